@@ -24,6 +24,7 @@ from .evaluation.convert import convert
 from .evaluation.evaluate import evaluate
 from .evaluation.means_result import WideTable
 from .evaluation.result import Result
+from .evaluation.values import read_values
 from .expressions.cascade import (
     arhr,
     err,
@@ -317,6 +318,7 @@ __all__ = [
     "rbp_by_score",
     "rbp_residual",
     "rbp_residual_by_score",
+    "read_values",
     "recall_at",
     "recall_at_by_score",
     "register",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +22,6 @@ from rankql.writing import write_file
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.evaluation.values import Request
     from rankql.writing import HeaderlessPath
 
 # A path that the user wrote, with its columns if --columns names them.
@@ -150,8 +149,8 @@ def associate_command(values: str, outcomes: str, **options: Any) -> None:
 def compare_command(inputs: Sequence[str], **options: Any) -> None:
     """Compare runs on the same queries, with significance tests.
 
-    Without QRELS, each RUN is a table with one row per query and columns of numbers, such as
-    revenue, or a file that eval --output wrote.
+    Without QRELS, each RUN is a file that eval --output wrote, or has a query and numbers of your
+    own, such as revenue, nothing else but a system or a day.
     """
     show(_compare(inputs, options))
 
@@ -201,15 +200,16 @@ def report_command(
 
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     """Run compare, whose last input is judgments, or one more run or result."""
-    from rankql.evaluation.values import Request
-
-    request = Request.of(
-        options, options.get("metrics", []), [*itertools.chain(*options.get("by", []))],
-        options.get("higher_is_better"),
-    )  # fmt: skip
-    runs, qrels = split_inputs(inputs, request)
-    if not isinstance(runs, dict) and qrels is not None and "system" not in options:
+    values = _open_values([split_name(path)[1] for path in inputs], options)
+    runs, qrels = split_inputs(inputs, values, options.get("item"))
+    if isinstance(runs, dict):
+        runs = {name: values.get(os.fspath(path), path) for name, path in runs.items()}
+    elif qrels is not None and "system" not in options:
         runs = dict([split_name(runs)])
+    else:
+        runs = values.get(os.fspath(runs), runs)
+    if values:  # which were read with them
+        options = {name: x for name, x in options.items() if name not in ("query", "system")}
     comparison: Comparison = call(runs, qrels=qrels, **options)
     if len(comparison.systems) < 2 and len(inputs) > 1:  # one result may have a report
         read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
@@ -232,7 +232,13 @@ def gate_command(
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
     """
-    verdict = call(run, qrels, **options)
+    baseline = options.get("baseline")
+    values = _open_values([None if qrels else run, baseline], options)
+    if baseline in values:
+        options["baseline"] = values[baseline]
+    if values:  # which were read with them
+        options = {name: x for name, x in options.items() if name not in ("query", "system")}
+    verdict = call(values.get(run, run), qrels, **options)
     show(verdict)
     if junit:
         with write_file(junit) as temporary:
@@ -262,24 +268,60 @@ def convert_command(source: str, target: str, **options: Any) -> None:
 
 
 def split_inputs(
-    inputs: Sequence[InputPath], request: Request | None = None, item: Any = None
+    inputs: Sequence[InputPath], values: Container[str] = (), item: Any = None
 ) -> tuple[Any, InputPath | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
     A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
-    eval --output wrote it, if it has lists of retrieved ids, or values as this request describes
-    them.
+    eval --output wrote it, if it has lists of retrieved ids, or is one of the files of values.
     """
-    from rankql.evaluation.values import Request, identify
-
-    request = request or Request(is_run=True, item=item)
     path = split_name(inputs[-1])[1]
-    named = path != inputs[-1]
-    no_qrels = len(inputs) == 1 or named or identify(path, request=request).kind != "rows"
-    runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
+    is_run = len(inputs) == 1 or path != inputs[-1] or os.fspath(path) in values
+    is_run = is_run or _has_rankings(path, item)
+    runs, qrels = (inputs, None) if is_run else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     return name_runs(runs), qrels
+
+
+def _has_rankings(path: InputPath, item: Any = None) -> bool:
+    """Is it a file of eval --output, or one with lists of retrieved ids?"""
+    from rankql.evaluation.combine import read_metadata
+    from rankql.evaluation.values import read_header
+    from rankql.registry.column_names import RETRIEVED
+    from rankql.sources.choice import find_list
+
+    if read_metadata(path) is not None:
+        return True
+    header = read_header(path)
+    item = item[0] if isinstance(item, list | tuple) and item else item
+    return header is not None and find_list(header, RETRIEVED, item) is not None
+
+
+# The options with limits on metrics.
+_LIMITS = ("minimum", "max_drop", "equivalence")
+
+
+def _open_values(paths: Sequence[InputPath | None], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of your own in these files, by path: a query, numbers, and a system or a day."""
+    from rankql.evaluation.values import read_values_file
+
+    query, system = (options.get(name) for name in ("query", "system"))
+    runs = ("item", "rel", "score", "pos", "order", "collapse")
+    if any(options.get(name) is not None for name in runs) or not isinstance(query, str | None):
+        return {}
+    limits = itertools.chain(
+        *(options.get(x) or () for x in ("minimum", "max_drop", "equivalence"))
+    )
+    metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
+    metrics += [re.split("[<>=:]", limit)[0].strip() for limit in limits]
+    attributes = [*itertools.chain(*(options.get("by") or ()))]
+    attributes += [x for name in ("cluster", "weight") if (x := options.get(name))]
+    read = {
+        os.fspath(path): read_values_file(path, query, metrics, attributes, system)
+        for path in paths if path is not None
+    }  # fmt: skip
+    return {path: result for path, result in read.items() if result is not None}
 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:

@@ -8,122 +8,97 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.combine import combine_systems, require_same_judgments
+from rankql.errors import RankqlError, describe_unknown, require
+from rankql.evaluation.combine import (
+    combine_systems,
+    open_result,
+    read_metadata,
+    require_same_judgments,
+)
+from rankql.evaluation.means_result import MeansResult
+from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import ROWS, Argument, Request, align_results, identify
+from rankql.evaluation.values import VALUES, align_values
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
+from rankql.sources.json_shapes import is_several_runs
 
-Results = Result | str | os.PathLike[str] | pl.DataFrame
+Results = Result | str | os.PathLike[str]
+
+_DICT = "Pass several runs as a dict: compare({'a': a, 'b': b}, qrels)"
 
 
-def arrange_arguments(
-    runs: Any, data: Sequence[Any], qrels: Any, metrics: Any, keywords: Mapping[str, Any]
-) -> tuple[Any, Any, Any, list[str]]:
-    """The runs by name, the judgments, the metrics, and a note on generated names."""
-    positional = [*data]
-    if len(positional) > 1 and positional[-1] is None:  # metrics=None
-        positional.pop()
-    listed = isinstance(runs, list | tuple)
-    several = listed or identify(runs).kind == "several runs"
-    if positional and metrics is None and _are_metrics(positional, several):
-        metrics = positional.pop()
-    if positional and not several:
-        # One more table is either judgments, or a second run or result.
-        has_qrels = qrels is not None or len(positional) > 1
-        if has_qrels or _are_systems(positional[0], runs, metrics, keywords):
-            runs, listed = [runs, positional.pop(0)], True
-    if positional and qrels is None:
-        third = positional.pop()
-        if listed and not several and _are_systems(third, runs[0], metrics, keywords):
-            positional.append(third)
-        qrels = third
-    if positional:
-        raise RankqlError(
-            "compare takes two runs or results, qrels and metrics by position. Pass more runs as a "
-            "dict, such as compare({'old': old, 'new': new, 'newer': newer}, qrels)"
-        )
-    if not listed:
-        return runs, qrels, metrics, []
+def name_systems(runs: Any, qrels: Any, metrics: Any, con: Any) -> tuple[Any, list[str]]:
+    """The runs, those of a list by name, and a note on generated names."""
+    require_place_of_qrels(qrels, con)
+    if isinstance(metrics, Mapping):  # {label: SQL}, or judgments
+        several = not all(isinstance(sql, str) for sql in metrics.values())
+    elif isinstance(metrics, str):
+        several = not is_metric(metrics) and os.path.exists(metrics)
+    else:
+        several = not isinstance(metrics, list | tuple | None)
+    several = several or open_system(qrels) is not None
+    require(not several, f"compare takes the runs, qrels and metrics by position. {_DICT}")
+    if not isinstance(runs, list | tuple):
+        return runs, []
+    require(bool(runs), _NO_RUNS)
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
     names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
     if not (len(paths) == len(runs) == len({*names}) and all(names)):
         names = [f"run {i}" for i in range(1, len(runs) + 1)]
     note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"
-    return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
+    return dict(zip(names, runs, strict=True)), [note]
 
 
 _NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
 
 
-def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
-    """Return whether the last positional argument is metrics, not data."""
-    last = positional[-1]
-    if isinstance(last, list | tuple):
-        return True
-    if not isinstance(last, str):
-        return False
-    file = bool(Path(last).suffix) or os.path.exists(last)
-    return is_metric(last) or (not file and len(positional) > (1 if several else 2))
+def open_system(data: Any, label: str = "run") -> Result | None:
+    """The result that an argument is, or that `output=` wrote; None for runs and judgments."""
+    path = data if isinstance(data, str | os.PathLike) else None
+    if not isinstance(data, MeansResult) and (path is None or read_metadata(path) is None):
+        return None
+    if getattr(data, "judge", None) is not None:
+        raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
+    return open_result(data)
 
 
-def _are_systems(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
-    """Return whether two positional arguments are results or runs, not a run and judgments."""
-    request = Request.of(keywords, metrics, (), None)
-    kind = identify(second, "run", request).kind
-    return kind == "lists" or (
-        kind in ("result", "values") and identify(first, "run", request).result is not None
-    )
-
-
-def read_systems(
-    systems: Mapping[str, Any], qrels: Any, request: Request, run_options: Mapping[str, Any]
-) -> dict[str, Argument]:
-    """What each system is, and the result in it. Options of runs are refused if all are results.
-
-    With judgments, tables are runs, but for the baseline of a gate.
-    """
-    arguments = {}
-    for name, data in systems.items():
-        table = identify(data).kind != "result" and not (request.judged and name == "baseline")
-        arguments[name] = ROWS if table and qrels is not None else identify(data, name, request)
+def open_systems(
+    systems: Mapping[str, Any], qrels: Any, run_options: Mapping[str, Any]
+) -> dict[str, Result | None]:
+    """The result of each system that is one. Options of runs are refused if all are results."""
+    results = {name: open_system(data, name) for name, data in systems.items()}
     for name, value in {"qrels": qrels, **run_options}.items():
-        # `con` and `query` are used to read tables.
-        used = name in ("con", "query") or value is None
-        if not used and all(argument.result for argument in arguments.values()):
+        if name != "con" and value is not None and all(results.values()):
             raise RankqlError(
                 f"{name}= is an option for runs, but these are results, already evaluated. Leave "
                 "it out, or pass the runs"
             )
-    return arguments
+    return results
 
 
 def combine_results(
-    runs: Any, qrels: Any, request: Request, run_options: Mapping[str, Any]
+    runs: Any, qrels: Any, attributes: Sequence[str], run_options: Mapping[str, Any]
 ) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
-    several = identify(runs).kind == "several runs"
-    systems = runs if several else {"run": runs}
+    several = is_several_runs(runs)
+    systems: Mapping[str, Any] = runs if several else {"run": runs}
     if not systems:
         raise RankqlError(_NO_RUNS)
     if not all(isinstance(name, str) and name for name in systems):
         raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
-    arguments = read_systems(systems, qrels, request, run_options)
-    results = {name: result for name, (_, result) in arguments.items() if result is not None}
+    opened = open_systems(systems, qrels, run_options)
+    results = {name: result for name, result in opened.items() if result is not None}
     if not results:
         return None
-    if rows := [name for name in arguments if name not in results]:
+    if rows := [name for name in opened if name not in results]:
         raise RankqlError(
-            f"{next(iter(results))!r} is a result, but {rows[0]!r} is a run or has several rows "
-            "per query. Evaluate it too, or pass runs only"
+            f"{next(iter(results))!r} is a result, but {rows[0]!r} is a run. Evaluate it too, or "
+            "pass runs only. Values of your own: rankql.read_values"
         )
-    if tables := [name for name, argument in arguments.items() if argument.kind == "values"]:
-        results = align_results(results, tables, request.attributes)
-    notes = describe_users(arguments, request.attributes)
+    notes = describe_users(results, attributes)
+    results = align_values(results, attributes)
     if not several:
         result = next(iter(results.values()))
         return replace(result, notes=[*notes, *result.notes])
@@ -142,10 +117,9 @@ def select_metrics(result: Result, metrics: Any) -> Result:
     return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
 
 
-def describe_users(arguments: Mapping[str, Argument], used: Sequence[str | None]) -> list[str]:
-    """A note if rows of a table have the same session or user, whose column is not used."""
-    tables = [x.result for x in arguments.values() if x.kind == "values" and x.result is not None]
-    for result in tables:
+def describe_users(results: Mapping[str, Result | None], used: Sequence[str | None]) -> list[str]:
+    """A note if rows of values have the same session or user, whose column is not used."""
+    for result in (x for x in results.values() if x is not None and VALUES in x.columns):
         rows = result.frame().unique(result.meta.query)
         for name in rows.columns:
             users = rows[name].drop_nulls()

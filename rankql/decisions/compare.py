@@ -12,8 +12,8 @@ import duckdb
 
 from rankql.decisions.arguments import (
     Results,
-    arrange_arguments,
     combine_results,
+    name_systems,
     require_attributes,
     select_metrics,
 )
@@ -27,8 +27,9 @@ from rankql.evaluation.request import (
     parse_groupings,
     require_known_options,
 )
-from rankql.evaluation.values import Request, identify, set_directions
+from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
+from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -36,9 +37,9 @@ from rankql.writing import remember_inputs
 @remember_inputs
 def compare(
     runs: Data | Mapping[str, Data] | Sequence[Data] | Results | Mapping[str, Results],
-    *data: Any,
     qrels: Data | None = None,
     metrics: str | Sequence[str] | None = None,
+    *,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     baseline: str | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
@@ -65,13 +66,12 @@ def compare(
 
     Parameters
     ----------
-    runs : dict, list, table, or the first of two runs
-        A dict of name: run, a list of runs, one table with a column `system`, or the first of two
-        runs: `compare(a, b, qrels, metrics)`.
+    runs : dict, list or table
+        A dict of name: run, a list of runs, or one table with a column `system`.
 
         Systems of a column are in the order of the rows of a frame or a file, otherwise of their
-        names. Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any
-        tables with one row per query (a key and columns of numbers, such as revenue).
+        names. Without `qrels`, they have the grades too, or are results: of `evaluate`, files that
+        `output=` wrote, or values of your own, such as revenue, by `read_values`.
     qrels, by, attributes, train, catalogue, seen, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
@@ -114,9 +114,11 @@ def compare(
     Examples
     --------
     >>> import polars as pl
+    >>> import rankql
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
-    >>> print(compare({"old": old, "new": new}).pairs["sentence"][0])
+    >>> results = {"old": rankql.read_values(old), "new": rankql.read_values(new)}
+    >>> print(compare(results).pairs["sentence"][0])
     no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
@@ -136,13 +138,12 @@ def compare(
     groups = parse_groupings(by)
     source = None
     keywords: dict[str, Any] = {"con": con, "attributes": attributes, **options}
+    runs, name_notes = name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
-    runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
-    request = Request.of(keywords, metrics, sliced_by, higher_is_better)
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
     run_options = {"judge": judge, **beyond, **keywords}
-    result = combine_results(runs, qrels, request, run_options)
+    result = combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
         for name in sliced_by:
             require_attributes(result, [name], "cluster: " if name == cluster else "")
@@ -158,7 +159,7 @@ def compare(
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
     result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
-    if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
+    if is_several_runs(runs):
         systems = list(runs)
     else:
         several, known = result.meta.system, result.meta.systems

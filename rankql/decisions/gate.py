@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -21,7 +20,7 @@ from rankql.decisions.alignment import (
 from rankql.decisions.arguments import (
     Results,
     describe_users,
-    read_systems,
+    open_systems,
     require_attributes,
     require_metrics,
 )
@@ -40,7 +39,7 @@ from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import Request, set_directions
+from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.choice import require_named
 from rankql.sources.tables import Data
@@ -87,8 +86,8 @@ def gate(
     Parameters
     ----------
     run : run or result
-        A run, evaluated on `qrels`, or a result: a `Result`, a file that `output=` wrote, or any
-        table with one row per query (a key and columns of numbers).
+        A run, evaluated on `qrels`, or a result: a `Result`, a file that `output=` wrote, or values
+        of your own, such as revenue, by `read_values`.
     baseline : run or result, optional
         Run to compare with, or file that evaluate wrote with output.
     minimum : str, list of str or dict
@@ -132,9 +131,11 @@ def gate(
 
     Examples
     --------
+    >>> import rankql
     >>> old = pl.DataFrame({"query": range(12), "AP": [0.7, 0.5, 0.6, 0.8] * 3})
     >>> new = pl.DataFrame({"query": range(12), "AP": [0.4, 0.3, 0.3, 0.6] * 3})
-    >>> verdict = gate(new, baseline=old, minimum="AP>=0.3", max_drop="AP:0.01")
+    >>> run, baseline = rankql.read_values(new), rankql.read_values(old)
+    >>> verdict = gate(run, baseline=baseline, minimum="AP>=0.3", max_drop="AP:0.01")
     >>> print(verdict.passed, *verdict.table["message"], sep="\\n")
     False
     0.4 over 12 queries
@@ -142,7 +143,7 @@ def gate(
     """
     require_package("scipy", "stats", "gate")
     from rankql.decisions.alignment import SystemValues, describe_left_out
-    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
+    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
     from rankql.stats.tests import LEAST_ALPHA
 
@@ -161,14 +162,9 @@ def gate(
     keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
     limits: dict[str, Limits] = {"minimum": minimum, "max_drop": max_drop or ()}
     limits["equivalence"] = equivalence
-    texts = itertools.chain(*itertools.starmap(split_limits, limits.items()))
-    names = [re.split("[<>=:]", each)[0].strip() for each in texts]
-    request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
-    request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
-    arguments = read_systems(data, qrels, request, {**beyond, **keywords})
-    results = {name: argument.result for name, argument in arguments.items()}
+    results = open_systems(data, qrels, {**beyond, **keywords})
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -191,7 +187,7 @@ def gate(
                               cluster=cluster, judge=judge, **beyond, **keywords)  # fmt: skip
             require_named(result.columns)
         evaluated[name] = _require_one_system(name, result.weighted_by(weight))
-    tables = [name for name, argument in arguments.items() if argument.kind == "values"]
+    tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
@@ -234,7 +230,7 @@ def gate(
         for limit in drops:
             level = 2 * alpha if limit.side else alpha
             rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
-    notes += describe_users(arguments, request.attributes)
+    notes += describe_users(results, [*itertools.chain(*attribute_groups)])
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive)

@@ -27,11 +27,11 @@ from rankql.evaluation.request import (
     Reading,
     cluster_errors,
     parse_groupings,
+    require_place_of_qrels,
 )
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.registry.metric_record import Metric
-from rankql.registry.parse import is_metric
 from rankql.sources.reader import fetch_frame, reword_error
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
@@ -178,13 +178,7 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
-    listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
-    named = con is None and isinstance(qrels, str) and "/" not in qrels and is_metric(qrels)
-    if (listed and qrels) or (named and not os.path.exists(str(qrels))):
-        raise RankqlError(
-            f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
-            f"metrics={qrels!r}"
-        )
+    require_place_of_qrels(qrels, con)
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from rankql.registry.conventions import (
     describe_option,
     option_names,
 )
+from rankql.registry.parse import is_metric
 from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:
@@ -138,6 +140,17 @@ class EvaluateArguments:
     def sources(self) -> tuple[Any, ...]:
         """The tables, which may be of a connection."""
         return self.run, self.qrels, self.attributes, self.train, self.catalogue
+
+
+def require_place_of_qrels(qrels: Any, con: Any) -> None:
+    """Refuse metrics in the place of the judgments."""
+    listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
+    named = con is None and isinstance(qrels, str) and "/" not in qrels and is_metric(qrels)
+    if (listed and qrels) or (named and not os.path.exists(str(qrels))):
+        raise RankqlError(
+            f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
+            f"metrics={qrels!r}"
+        )
 
 
 @contextmanager

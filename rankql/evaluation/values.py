@@ -1,27 +1,26 @@
-"""Read tables with one row per query as results: values that rankql did not compute.
+"""Values per query that rankql did not compute, such as revenue: read as results, and directions.
 
-A table without judgments is read so if it does not look like a ranked table and has one row per key
-(and system). Every column of numbers is then a metric. A note says what was assumed.
+The caller says that a table has values: `read_values`. On the command line it is a file of a query,
+numbers, and a system or a day.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
 
 import duckdb
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
-from rankql.evaluation.combine import open_result, read_metadata, require_one_row_per_query
+from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
-from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.column_names import RETRIEVED, SYSTEMS
+from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, missing_column
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
     canonical_names,
@@ -30,207 +29,152 @@ from rankql.registry.parse import (
     lower_is_better,
     resolve_names,
 )
-from rankql.sources.choice import find_list
 from rankql.sources.computed import number_type
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, is_number
+from rankql.sources.tables import Data, Table, is_number, require_column
+from rankql.writing import remember_inputs
 
 Direction = bool | Mapping[str, bool] | None
 
-# Columns of a run or of judgments. Data for which the caller names one is a run.
-_OF_RUNS = ("item", "rel", "score", "pos")
-_OPTIONS = ("order", "collapse")
+# What the Columns line calls tables of values.
+VALUES = "values"
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the caller asked for, which distinguishes values per query from runs."""
+@remember_inputs
+def read_values(
+    table: Data,
+    *,
+    query: str | None = None,
+    metrics: str | Sequence[str] | None = None,
+    system: str | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
+) -> Result:
+    """Read values per query of your own, such as revenue per user, for `compare` and `gate`.
 
-    metrics: str | Sequence[str] | None = None
-    # The column of the key, and the attributes to slice or cluster by.
-    query: str | None = None
-    attributes: Sequence[str] = ()
-    higher_is_better: Direction = None
-    con: duckdb.DuckDBPyConnection | None = None
-    # Did the caller name a column of a run, such as item=?
-    is_run: bool = False
-    # With judgments, only columns named like metrics say that the data is not a run.
-    judged: bool = False
-    # The columns of the retrieved and the relevant ids.
-    item: Any = None
+    Parameters
+    ----------
+    table : path, table or frame
+        One row per query, user or day, and per system if it has several.
+    query : str, optional
+        Column of the query; by default the one with a usual name, such as query, user or day.
+    metrics : str or list of str, optional
+        Columns of numbers to read as metrics; by default all. The other columns are attributes,
+        which by=, cluster= and weight= can name.
+    system : str, optional
+        Column of the system; by default `system`, or `variant` if queries repeat.
+    con : duckdb.DuckDBPyConnection, optional
+        The connection whose table is named.
 
-    @classmethod
-    def of(
-        cls,
-        keywords: Mapping[str, Any],
-        metrics: str | Sequence[str] | None,
-        attributes: Sequence[str],
-        higher_is_better: Direction,
-    ) -> Request:
-        """The request of a function that passes its keywords on to `evaluate`."""
-        query = keywords.get("query")
-        is_run = any(keywords.get(name) is not None for name in (*_OF_RUNS, *_OPTIONS))
-        is_run = is_run or not (query is None or isinstance(query, str))
-        con = keywords.get("con")
-        item = keywords.get("item")
-        return cls(metrics, query, attributes, higher_is_better, con, is_run, item=item)
-
-    def has_lists(self, table: Table) -> bool:
-        """Has a table lists of retrieved ids?"""
-        item = self.item[0] if isinstance(self.item, list | tuple) and self.item else self.item
-        return find_list(table, RETRIEVED, item) is not None
-
-    @property
-    def named(self) -> list[str]:
-        """The columns that the caller calls metrics."""
-        metrics = [self.metrics] if isinstance(self.metrics, str) else self.metrics or ()
-        directions = self.higher_is_better
-        return [*metrics, *(directions if isinstance(directions, Mapping) else ())]
-
-
-class Argument(NamedTuple):
-    """What an argument is, and the result in it."""
-
-    kind: Literal["several runs", "result", "values", "lists", "rows"]
-    result: Result | None = None
-
-
-ROWS = Argument("rows")
-
-
-def identify(data: Data, label: str = "run", request: Request | None = None) -> Argument:
-    """What an argument is: several runs by name, a result, values per query, a table with lists of
-    retrieved ids, or rows of items.
-
-    Without a request, values and lists count as rows, and nothing but the metadata is read. With
-    one, values are read; of a run in a file, only the header. What cannot be opened counts as rows:
-    `evaluate` says why.
+    Examples
+    --------
+    >>> import polars as pl
+    >>> shop = pl.DataFrame({"user": ["u1", "u2"], "country": ["de", "fr"], "revenue": [3.0, 5.0]})
+    >>> read_values(shop)["revenue"]
+    4.0
     """
-    if isinstance(data, Mapping):
-        return Argument("several runs" if is_several_runs(data) else "rows")
-    path = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
-    if isinstance(data, MeansResult) or (path and read_metadata(path) is not None):
-        if getattr(data, "judge", None) is not None:
-            raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
-        return Argument("result", open_result(data) if request else None)
-    if request is None or (os.path.exists(path) and suffix_of(path) not in (*PARQUET, *CSV, *JSON)):
-        return ROWS
-    with suppress(RankqlError, duckdb.Error):
-        if is_path(path):
-            with private_connection() as con:
-                file = con.sql(f"FROM {literal(path)} LIMIT 0")
-                kinds = map(str, file.types)
-                header = Table(label, "", dict(zip(file.columns, kinds, strict=True)))
-            if request.has_lists(header):
-                return Argument("lists")
-            if request.is_run or (header.known("item") and not request.named):
-                return ROWS
-    with open_session(request.con, data) as session:
-        try:
-            table = session.table(data, label)
-            if request.has_lists(table):
-                return Argument("lists")
-        except (RankqlError, duckdb.Error):
-            return ROWS
-        columns = None if request.is_run else _recognise_columns(session, table, request)
-        return Argument("values", _read(session, table, label, columns)) if columns else ROWS
+    names = [metrics] if isinstance(metrics, str) else metrics
+    with open_session(con, table) as session:
+        return _read(session, session.table(table, VALUES), query, names, system)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The roles of the columns of a table of values."""
+def read_values_file(
+    path: str | os.PathLike[str],
+    query: str | None = None,
+    metrics: Sequence[str] = (),
+    attributes: Sequence[str] = (),
+    system: str | None = None,
+) -> Result | None:
+    """The values in a file of a query, numbers, and a system or a day; None if it is another file.
 
-    key: str
-    metrics: list[str]
-    attributes: list[str]
-    system: str | None
+    metrics, attributes: columns that the caller names, which may have other names and types.
+    """
+    table = read_header(path)
+    columns = table.columns if table else {}
+    key = query or find_name(columns, (*ROLES["query"], *TIMES))
+    named = [name for name in dict.fromkeys(metrics) if name in columns and name != key]
+    others = [x for x in columns if x not in (key, system, *SYSTEMS, *TIMES, *attributes, *named)]
+    if table is None or key not in columns or not (named or others):
+        return None
+    runs = {*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))}
+    if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
+        return None
+    with open_session(None) as session:
+        table = session.table(path, VALUES)
+        return _read(session, table, key, [*named, *others], system)
 
 
-def _read(session: Session, table: Table, label: str, columns: _Columns) -> Result:
+def read_header(path: str | os.PathLike[str]) -> Table | None:
+    """The columns of a file with a header, as DuckDB finds them; None if it finds none."""
+    name = os.path.expanduser(os.fspath(path))
+    if suffix_of(name) in (*PARQUET, *CSV, *JSON) and is_path(name):
+        with suppress(duckdb.Error), private_connection() as con:
+            rows = con.sql(f"FROM {literal(name)} LIMIT 0")
+            return Table(name, "", dict(zip(rows.columns, map(str, rows.types), strict=True)))
+    return None
+
+
+def _read(
+    session: Session,
+    table: Table,
+    query: str | None,
+    names: Sequence[str] | None,
+    system: str | None,
+) -> Result:
     """The values of a table with one row per query, as a result."""
-    for name in (columns.key, *columns.attributes, *columns.metrics):
+    key = query if query is not None else find_name(table.columns, (*ROLES["query"], *TIMES))
+    if key is None:
+        raise missing_column("query", f" in {table.label}", table.own_columns)
+    key = require_column(table, key, "query")
+    system = (
+        _find_system(session, table, key)
+        if system is None
+        else require_column(table, system, "system")
+    )
+    others = [x for x in table.columns if x not in (key, system, MISSING)]
+    if names is None:
+        metrics = [x for x in others if is_number_column(session, table, x)]
+    else:
+        metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
+    found = f"Found: {', '.join(table.own_columns)}. Pass metrics="
+    require(bool(metrics), f"{table.label} has no column of numbers to read as a metric. {found}")
+    by = [name for name in others if name not in metrics]
+    for name in (key, *by, *metrics):
         require_plain_name(name)
     numbers = [
-        f"{replace(table, label=label, roles={'rel': name}).number('rel')} AS {quote(name)}"
-        for name in columns.metrics
+        f"{replace(table, roles={'rel': name}).number('rel')} AS {quote(name)}" for name in metrics
     ]
-    kept = [*map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
-    if columns.system:
-        kept.insert(0, f"CAST({quote(columns.system)} AS VARCHAR) AS system")
+    kept = [*map(quote, (key, *by)), f"false AS {MISSING}"]
+    if system:
+        kept.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}")
-    own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
-    if len(own) == len(columns.metrics):
+    if not any(map(is_metric, metrics)):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
-    canonical = {name: canonical_names(name, conventions)[0] for name in columns.metrics}
+    canonical = {name: canonical_names(name, conventions)[0] for name in metrics}
     meta = Meta(
-        query=columns.key,
-        metrics=columns.metrics,
+        query=key,
+        metrics=metrics,
         conventions=conventions,
-        system=columns.system is not None,
-        systems=list_in_order(session, table, columns.system) if columns.system else [],
-        by=columns.attributes,
-        groupings=[columns.attributes] if columns.attributes else [],
+        system=system is not None,
+        systems=list_in_order(session, table, system) if system else [],
+        by=by,
         canonical={name: x for name, x in canonical.items() if x != name},
     )
-    notes = []
-    rows_of = (
-        columns.key if columns.system in (None, "system") else f"{columns.system} and {columns.key}"
-    )
-    if own or rows_of.lower() != "query":
-        about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
-        metrics = ", ".join(columns.metrics)
-        notes.append(f"{label} is read as one row per {rows_of}: metrics {metrics}{about}")
-    result = Result(meta, notes=notes, values=rows)
+    roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
+    result = Result(meta, columns={VALUES: roles}, values=rows)
     require_one_row_per_query(rows, result.keys)
     return result
 
 
-def _recognise_columns(session: Session, table: Table, request: Request) -> _Columns | None:
-    """The columns, if the table has one row per query."""
-    if table.trec:
-        return None
-    system = _find_system(session, table, request)
-    columns = [name for name in table.columns if name not in (system, MISSING)]
-    if request.query is not None and request.query not in columns:
-        return None  # `evaluate` says which columns there are
-    key = (
-        request.query
-        if request.query in columns
-        else table.find("query") or next(iter(columns), None)
-    )
-    known = [name for name in columns if name != key and is_metric(name)]
-    named = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
-    is_run = table.known("item") or (table.known("rel") and table.known("pos"))
-    no_run = not request.judged and not any(table.known(role) for role in _OF_RUNS)
-    if key is None or not (named or no_run or (known and not is_run)):
-        return None
-    numeric = [name for name in columns if name != key and is_number_column(session, table, name)]
-    explicit = [x for x in named if x in numeric or table.columns[x] == "BOOLEAN"]
-    start = min((columns.index(name) for name in known), default=0)
-    taken = {*request.attributes} - {*explicit}
-    metrics = [
-        name for name in columns
-        if name in explicit
-        or (name in numeric and columns.index(name) >= start and name not in taken)
-    ]  # fmt: skip
-    if not metrics:
-        return None
-    attributes = [name for name in columns if name != key and name not in metrics]
-    return _Columns(key, metrics, attributes, system)
-
-
-def _find_system(session: Session, table: Table, request: Request) -> str | None:
+def _find_system(session: Session, table: Table, key: str) -> str | None:
     """The column of the systems: `system`, or `variant` if that makes rows of a key unique."""
-    key = request.query if request.query in table.columns else table.find("query")
-    if "system" in table.columns or not key:
-        return "system" if "system" in table.columns else None
-    for name in {*SYSTEMS} & {*table.columns} - {key, *request.attributes}:
+    if "system" in table.columns:
+        return "system"
+    for name in {*SYSTEMS} & {*table.columns} - {key}:
         both = f"{quote(key)}, {quote(name)}"
         counts = (f"(SELECT count(*) FROM (SELECT DISTINCT {x} FROM {table.sql}))"
                   for x in (quote(key), both))  # fmt: skip
@@ -245,18 +189,22 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if table.text:
         return number_type(session, table, name) is not None
-    kind = table.columns[name]
+    return _is_number(table.columns[name])
+
+
+def _is_number(kind: str) -> bool:
     return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 
 
-def align_results(
-    results: Mapping[str, Result], tables: Sequence[str], attributes: Sequence[str]
-) -> dict[str, Result]:
-    """Make results that were read from tables agree with the others.
+def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> dict[str, Result]:
+    """Make results that `read_values` read agree with the others.
 
     They get the name of the key and the conventions of the results of `evaluate`, and keep only the
     attributes that are asked for: others may differ between the systems.
     """
+    tables = [name for name, result in results.items() if VALUES in result.columns]
+    if not tables:
+        return dict(results)
     known = [result for name, result in results.items() if name not in tables]
     first = (known or [*results.values()])[0]
     by = first.meta.by
@@ -270,9 +218,8 @@ def align_results(
     aligned = dict(results)
     for name in tables:
         result = results[name]
-        columns = {**dict.fromkeys(by), **dict.fromkeys(result.meta.by)}
-        for column in columns:
-            if column in by and column not in result.frame().columns:
+        for column in by:
+            if column not in result.frame().columns:
                 raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
         meta = replace(
             result.meta,
@@ -280,7 +227,7 @@ def align_results(
             metrics=[metric for metric in result.metrics if metric not in by],
             conventions=conventions,
             by=by,
-            groupings=[by] if by and not known else first.meta.groupings,
+            groupings=first.meta.groupings,
             weight=first.meta.weight,
         )
         key = {result.meta.query: first.meta.query}

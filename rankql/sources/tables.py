@@ -327,6 +327,9 @@ def assign_roles(
             hint = _HINTS.get(role, "")
             if role == "rel" and table.label != "qrels":
                 hint += ", or qrels= (CLI: the judgments as the last file)"
+                if not table.known("item"):
+                    hint += ". compare and gate take values of your own, such as revenue, by "
+                    hint += "rankql.read_values, and as files of a query and numbers alone"
             if table.text and not any(map(table.known, ROLES)):
                 hint += f". If its first line is data, {ADD_HEADER}"
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)

@@ -14,6 +14,7 @@ from rankql import text as show
 from rankql.cli.main import main
 from rankql.stats.sample import Sample
 from rankql.stats.tests import detectable_difference
+from support.own_values import compare_values, gate_values
 
 QRELS = pl.DataFrame(
     {
@@ -71,13 +72,13 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
         result.save_values(files[name])
     frames = {name: result.per_query for name, result in results.items()}
     for systems in (results, files, frames):
-        assert rankql.compare(systems).pairs.equals(two.pairs)
+        assert compare_values(systems).pairs.equals(two.pairs)
     results["old"].save(tmp_path / "means.parquet")
-    with pytest.raises(rankql.RankqlError, match="occur twice"):
+    with pytest.raises(rankql.RankqlError, match="'new' is a result, but 'old' is a run"):
         rankql.compare(files | {"old": tmp_path / "means.parquet"})
     expected = rankql.compare(RUNS, QRELS, "RR").pairs
-    assert rankql.compare(results, metrics="mrr").pairs.equals(expected)
-    together = rankql.compare(rankql.evaluate(RUNS, QRELS, names), baseline="old")
+    assert compare_values(results, metrics="mrr").pairs.equals(expected)
+    together = compare_values(rankql.evaluate(RUNS, QRELS, names), baseline="old")
     assert together.pairs.drop("sentence").equals(two.pairs.drop("sentence"))
 
 
@@ -132,11 +133,11 @@ def test_too_few_resamples_for_so_many_tests():
     base = pl.Series([(i * 7 % 11) / 40 for i in range(30)])
     frames = {f"s{n}": frame(range(30), base + n / 10) for n in range(6)}
     frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
-    few = rankql.compare(frames, test="randomisation", resamples=199)
+    few = compare_values(frames, test="randomisation", resamples=199)
     assert few.pairs["p_adjusted"].min() == 15 / 200
     assert any("no interval: too few queries, different values or resamples=" in x
                for x in few.notes)  # fmt: skip
-    many = rankql.compare(frames, test="randomisation", resamples=599)
+    many = compare_values(frames, test="randomisation", resamples=599)
     assert many.pairs["p_adjusted"].min() < 0.05
 
 
@@ -162,7 +163,8 @@ def test_columns_may_have_any_name():
             name: pl.DataFrame({key: ["a", "b", "c"], "AP 0": ["u", "v", "v"], "AP": values})
             for name, values in (("x", [0.1, 0.2, 0.4]), ("y", [0.3, 0.3, 0.3]))
         }
-        assert rankql.compare(frames, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
+        values = {name: rankql.read_values(x, query=key) for name, x in frames.items()}
+        assert rankql.compare(values, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
 @pytest.mark.parametrize("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
@@ -181,7 +183,7 @@ def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     """Values of a table say nothing of theirs: 0 for undefined is what the result says."""
     result = rankql.evaluate(OLD, QRELS, "nDCG@2", undefined="zero")
     values = rankql.evaluate(NEW, QRELS, "nDCG@2").per_query
-    row = rankql.compare({"old": result, "new": values}).pairs.row(0, named=True)
+    row = compare_values({"old": result, "new": values}).pairs.row(0, named=True)
     assert row["n"] == 4
     expected = rankql.evaluate(NEW, QRELS, "nDCG@2", undefined="zero")["nDCG@2"]
     assert row["mean_b"] == pytest.approx(expected, abs=1e-12)
@@ -192,8 +194,8 @@ def test_the_detectable_difference_is_that_of_the_family():
     values = np.array([0.05 + (0.1 if i % 2 else -0.1) for i in range(40)])
     others = {f"s{n}": frame(range(40), 0.5 + values) for n in range(40)}
     base = {"b": frame(range(40), [0.5] * 40)}
-    one = rankql.compare(base | {"s0": others["s0"]}).pairs.row(0, named=True)
-    many = rankql.compare(base | others, baseline="b").pairs.row(0, named=True)
+    one = compare_values(base | {"s0": others["s0"]}).pairs.row(0, named=True)
+    many = compare_values(base | others, baseline="b").pairs.row(0, named=True)
     assert (one["verdict"], many["verdict"]) == ("better", "not significant")
     for row, tests in ((one, 1), (many, 40)):
         expected = detectable_difference(Sample(values), 0.05 / tests)
@@ -208,7 +210,7 @@ def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_
     a, b = (
         pl.DataFrame({"query": [1, 2, 3], metric: x}) for x in ([0.9, 0.1, 0.5], [0.1, 0.6, 0.5])
     )
-    row = rankql.compare({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
+    row = compare_values({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
     if in_range:
         assert row["detectable"] is None and "80% power" not in row["sentence"]
         assert (row["lo"], row["hi"]) == (-1, 1)
@@ -263,7 +265,7 @@ def test_sentences():
             "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
             "queries). A difference of about 0.24 would have been detected with 80% power"]),
     ):  # fmt: skip
-        compared = rankql.compare(systems, **options)
+        compared = compare_values(systems, **options)
         assert ("adjusted" in compared.method) == (len(sentences) > 1)
         found = compared.pairs["metric", "slice", "sentence"].rows()
         rows = [f"{show.add_slice(name, part)}: {x}" for name, part, x in found]
@@ -273,14 +275,14 @@ def test_sentences():
 def test_a_system_without_a_value_is_not_beaten():
     old, new = frame(range(5), [None] * 5), frame(range(5), [0.8] * 5)
     systems = {"old": old.cast({"AP": pl.Float64}), "new": new}
-    assert rankql.compare(systems).title == "Is new better than old? Undecided: AP: not testable"
+    assert compare_values(systems).title == "Is new better than old? Undecided: AP: not testable"
 
 
 @pytest.mark.parametrize("values", [[0.8] + [0.6] * 4, [0.75] * 6])
 def test_rows_without_an_interval_are_counted(values):
     n = len(values)
     old, new = frame(range(n), [0.5] * n), frame(range(n), values)
-    comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
+    comparison = compare_values({"old": old, "new": new}, test="randomisation")
     assert comparison.pairs["lo"].item() is None and comparison.pairs["p"].item() == 2 / 2**n
     assert "1 row has no interval: too few queries, " in str(comparison.notes)
 
@@ -288,7 +290,7 @@ def test_rows_without_an_interval_are_counted(values):
 def test_small_slices_are_shown_and_not_tested():
     segments = ["big"] * 9 + ["small"] * 3
     x, y = (frame(range(12), [i / n for i in range(12)], seg=segments) for n in (20, 19))
-    compared = rankql.compare({"x": x, "y": y}, by="seg", min_queries=5)
+    compared = compare_values({"x": x, "y": y}, by="seg", min_queries=5)
     assert compared.pairs["verdict"].to_list()[-1] == "too few queries"
     assert compared.pairs["p"].is_null().to_list() == [False, False, True]
     assert "Holm-adjusted for 2 tests" in compared.pairs["sentence"][0]
@@ -301,7 +303,7 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
     for shift, lo in ((0.001, "0.001"), (-0.001, "-0.001")):
         values = [0.0] * 30, steps + width + shift
         a, b = (pl.DataFrame({"query": range(30), "revenue": x}) for x in values)
-        compared = rankql.compare({"a": a, "b": b}, higher_is_better=True)
+        compared = compare_values({"a": a, "b": b}, higher_is_better=True)
         assert f"CI {lo} to 0." in compared.pairs["sentence"][0]
         assert compared.pairs["verdict"][0] == ("better" if shift > 0 else "not significant")
 
@@ -317,14 +319,14 @@ def test_users_of_tables_of_values_are_noted(kind):
     old, new = (pl.DataFrame({**about, "AP": x}) for x in values)
     name = [*about][1]
     for options, noted in (({}, True), ({"cluster": name}, False), ({"by": name}, False)):
-        compared = rankql.compare({"old": old, "new": new}, metrics="AP", **options)
-        verdict = rankql.gate(new, baseline=old, max_drop="AP:0.1", **options)
+        compared = compare_values({"old": old, "new": new}, metrics="AP", **options)
+        verdict = gate_values(new, baseline=old, max_drop="AP:0.1", **options)
         for result in (compared, verdict):
             notes = [note for note in result.notes if "are not independent" in note]
             assert bool(notes) == noted
             assert not notes or f"pass cluster={name!r}, so that" in notes[0]
     one_each = old.with_columns(pl.col("query").alias(name).cast(old[name].dtype))
-    alone = rankql.compare({"old": one_each, "new": one_each}, metrics="AP")
+    alone = compare_values({"old": one_each, "new": one_each}, metrics="AP")
     assert not any("are not independent" in note for note in alone.notes)
 
 
@@ -377,7 +379,8 @@ def test_systems_of_a_column_are_in_order_of_first_appearance(form, names, tmp_p
         write = {"parquet": "write_parquet", "csv": "write_csv", "jsonl": "write_ndjson"}[form]
         getattr(frame, write)(path)
         data = str(path)
-    result = rankql.compare(data, metrics=None if form in ("values", "result") else "RR")
+    compare = compare_values if form == "values" else rankql.compare
+    result = compare(data, metrics=None if form in ("values", "result") else "RR")
     assert result.systems == [*map(str, names)]
     assert result.pairs.row(0, named=True)["a"] == str(names[0])
 

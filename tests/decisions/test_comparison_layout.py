@@ -11,6 +11,7 @@ from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions import comparison
 from rankql.text import Block, cut_in_middle, display_width
+from support.own_values import compare_values
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
 
@@ -62,7 +63,7 @@ def test_the_demo_fits_a_terminal(shop, options, most):
 
 
 def test_two_systems_have_a_row_per_metric():
-    compared = rankql.compare(values(["old", "new"]))
+    compared = compare_values(values(["old", "new"]))
     table, below = printed(compared)
     assert re.split("  +", table[0]) == [
         "metric", "old", "new", "new - old", "95% CI", "p", "verdict"
@@ -80,7 +81,7 @@ def test_two_systems_have_a_row_per_metric():
     assert compared.table["old"].to_list() == compared.pairs["mean_a"].to_list()
     assert {"ties", "effect", "detectable"} < {*compared.long().displayed()[0].columns}
     assert compared.to_dict()["settings"]["test"] == "auto"
-    turned = rankql.compare(values(["old", "new"]), baseline="new")
+    turned = compare_values(values(["old", "new"]), baseline="new")
     assert turned.table.columns[1:4] == ["new", "old", "old - new"]
 
 
@@ -88,7 +89,7 @@ def test_three_systems_have_letters_for_those_that_are_worse():
     """The best first: bc beats both, and equal ones beat none."""
     systems = values(["bm25", "tasb", "splade"])
     systems["splade"] = systems["tasb"].with_columns(pl.col("nDCG@10") + 0.001)
-    compared = rankql.compare(systems)
+    compared = compare_values(systems)
     table, below = printed(compared)
     assert [line.split()[:2] for line in table[1:]] == [
         ["a", "splade"], ["b", "tasb"], ["c", "bm25"]
@@ -107,7 +108,7 @@ def test_three_systems_have_letters_for_those_that_are_worse():
 
 
 def test_with_a_baseline_marks_are_against_it_alone():
-    compared = rankql.compare(values([*"abc"]), baseline="b")
+    compared = compare_values(values([*"abc"]), baseline="b")
     assert compared.table["system"].to_list() == ["b", "c", "a"]
     assert compared.table["AP marks"].to_list() == ["", "†", "‡"]
     assert "† significantly better than b, ‡ significantly worse" in compared.method
@@ -115,7 +116,7 @@ def test_with_a_baseline_marks_are_against_it_alone():
 
 
 def test_slices_of_several_systems_are_blocks():
-    compared = rankql.compare(values([*"abc"], part="xy"), by="part")
+    compared = compare_values(values([*"abc"], part="xy"), by="part")
     titles = [block.title for block in compared._rendered()]
     assert titles == ["all (60 queries)", "part=x (30 queries)", "part=y (30 queries)"]
     assert all(f"**{title}**" in compared.to_markdown() for title in ("all (60 queries)",))
@@ -127,7 +128,7 @@ def test_slices_of_several_systems_are_blocks():
 def test_systems_may_have_the_names_of_columns(names):
     systems = values(names, part="xy")
     for several in (systems, systems | values(["third"], part="xy")):
-        compared = rankql.compare(several, by="part")
+        compared = compare_values(several, by="part")
         assert all(name in repr(compared) for name in names)
         assert all(f"{compared.summary['mean'][0]:.4f}" in x for x in (repr(compared),))
 
@@ -151,7 +152,7 @@ def test_names_are_cut_and_means_are_in_blocks_of_80_columns(names, metrics, by)
     if names == "many" and by:
         pytest.skip("slow: 435 pairs by slice")
     systems = values(WIDE[names], metrics[: 3 if names == "many" else 12], gap=0.002, **about)
-    compared = rankql.compare(systems, by=by or (), correction="bonferroni")
+    compared = compare_values(systems, by=by or (), correction="bonferroni")
     table, _ = printed(compared)
     assert max(map(display_width, table)) <= (80 if names == "many" else 132)
     text = repr(compared)
@@ -191,7 +192,7 @@ def test_numbers_of_a_row_agree():
         base = [0.30006 + (q % 8 - 3.5) / 50 for q in range(400)]  # 0.30012 rounds like it
         new = [x + shift + (q % 2 - 0.5) * 1e-4 for q, x in enumerate(base)]
         frames = [pl.DataFrame({"query": range(400), "own": x}) for x in (base, new)]
-        compared = rankql.compare({"old": frames[0], "new": frames[1]}, higher_is_better=True)
+        compared = compare_values({"old": frames[0], "new": frames[1]}, higher_is_better=True)
         table, _ = printed(compared)
         cells = re.split("  +", table[1])
         old, new_, difference = map(float, cells[1:4])
@@ -216,7 +217,7 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    compared = rankql.compare(systems)
+    compared = compare_values(systems)
     views = {(): compared, ("--wide",): compared.wide(), ("--pairs",): compared.long()}
     for options, view in views.items():
         for name, text in (("w.md", view.to_markdown()), ("w.tex", view.to_latex())):
@@ -236,7 +237,7 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
 
 def test_xlsx_needs_a_package(tmp_path, monkeypatch):
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: name != "xlsxwriter")
-    compared = rankql.compare(values(["old", "new"]), test="t")
+    compared = compare_values(values(["old", "new"]), test="t")
     with pytest.raises(rankql.RankqlError, match=r"pip install 'rankql\[excel\]'"):
         compared.save(tmp_path / "w.xlsx")
     assert not [*tmp_path.iterdir()]

@@ -16,8 +16,8 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from rankql.decisions.gate import gate_comparison
-from rankql.evaluation.values import Request, identify
 from rankql.testing import assert_no_regression
+from support.own_values import as_values, compare_values, gate_values
 
 # 20 queries in two slices; in `WORSE` one slice has lost, in `NOISY` the ups and downs are large.
 IDS = [f"q{i:02}" for i in range(20)]
@@ -63,7 +63,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 
 
 def test_a_drop_beyond_its_limit_fails():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=8)
+    verdict = gate_values(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=8)
     assert not verdict and not verdict.passed and verdict.exit_code == 1
     assert set(verdict.table["check"]) == {"nDCG@10 drop <= 0.01"}
     assert verdict.table.select("slice", "status").rows() == [
@@ -78,7 +78,7 @@ def test_the_interval_is_that_of_scipy():
     """A drop of 0.0169 with a limit of 0.01, symmetric, so that nothing is widened."""
     drop = [0.0169 + 0.045 * (-1) ** i for i in range(40)]
     old, new = shifted("AP", 0.6, [-x for x in drop])
-    row = only_row(rankql.gate(new, baseline=old, max_drop="AP:0.01"))
+    row = only_row(gate_values(new, baseline=old, max_drop="AP:0.01"))
     ends = stats.ttest_1samp(drop, 0).confidence_interval(0.95)
     assert (-row["hi"], -row["lo"]) == pytest.approx((ends.low, ends.high))
     assert row["confidence"] == 0.95 and row["status"] == "inconclusive"
@@ -95,8 +95,8 @@ def test_slices_never_weaken_the_overall_test():
     old = queries.with_columns(AP=pl.Series(rng.random(300)))
     new = old.with_columns(pl.col("AP") - pl.Series(0.02 + 0.1 * rng.standard_normal(300)))
     for limit in ("AP:0", "AP:0.03", "AP:0.5"):
-        alone = rankql.gate(new, baseline=old, max_drop=limit).table
-        sliced = rankql.gate(new, baseline=old, max_drop=limit, by="seg").table
+        alone = gate_values(new, baseline=old, max_drop=limit).table
+        sliced = gate_values(new, baseline=old, max_drop=limit, by="seg").table
         assert sliced.filter(slice="all").equals(alone) and alone["confidence"][0] == 0.95
         slices = sliced.filter(pl.col("slice") != "all")
         levels = [1 - 0.05 / tests for tests in (4, 3, 2, 1)]
@@ -116,8 +116,8 @@ def test_the_printed_interval_decides(losses, limit, metric):
     name, sign = metric
     old, new = shifted(name, 0.5, [sign * loss for loss in losses])
     options = {"baseline": old, "max_drop": f"{name}:{limit}"}
-    assert len(losses) >= 10 or statuses(rankql.gate(new, **options)) != ["passed"]
-    row = only_row(rankql.gate(new, **options, min_queries=1))
+    assert len(losses) >= 10 or statuses(gate_values(new, **options)) != ["passed"]
+    row = only_row(gate_values(new, **options, min_queries=1))
     margin, status, loss = float(limit), row["status"], row["difference"] * sign
     if row["lo"] is None:
         assert status == "inconclusive" and "no confidence interval" in row["message"]
@@ -138,7 +138,7 @@ def test_skewed_losses_widen_the_interval():
     """If few queries lose much while the rest keep their values, plain t would pass too soon."""
     losses = [0.0] * 17 + [0.2, 0.3, 0.4]
     old, new = shifted("AP", 0.6, [-loss for loss in losses])
-    row = only_row(rankql.gate(new, baseline=old, max_drop="AP:0.1"))
+    row = only_row(gate_values(new, baseline=old, max_drop="AP:0.1"))
     lo, hi = stats.ttest_1samp(losses, 0).confidence_interval(0.95)
     assert hi < 0.1 < -row["lo"] and row["status"] == "inconclusive"
     assert -row["hi"] == pytest.approx(lo)
@@ -151,13 +151,13 @@ def test_skewed_losses_widen_the_interval():
 
 def test_without_a_limit_only_a_significant_drop_fails():
     for limit in (None, "nDCG@10:0"):
-        verdict = rankql.gate(NOISY, baseline=OLD, max_drop=limit)
+        verdict = gate_values(NOISY, baseline=OLD, max_drop=limit)
         assert verdict
         assert messages(verdict) == ["dropped by 0.02 (95% CI -0.10 to 0.14): not significant"]
         assert verdict.notes[0].startswith("A limit of 0 fails only if a drop is significant.")
-    worse = rankql.gate(WORSE, baseline=OLD)
+    worse = gate_values(WORSE, baseline=OLD)
     assert not worse and messages(worse)[0].endswith("beyond the limit of 0")
-    bounded = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.2")
+    bounded = gate_values(NOISY, baseline=OLD, max_drop="nDCG@10:0.2")
     assert bounded and not any("A limit of 0" in note for note in bounded.notes)
 
 
@@ -171,7 +171,7 @@ def test_equivalence_limits_drop_and_gain(name, gain):
     rng = np.random.default_rng(4)
     old = pl.DataFrame({"query": range(200), name: rng.uniform(0.3, 0.6, 200)})
     new = old.with_columns(pl.col(name) + pl.Series(gain + 0.02 * rng.standard_normal(200)))
-    verdict = rankql.gate(new, baseline=old, equivalence=f"{name}:0.01")
+    verdict = gate_values(new, baseline=old, equivalence=f"{name}:0.01")
     ways = ("rise", "drop") if name == "RMSE" else ("drop", "rise")
     assert verdict.table["check"].to_list() == [f"{name} {way} <= 0.01" for way in ways]
     changes = (new[name] - old[name]).to_numpy()
@@ -193,10 +193,10 @@ def test_equal_losses_have_an_interval(loss):
     old, new = shifted("AP", 0.6, [-loss] * 20)
     share = 0.025 ** (1 / 20)
     for limit, status in ((loss, "inconclusive" if loss else "passed"), (0.5, "passed")):
-        row = only_row(rankql.gate(new, baseline=old, max_drop={"AP": limit}))
+        row = only_row(gate_values(new, baseline=old, max_drop={"AP": limit}))
         ends = -1 + share * (1 - loss), 1 - share * (1 + loss)
         assert (row["lo"], row["hi"]) == pytest.approx(ends) and row["status"] == status
-    free = rankql.gate(new.rename({"AP": "revenue"}), baseline=old.rename({"AP": "revenue"}))
+    free = gate_values(new.rename({"AP": "revenue"}), baseline=old.rename({"AP": "revenue"}))
     assert statuses(free) == ["inconclusive"]  # no range, so no interval
 
 
@@ -210,17 +210,17 @@ def test_identical_rankings_pass_however_few():
     assert verdict.table["difference"].item() == 0 and verdict.exit_code == 3
     result = rankql.evaluate(RUN, QRELS, "RR")
     assert rankql.gate(RUN, QRELS, result, max_drop="RR:0.01").passed
-    assert rankql.gate(result.per_query, baseline=result, max_drop="RR:0.01").exit_code == 3
+    assert gate_values(result.per_query, baseline=result, max_drop="RR:0.01").exit_code == 3
 
 
 def test_a_small_slice_that_collapses_fails():
     """Eight of eight queries lose 0.5: beyond doubt, though fewer than min_queries."""
     worse = values(shift=lambda i: 0.01 * (i % 3) - (0.5 if i >= 12 else -0.5))
     options = {"max_drop": "nDCG@10:0.1", "by": "segment"}
-    verdict = rankql.gate(worse, baseline=OLD, **options)
+    verdict = gate_values(worse, baseline=OLD, **options)
     assert statuses(verdict, "segment=old") == ["failed"] and verdict.exit_code == 1
     old, new = (pl.concat([frame.head(12), frame.tail(3)]) for frame in (OLD, worse))
-    verdict = rankql.gate(new, baseline=old, **options)
+    verdict = gate_values(new, baseline=old, **options)
     assert statuses(verdict, "segment=old") == ["too few queries"]
     (message,) = messages(verdict, "segment=old")
     assert message.startswith("dropped by 0.4") and "3 queries, fewer than 10" in message
@@ -228,22 +228,22 @@ def test_a_small_slice_that_collapses_fails():
 
 def test_less_is_better():
     old, new = values("RMSE"), values("RMSE", shift=lambda i: 0.1 + 0.01 * (i % 3))
-    verdict = rankql.gate(new, baseline=old, minimum={"RMSE": 0.5}, max_drop="RMSE:0.05")
+    verdict = gate_values(new, baseline=old, minimum={"RMSE": 0.5}, max_drop="RMSE:0.05")
     assert verdict.table["check"].to_list() == ["RMSE <= 0.5", "RMSE rise <= 0.05"]
     assert statuses(verdict) == ["failed", "failed"] and verdict.table["lo"][1] > 0.05
     assert messages(verdict)[1].startswith("rose by 0.1095 (95% CI 0.105")
-    back = rankql.gate(old, baseline=new, max_drop="RMSE:0.05")
+    back = gate_values(old, baseline=new, max_drop="RMSE:0.05")
     assert back and messages(back)[0].startswith("improved by 0.1095 (95% CI 0.105")
     assert back.table["hi"][0] == pytest.approx(-verdict.table["lo"][1])
 
 
 def bounded(frame, limit, **options):
-    return rankql.gate(frame, minimum=f"nDCG@10{limit}", minimum_bound=True, **options)
+    return gate_values(frame, minimum=f"nDCG@10{limit}", minimum_bound=True, **options)
 
 
 def test_bounds_of_a_minimum():
     """minimum_bound=True holds the interval to the limit; the mean is 0.49."""
-    (lo, hi), *_ = rankql.compare({"run": OLD}).summary.select("lo", "hi").rows()
+    (lo, hi), *_ = compare_values({"run": OLD}).summary.select("lo", "hi").rows()
     for operator, number, status in (
         ("<=", hi + 1e-6, "passed"), ("<", lo, "failed"), (">=", lo - 1e-6, "passed"),
         (">", hi, "failed"), (">=", lo + 1e-6, "inconclusive"), ("<", hi - 1e-6, "inconclusive"),
@@ -276,7 +276,7 @@ def test_bounds_of_a_minimum_of_equal_values():
     few = bounded(flat.head(6), ">=0.4", min_queries=1)
     assert few.exit_code == 3 and few.table["queries_needed"].to_list() == [17]
     free = flat.rename({"nDCG@10": "orders"})
-    free = rankql.gate(free, minimum="orders>=0.4", minimum_bound=True)
+    free = gate_values(free, minimum="orders>=0.4", minimum_bound=True)
     assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
@@ -316,7 +316,7 @@ def test_a_minimum_below_zero_where_gains_may_be_negative():
 def test_a_minimum(limit, passed):
     """Differences within rounding decide nothing."""
     for frame in (OLD, values(shift=lambda i: 1e-14), values(shift=lambda i: -1e-14)):
-        verdict = rankql.gate(frame, minimum=f"ndcg@10{limit}")
+        verdict = gate_values(frame, minimum=f"ndcg@10{limit}")
         assert verdict.passed is passed
         assert verdict.table["mean"][0] == pytest.approx(0.49) and verdict.table["n"][0] == 20
         assert messages(verdict)[0].startswith("0.49 over 20 queries")
@@ -342,7 +342,7 @@ def test_undefined_fails():
     undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
     for least, status in ((9, "too few queries"), (8, "failed")):
         options = {"minimum": "nDCG@10>=0", "by": "segment", "min_queries": least}
-        verdict = rankql.gate(undefined, baseline=OLD, **options)
+        verdict = gate_values(undefined, baseline=OLD, **options)
         assert statuses(verdict, "segment=new") == ["passed"] * 2
         assert statuses(verdict, "segment=old") == [status] * 2
         assert ("2 too few queries" in verdict.title) == (least == 9)
@@ -365,7 +365,7 @@ def test_runs_results_files_and_frames(tmp_path):
     files = [tmp_path / "new.parquet", tmp_path / "old.parquet"]
     for result, file in zip(results, files, strict=True):
         result.save_values(file)
-    frames = [result.per_query for result in results]
+    frames = [rankql.read_values(result.per_query) for result in results]
     for data in (
         *((new, None, old) for new, old in (files, frames, (results[0], str(files[1])))),
         *((other, qrels, old) for old in (results[1], files[1], frames[1])),
@@ -377,10 +377,10 @@ def test_runs_results_files_and_frames(tmp_path):
 def test_a_baseline_alone():
     """Nothing may drop: of the minima, else of the results, else of evaluate's metrics."""
     two = OLD.with_columns(AP=pl.col("nDCG@10"))
-    checks = rankql.gate(two, baseline=two).table["check"].to_list()
+    checks = gate_values(two, baseline=two).table["check"].to_list()
     assert checks == ["nDCG@10 drop <= 0", "AP drop <= 0"]
-    assert rankql.gate(OLD, baseline=two).table["metric"].to_list() == ["nDCG@10"]
-    checks = rankql.gate(two, baseline=two, minimum="AP>=0").table["check"].to_list()
+    assert gate_values(OLD, baseline=two).table["metric"].to_list() == ["nDCG@10"]
+    checks = gate_values(two, baseline=two, minimum="AP>=0").table["check"].to_list()
     assert checks == ["AP >= 0", "AP drop <= 0"]
     metrics = rankql.gate(RUN, QRELS, RUN).table["metric"].to_list()
     assert metrics == ["nDCG@10", "AP", "RR@10", "P@5", "R@100"]
@@ -388,7 +388,7 @@ def test_a_baseline_alone():
 
 def test_queries_of_one_side():
     baseline = rankql.evaluate(RUN, QRELS, "AP")
-    values = baseline.per_query  # whose judgments are not known
+    values = rankql.read_values(baseline.per_query)  # whose judgments are not known
     verdict = rankql.gate(RUN, QRELS.head(1), values, max_drop="AP:0.1")
     assert verdict.table["n"].to_list() == [1]
     note = "1 of 2 queries of the baseline is not judged any more: left out of the drops"
@@ -398,7 +398,7 @@ def test_queries_of_one_side():
     assert "1 of 2 queries is missing in run: counted as 0" in lacking.notes
     assert lacking.table.select("n", "mean").row(0) == (2, 0.5)
     new = OLD.with_columns(query=pl.col("query").str.replace("q00", "q99"))
-    verdict = rankql.gate(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")
+    verdict = gate_values(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")
     note = "1 of 20 queries of the run is not in the baseline: left out of the drops"
     assert note in verdict.notes and note in repr(verdict)
     row = verdict.table.row(0, named=True)
@@ -408,9 +408,9 @@ def test_queries_of_one_side():
 
 def test_attributes_are_those_of_the_run():
     moved = OLD.with_columns(segment=pl.Series(SEGMENTS[::-1]))
-    expected = rankql.gate(WORSE, baseline=OLD, by="segment").table
+    expected = gate_values(WORSE, baseline=OLD, by="segment").table
     for baseline in (OLD.drop("segment"), moved, OLD.rename({"query": "qid"})):
-        assert rankql.gate(WORSE, baseline=baseline, by="segment").table.equals(expected)
+        assert gate_values(WORSE, baseline=baseline, by="segment").table.equals(expected)
 
 
 def test_clusters():
@@ -419,12 +419,12 @@ def test_clusters():
     users = np.repeat(np.arange(30), 4)
     drop = 0.02 + rng.normal(0, 0.1, 30)[users] + rng.normal(0, 0.02, 120)
     old, new = (x.with_columns(user=pl.Series(users)) for x in shifted("AP", 0.5, -drop))
-    verdict = rankql.gate(new, baseline=old, cluster="user", max_drop="AP:0.01")
-    compared = rankql.compare({"a": old, "b": new}, cluster="user").pairs.row(0, named=True)
+    verdict = gate_values(new, baseline=old, cluster="user", max_drop="AP:0.01")
+    compared = compare_values({"a": old, "b": new}, cluster="user").pairs.row(0, named=True)
     for end in ("lo", "hi"):
         assert only_row(verdict)[end] == pytest.approx(compared[end])
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes
-    one = rankql.gate(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
+    one = gate_values(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
     assert one.exit_code == 3 and "fewer than 10" in messages(one)[0]
 
 
@@ -433,17 +433,17 @@ def test_conventions_of_the_baseline(tmp_path):
     path = tmp_path / "old.parquet"
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
-    assert rankql.compare(path, rankql.evaluate(RUN, QRELS, "nDCG@10")).metrics == ["nDCG@10"]
+    assert rankql.compare([path, rankql.evaluate(RUN, QRELS, "nDCG@10")]).metrics == ["nDCG@10"]
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
     stated = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval")
-    frame = stated.per_query
+    frame = rankql.read_values(stated.per_query)
     assert rankql.gate(RUN, QRELS, frame, conventions="trec_eval").exit_code == 3
-    assert rankql.gate(frame, baseline=stated).result.conventions["profile"] == "trec_eval"
+    assert gate_values(frame, baseline=stated).result.conventions["profile"] == "trec_eval"
     # An expression is a metric, and its column in a result too.
     own = rankql.evaluate(RUN, QRELS, "share = avg(rel)")
     for data in (own, OLD.rename({"nDCG@10": "share"})):
-        verdict = rankql.gate(data, baseline=data, minimum="share>=0.5")
+        verdict = gate_values(data, baseline=data, minimum="share>=0.5")
         assert verdict.table["metric"].to_list() == ["share", "share"]
 
 
@@ -470,7 +470,7 @@ EVIL = '<script>alert(1)</script>\n::error::100% "sure", a|b: c\x00\x1b\r'
 def evil():
     segments = [EVIL] * 12 + ["x\n::set-output name=a::b"] * 8
     old, new = (frame.with_columns(segment=pl.Series(segments)) for frame in (OLD, WORSE))
-    return rankql.gate(
+    return gate_values(
         new, baseline=old, minimum="nDCG@10>=0.6", by="segment", max_drop="nDCG@10:0"
     )
 
@@ -489,7 +489,7 @@ def test_junit(evil):
     assert {case.get("classname") for case in suite} == {"rankql.gate.nDCG@10"}
     messages = [case[0].get("message") for case in suite]
     assert messages == [case[0].text for case in suite] == evil.table["message"].to_list()
-    passed = ElementTree.fromstring(rankql.gate(OLD, minimum="nDCG@10>0").junit())
+    passed = ElementTree.fromstring(gate_values(OLD, minimum="nDCG@10>0").junit())
     assert passed[0][0][0].tag == "system-out" and passed.get("failures") == "0"
 
 
@@ -503,7 +503,7 @@ def test_annotations(evil):
         '"sure"%2C a|b%3A c\\x00\\x1b\\r\']'
     )
     assert lines[0] == f"::error title=nDCG@10 >= 0.6::{evil.table['message'][0]}"
-    assert rankql.gate(OLD, minimum="nDCG@10>0").annotations() == []
+    assert gate_values(OLD, minimum="nDCG@10>0").annotations() == []
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_annotations(evil):
 )
 def test_inconclusive_limits(inconclusive, level, tag, counts, title):
     options = {"baseline": OLD, "max_drop": DROP, "inconclusive": inconclusive}
-    verdict = rankql.gate(NOISY, **options)
+    verdict = gate_values(NOISY, **options)
     assert verdict.title == title and verdict.passed == ("passed" in title)
     assert verdict.exit_code == (0 if verdict else 3)
     assert verdict.inconclusive.height == 1 and verdict.failures.is_empty()
@@ -523,7 +523,7 @@ def test_inconclusive_limits(inconclusive, level, tag, counts, title):
     assert line.startswith(f"::{level} title=nDCG@10 drop <= 0.01::dropped by 0.02")
     suite = ElementTree.fromstring(verdict.junit())[0]
     assert suite[0][0].tag == tag and (suite.get("failures"), suite.get("skipped")) == counts
-    both = rankql.gate(NOISY, **options, minimum="nDCG@10>=0.9")
+    both = gate_values(NOISY, **options, minimum="nDCG@10>=0.9")
     assert both.to_dict()["outcome"] == "failed" and both.exit_code == 1
     assert both.title == "Gate failed: 1 of 2 checks, 1 inconclusive"
 
@@ -538,7 +538,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     for name, frame in (("old", OLD), ("worse", WORSE), ("noisy", NOISY)):
-        identify(frame, name, Request()).result.save_values(f"{name}.parquet")
+        rankql.read_values(frame).save_values(f"{name}.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
     return tmp_path
@@ -552,9 +552,10 @@ def command(*arguments, code=0):
 
 def test_exit_codes(folder):
     old = ["--baseline", "old.parquet", "--max-drop", DROP]
+    options = {"baseline": "old.parquet", "max_drop": DROP}
     runs = ["run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min"]
     for arguments, code, start in (
-        (["worse.parquet", *old], 1, repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP)) + "\n"),
+        (["worse.parquet", *old], 1, repr(rankql.gate("worse.parquet", **options)) + "\n"),
         (["noisy.parquet", *old], 3, "Gate inconclusive"),
         (
             ["noisy.parquet", *old, "--inconclusive", "warn"],
@@ -572,7 +573,7 @@ def test_exit_codes(folder):
         warned = "Warning: inconclusive limits: 1\n" if "warn" in arguments else ""
         assert done.stderr == warned
     table = json.loads(command("worse.parquet", *old, "--format", "json", code=1).stdout)["table"]
-    assert table == rankql.gate(WORSE, baseline=OLD, max_drop=DROP).table.to_dicts()
+    assert table == rankql.gate("worse.parquet", **options).table.to_dicts()
     for arguments, text in (
         (["run.parquet", "qrels.parquet"], "Nothing to check. Pass --min or --baseline\n"),
         (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit 'nDCG@10' of --min."),
@@ -585,7 +586,7 @@ def test_exit_codes(folder):
 
 def test_annotations_summary_and_file_for_github_actions(folder, monkeypatch):
     arguments = ["worse.parquet", "--baseline", "old.parquet", "--by", "segment"]
-    verdict = rankql.gate(WORSE, baseline=OLD, by="segment")
+    verdict = rankql.gate("worse.parquet", baseline="old.parquet", by="segment")
     Path("summary.md").write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -597,22 +598,24 @@ def test_annotations_summary_and_file_for_github_actions(folder, monkeypatch):
 
 def test_assert_no_regression():
     with pytest.raises(AssertionError) as caught:
-        assert_no_regression(WORSE, baseline=OLD, max_drop=DROP)
-    assert str(caught.value) == repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP))
+        assert_no_regression(as_values(WORSE), baseline=as_values(OLD), max_drop=DROP)
+    assert str(caught.value) == repr(gate_values(WORSE, baseline=OLD, max_drop=DROP))
     assert "raise AssertionError" not in str(caught.getrepr())  # its own frame is hidden
     with pytest.raises(AssertionError, match="Gate inconclusive"):
-        assert_no_regression(NOISY, baseline=OLD, max_drop=DROP)
+        assert_no_regression(as_values(NOISY), baseline=as_values(OLD), max_drop=DROP)
     with pytest.warns(UserWarning, match=r"nDCG@10 drop <= 0.01: dropped by 0.02"):
-        assert assert_no_regression(NOISY, baseline=OLD, max_drop=DROP, inconclusive="warn")
+        assert assert_no_regression(
+            as_values(NOISY), baseline=as_values(OLD), max_drop=DROP, inconclusive="warn"
+        )
     with pytest.raises(rankql.RankqlError):
-        assert_no_regression(OLD)
+        assert_no_regression(as_values(OLD))
 
 
 def test_slices_too_small_to_pass_do_not_weaken_the_others():
     drop = [0.01 + (i * 37 % 11 - 5) / 50 for i in range(400)]
     users = pl.int_range(400).floordiv(2).clip(0, 100)
     old, new = (x.with_columns(user=users) for x in shifted("AP", 0.6, [-x for x in drop]))
-    sliced = rankql.gate(new, baseline=old, max_drop="AP:0", by="user")
+    sliced = gate_values(new, baseline=old, max_drop="AP:0", by="user")
     assert statuses(sliced, "all") == ["failed"]
     assert sliced.table.filter(slice="user=100")["confidence"].to_list() == [0.95]
     assert statuses(sliced).count("too few queries") == 100
@@ -641,7 +644,7 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     assert dropped.passed and not rankql.gate(run, test, minimum={"RR": 0.9}).passed
     both = rankql.gate(run, test, old, train=train, max_drop={"Novelty@2": 0.1})
     assert both.table["difference"].item() == pytest.approx(
-        rankql.compare(old, run, test, "Novelty@2", train=train).pairs["difference"][0]
+        rankql.compare([old, run], test, "Novelty@2", train=train).pairs["difference"][0]
     )
     done = CliRunner().invoke(
         main, ["gate", *paths[:2], "--train", paths[2], "--catalogue", "10", "--min", "RR>=0.4",
@@ -649,4 +652,4 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     assert done.exit_code == verdict.exit_code == 0
     result = rankql.evaluate(run, test, "RR")
     with pytest.raises(rankql.RankqlError, match="train= is an option for runs"):
-        rankql.gate(result, train=train, minimum="RR>=0.1")
+        gate_values(result, train=train, minimum="RR>=0.1")

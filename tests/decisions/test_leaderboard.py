@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import rankql
 from rankql.decisions.comparison import rank_systems
 from research.simulation import REPEATS, at_most
+from support.own_values import compare_values
 
 MEANS = pl.DataFrame(
     {"metric": "AP", "slice": "all", "system": [*"abcd"], "mean": [0.1, 0.5, 0.4, 0.2]}
@@ -60,7 +60,7 @@ def values(rng, *means, n=40):
 def test_of_a_comparison():
     three = values(np.random.default_rng(1), 1, 1, 9)
     for higher, first in ((True, ["s2"]), (False, ["s0", "s1"])):
-        comparison = rankql.compare(three, metrics="revenue", higher_is_better=higher)
+        comparison = compare_values(three, metrics="revenue", higher_is_better=higher)
         assert comparison.title in repr(comparison)
         ranks = comparison.leaderboard()
         assert ranks.filter("maybe_best")["system"].sort().to_list() == first
@@ -70,7 +70,7 @@ def test_of_a_comparison():
 def test_a_system_without_any_value():
     three = values(np.random.default_rng(1), 1, 9, 1)
     three["s2"] = three["s2"].with_columns(revenue=pl.lit(None, pl.Float64))
-    comparison = rankql.compare(three, metrics="revenue", higher_is_better=True)
+    comparison = compare_values(three, metrics="revenue", higher_is_better=True)
     assert "significantly better than s0, not significantly better than s2" in comparison.title
     ranks = comparison.leaderboard().select("system", "rank_lo", "rank_hi", "maybe_best").rows()
     assert ranks == [("s1", 1, 1, True), ("s0", 2, 2, False), ("s2", None, None, False)]
@@ -84,7 +84,7 @@ def test_the_best_is_in_the_set(means):
     rng = np.random.default_rng(7)
     best, repeats, lost = f"s{int(np.argmax(means))}", max(20, REPEATS // 20), 0
     for _ in range(repeats):
-        comparison = rankql.compare(values(rng, *means), metrics="revenue", higher_is_better=True)
+        comparison = compare_values(values(rng, *means), metrics="revenue", higher_is_better=True)
         ranks = comparison.leaderboard()
         lost += best not in ranks.filter("maybe_best")["system"].to_list()
     assert at_most(lost / repeats, 0.05, repeats)

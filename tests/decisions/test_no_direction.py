@@ -89,11 +89,11 @@ def test_runs_without_a_hit_have_a_popularity(recommended, tmp_path):
     runs, test, train = recommended
     test = test.with_columns(item=99)
     old, new = runs["old"], runs["new"]
-    result = rankql.compare(old, new, test, "Popularity@3", train=train)
+    result = rankql.compare([old, new], test, "Popularity@3", train=train)
     assert result.pairs["n"].item() == 60 and result.pairs["difference"].item() < 0
     assert not rankql.gate(new, test, old, max_drop="Popularity@3:0.1", train=train)
     result.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Not shown" not in page and "Largest losses" not in page
     with pytest.raises(rankql.RankqlError, match=r"^No item of run .* is judged"):
-        rankql.compare(old, new, test, ["Popularity@3", "Serendipity@3"], train=train)
+        rankql.compare([old, new], test, ["Popularity@3", "Serendipity@3"], train=train)

@@ -30,6 +30,7 @@ from rankql.stats.tests import (
     significance_levels,
 )
 from support.components import optional
+from support.own_values import compare_values
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
 B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
@@ -89,7 +90,7 @@ def test_sakai():
     assert sample.mean / sample.error == pytest.approx(2.11576, abs=5e-6)
     assert outcome("randomisation", SAKAI).p == 69120 / 2**20
     systems = frames(np.stack([A, B], axis=1) / 10)
-    row = rankql.compare(systems, test="t").pairs.row(0, named=True)
+    row = compare_values(systems, test="t").pairs.row(0, named=True)
     assert row["p"] == pytest.approx(0.0477968, abs=5e-8) and row["verdict"] == "better"
     assert (row["lo"], row["hi"]) == pytest.approx((0.000806, 0.149194), abs=5e-7)
 
@@ -123,7 +124,7 @@ def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     """With 5 queries the smallest p of the randomisation test is 2 / 2^5."""
     rng = np.random.default_rng(units)
     old, new = (pl.DataFrame({"query": range(units), "AP": rng.random(units)}) for _ in "ab")
-    comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
+    comparison = compare_values({"old": old, "new": new}, test="randomisation")
     assert (comparison.pairs["detectable"].item() is None) == (units < 6)
 
 
@@ -365,7 +366,7 @@ def test_compare_prints_the_numbers_of_the_test(name, clusters):
     users = [f"u{i * i % 23}" for i in range(30)] if clusters else None
     options = {"cluster": "user"} if clusters else {}
     systems = frames(values, **({"user": users} if clusters else {}))
-    row = rankql.compare(systems, test=name, resamples=499, **options).pairs.row(0, named=True)
+    row = compare_values(systems, test=name, resamples=499, **options).pairs.row(0, named=True)
     expected = outcome(name, b - a, users)
     assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
     assert row["p_adjusted"] == row["p"] is not None
@@ -380,11 +381,11 @@ def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
     systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])
     options = {"test": name, "resamples": 499, "cluster": "user"}
-    table = rankql.compare(systems, **options).pairs
+    table = compare_values(systems, **options).pairs
     moved = {k: v.sample(fraction=1, shuffle=True, seed=1) for k, v in systems.items()}
-    assert rankql.compare(moved, **options).pairs.equals(table)
+    assert compare_values(moved, **options).pairs.equals(table)
     row = table.row(0, named=True)
-    swapped = rankql.compare(dict(reversed(systems.items())), **options).pairs.row(0, named=True)
+    swapped = compare_values(dict(reversed(systems.items())), **options).pairs.row(0, named=True)
     for one, other in (("lo", "hi"), ("difference", "difference"), ("effect", "effect")):
         assert swapped[one] == -row[other]
     unchanged = ("p", "p_adjusted", "ties", "n", "detectable")
@@ -398,7 +399,7 @@ def test_families():
     values[2, :, 1] = values[2, :, 0]  # no difference
     systems = frames(values, ["AP", "RR", "P@1"], segment=[f"g{i % 2}" for i in range(30)])
     for correction in CORRECTIONS:
-        compared = rankql.compare(systems, test="t", correction=correction, by="segment")
+        compared = compare_values(systems, test="t", correction=correction, by="segment")
         tested = compared.pairs.drop_nulls("p")
         assert (len(compared.pairs), len(tested)) == (27, 24)
         adjusted = adjust_p_values(tested["p"].to_list(), correction)
@@ -442,7 +443,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     systems = frames(values, queries=range(len(values)), part=np.arange(len(values)) % 2)
     systems = {name: frame.fill_nan(None) for name, frame in systems.items()}
     options = {"test": name, "correction": correction, "confidence": confidence, "resamples": 199}
-    compared = rankql.compare(systems, by="part", **options)
+    compared = compare_values(systems, by="part", **options)
     count_significant(compared.pairs, 1 - confidence)
     for row in compared.pairs.iter_rows(named=True):
         assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
@@ -460,7 +461,7 @@ def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
     values = np.stack([block(30, 3, seed) / 2 + 0.04 * np.arange(3) for seed in (1, 2)]).clip(0, 1)
     systems = frames(values, ["AP", "RR"])
-    table = rankql.compare(systems, test=name, resamples=1_999).pairs
+    table = compare_values(systems, test=name, resamples=1_999).pairs
     result = count_significant(table)
     assert 0 < result < 6
     p = np.array(table["p"].to_list())
@@ -485,7 +486,7 @@ def test_a_missing_query_counts_as_0_unless_lower_is_better(metrics, rule, n):
     values = {"AP": [0.5, 0.6, 0.7], "P@2": [0.5, 0.5, 1.0], "RMSE": [1.0, 2.0, 3.0]}
     old = pl.DataFrame({"query": list("abc"), **values})
     new = old.head(2).with_columns(pl.col("AP", "RMSE") * 1.1)
-    compared = rankql.compare({"old": old, "new": new}, metrics=metrics)
+    compared = compare_values({"old": old, "new": new}, metrics=metrics)
     assert f"1 of 3 queries is missing in new: {rule}" in compared.notes
     assert not [note for note in compared.notes if "undefined" in note]
     assert compared.pairs["n"].to_list() == n
@@ -503,7 +504,7 @@ def peak():  # ru_maxrss of a child may be that of its parent
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
 before = peak()
 for test in ("t", "randomisation"):
-    print(*rankql.compare(systems, test=test, resamples=10_000).pairs["p", "lo", "hi"].row(0))
+    print(*compare_values(systems, test=test, resamples=10_000).pairs["p", "lo", "hi"].row(0))
 print(peak() - before)
 """
 

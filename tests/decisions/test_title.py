@@ -8,6 +8,7 @@ import rankql
 from rankql.decisions.gate import gate_comparison
 from rankql.output import charts
 from support import judged_runs
+from support.own_values import compare_values
 
 # By system: the change of each query against the old system, by part.
 CHANGES = {"old": (0, 0), "up": (0.1, 0.1), "mixed": (0.1, -0.1), "down": (-0.1, -0.1),
@@ -23,7 +24,7 @@ def compare(*systems, **options):
         )
         for name in systems
     }  # fmt: skip
-    return rankql.compare(frames, by="part", **options)
+    return compare_values(frames, by="part", **options)
 
 
 @pytest.mark.parametrize(("new", "start", "end"), [
@@ -67,7 +68,7 @@ def test_the_first_metric_comes_first_and_others_are_named(changes, words):
         pl.lit(0.5).alias(m) for m in changes
     )
     runs = {"old": flat, "new": table(**changes)}
-    title = rankql.compare(runs, by="part", metrics=[*changes]).title
+    title = compare_values(runs, by="part", metrics=[*changes]).title
     assert title.endswith(words)
 
 
@@ -79,7 +80,7 @@ def lead(higher=True, **means):
         for name, mean in means.items() if name != "baseline"
     }  # fmt: skip
     options = {"higher_is_better": higher, "baseline": means.get("baseline")}
-    return rankql.compare(frames, metrics="own", **options).title
+    return compare_values(frames, metrics="own", **options).title
 
 
 def test_of_several_systems_the_leader_is_named():
@@ -96,11 +97,11 @@ def test_of_several_systems_the_leader_is_named():
 def test_tied_and_untested_systems():
     """Equal values of a metric with a known range are tested, those of another are not."""
     same = pl.DataFrame({"query": range(20), "AP": [0.5, 0.7] * 10})
-    assert rankql.compare(dict.fromkeys("abc", same)).title == "a, b and c are tied on AP (0.600)"
+    assert compare_values(dict.fromkeys("abc", same)).title == "a, b and c are tied on AP (0.600)"
     none = same.with_columns(AP=pl.lit(None, pl.Float64))
-    alone = rankql.compare({"a": same, "b": none, "c": none})
+    alone = compare_values({"a": same, "b": none, "c": none})
     assert alone.title == "a leads on AP (0.600), not tested"
-    assert rankql.compare({"a": none, "b": none}).title == "No metric is defined on these queries"
+    assert compare_values({"a": none, "b": none}).title == "No metric is defined on these queries"
 
 
 def test_limits_are_for_the_new_system():

@@ -10,6 +10,7 @@ import rankql
 from rankql.evaluation.means import Meta
 from rankql.text import ROWS
 from support import metric_engines
+from support.own_values import compare_values
 from support.parameters import slow
 from support.random_runs import METRICS, QRELS, RUN, same, with_segments
 
@@ -132,7 +133,7 @@ def test_the_best_system_is_bold(comparison, convert, bold):
 def test_lower_is_better_where_the_metric_says_so():
     values = {name: pl.DataFrame({"user": [1, 2, 3], "wait": wait}) for name, wait in
               {"slow": [3.0, 4, 5], "quick": [1.0, 2, 3]}.items()}  # fmt: skip
-    wide = rankql.compare(values, higher_is_better={"wait": False}).wide()
+    wide = compare_values(values, higher_is_better={"wait": False}).wide()
     assert "**2.0000" in wide.to_markdown() and "**4.0000" not in wide.to_markdown()
 
 
@@ -155,7 +156,7 @@ def test_a_long_table_is_cut_in_the_middle_when_printed_but_not_in_files(tmp_pat
 @pytest.mark.parametrize("name", ["slice", "queries"])
 def test_a_metric_may_have_the_name_of_another_column(name):
     groups = {"user": [*range(4)], "g": [*"aabb"], name: [1.0, 2.0, 3.0, 4.0]}
-    comparison = rankql.compare(dict.fromkeys("xyz", pl.DataFrame(groups)), by="g")
+    comparison = compare_values(dict.fromkeys("xyz", pl.DataFrame(groups)), by="g")
     assert comparison.table[f"{name} (metric)"].to_list()[:3] == [2.5] * 3
     assert f"{name} (metric)" in repr(comparison)
 
@@ -230,10 +231,10 @@ def test_the_order_and_types_of_judgments_do_not_matter(tmp_path):
 def test_unknown_judgments_are_noted(tmp_path):
     known = result_of(FEW_RUN, FEW_QRELS, "output", tmp_path)
     values = pl.DataFrame({"query": [*"abcd"], "nDCG@10": [0.1, 0.2, 0.3, 0.5]})
-    notes = rankql.compare({"old": known, "new": values}).notes
+    notes = compare_values({"old": known, "new": values}).notes
     assert any("not known" in note and "new" in note for note in notes)
     frames = {"old": values, "new": values.with_columns(pl.col("nDCG@10") + pl.col("nDCG@10") / 9)}
-    assert not any("judgments" in note for note in rankql.compare(frames).notes)
+    assert not any("judgments" in note for note in compare_values(frames).notes)
 
 
 def test_files_of_later_versions_are_read():

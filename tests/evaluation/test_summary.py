@@ -13,7 +13,6 @@ from scipy.special import expit, logit
 from scipy.stats import t
 
 import rankql
-from rankql.evaluation.values import Request, identify
 from rankql.sources import private
 from rankql.stats.means import logistic_interval
 from support.parameters import cycled
@@ -94,11 +93,9 @@ def test_summaries_are_the_same_to_the_last_bit():
     """However many threads read the values."""
     draw = random.Random(7)
     values = pl.DataFrame({"query": range(400_000), "AP": [draw.random() for _ in range(400_000)]})
-    result = identify(values, "values", Request()).result
+    result = rankql.read_values(values)
     for _ in range(8):
-        assert_frame_equal(
-            identify(values, "values", Request()).result.summary, result.summary, check_exact=True
-        )
+        assert_frame_equal(rankql.read_values(values).summary, result.summary, check_exact=True)
 
 
 @pytest.mark.slow

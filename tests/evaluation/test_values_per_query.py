@@ -1,6 +1,7 @@
 """Runs in any form, and values per query that rankql did not compute."""
 
 import json
+import shlex
 
 import numpy as np
 import polars as pl
@@ -32,36 +33,38 @@ def shop(seed=1, n=40, shift=0.0):
 BEFORE, AFTER = shop(), shop(2, shift=2.0)
 
 
+def read(*tables, **options):
+    """The values of tables called before and after."""
+    names = ("before", "after")
+    return {name: rankql.read_values(x, **options) for name, x in zip(names, tables, strict=True)}
+
+
 # Runs in any form
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("convert", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_two_runs_a_list_and_a_dict_are_the_same(convert):
+def test_a_list_and_a_dict_are_the_same(convert):
     old, new, qrels = map(convert, (OLD, NEW, QRELS))
     expected = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR")
     for comparison in (
-        rankql.compare(old, new, qrels, ["RR"]),
-        rankql.compare(old, new, qrels, metrics="RR"),
-        rankql.compare(old, new, qrels=qrels, metrics="RR"),
         rankql.compare([old, new], qrels, "RR"),
+        rankql.compare([old, new], qrels, ["RR"]),
         rankql.compare((old, new), qrels=qrels, metrics=["RR"]),
     ):
         assert comparison.pairs.equals(expected.pairs)
         assert any("run 1 and run 2" in note for note in comparison.notes)
     assert rankql.compare({"old": old, "new": new}, qrels, "RR").systems == ["old", "new"]
-    assert rankql.compare(old, new, qrels).metrics == [*rankql.evaluate(OLD, QRELS)]
+    assert rankql.compare([old, new], qrels).metrics == [*rankql.evaluate(OLD, QRELS)]
 
 
 def test_files_give_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, frame in {"old": OLD, "new": NEW, "qrels": QRELS}.items():
         frame.write_parquet(f"{name}.parquet")
-    for arguments in (
-        ("old.parquet", "new.parquet", "qrels.parquet", "ndcg_cut_2"),
-        (["old.parquet", "new.parquet"], "qrels.parquet"),
-    ):
-        assert rankql.compare(*arguments).systems == ["old", "new"]
+    for metrics in ("ndcg_cut_2", None):
+        files = ["old.parquet", "new.parquet"]
+        assert rankql.compare(files, "qrels.parquet", metrics).systems == ["old", "new"]
     same = rankql.compare(["old.parquet", "old.parquet"], "qrels.parquet", "RR")
     assert same.systems == ["run 1", "run 2"]
 
@@ -70,20 +73,21 @@ def test_files_give_their_names(tmp_path, monkeypatch):
 
 
 def test_any_numbers_are_compared():
-    comparison = rankql.compare({"before": BEFORE, "after": AFTER}, test="t")
+    comparison = rankql.compare(read(BEFORE, AFTER), test="t")
     assert comparison.metrics == ["revenue", "wait", "clicks"]
     for name in comparison.metrics:
         row = comparison.pairs.filter(metric=name).row(0, named=True)
         assert row["p"] == pytest.approx(stats.ttest_rel(AFTER[name], BEFORE[name]).pvalue)
         assert row["difference"] == pytest.approx((AFTER[name] - BEFORE[name]).mean())
-    notes = " ".join(comparison.notes)
-    assert "before is read as one row per user: metrics revenue, wait, clicks" in notes
-    assert "Higher revenue, wait and clicks are assumed to be better" in notes
+    printed = repr(comparison)
+    assert "Columns: values: query = user, metrics = (revenue, wait, clicks)" in printed
+    assert "Higher revenue, wait and clicks are assumed to be better" in " ".join(comparison.notes)
 
 
 def test_the_caller_gives_directions():
-    assumed = rankql.compare({"before": BEFORE, "after": AFTER})
-    stated = rankql.compare({"before": BEFORE, "after": AFTER}, higher_is_better={"wait": False})
+    both = read(BEFORE, AFTER)
+    assumed = rankql.compare(both)
+    stated = rankql.compare(both, higher_is_better={"wait": False})
     assert assumed.pairs["verdict"].to_list()[:2] == ["better", "better"]
     assert stated.pairs["verdict"].to_list()[:2] == ["better", "worse"]
     assert stated.higher_is_better == {"revenue": True, "wait": False, "clicks": True}
@@ -91,10 +95,10 @@ def test_the_caller_gives_directions():
     assert "Lower is better: wait" in stated.notes
     assert any(note.startswith("Higher revenue and clicks are assumed") for note in stated.notes)
     assert stated.pairs["wins"][1] == (AFTER["wait"] < BEFORE["wait"]).sum()
-    lower = rankql.compare({"a": BEFORE, "b": AFTER}, metrics="wait", higher_is_better=False)
+    lower = rankql.compare(both, metrics="wait", higher_is_better=False)
     assert lower.pairs["verdict"].to_list() == ["worse"]
     assert not [note for note in lower.notes if "assumed" in note]
-    assert lower.differences("wait", "a", "b")["difference"].is_sorted(descending=True)
+    assert lower.differences("wait", "before", "after")["difference"].is_sorted(descending=True)
 
 
 def test_expressions_over_runs_have_directions():
@@ -106,16 +110,16 @@ def test_expressions_over_runs_have_directions():
 
 
 def test_slices_and_clusters_are_not_metrics():
-    data = {name: x.with_columns(shop=pl.int_range(40) % 12) for name, x in
-            {"before": BEFORE, "after": AFTER}.items()}  # fmt: skip
-    comparison = rankql.compare(data, by="segment", cluster="shop")
-    assert comparison.metrics == ["revenue", "wait", "clicks"]
+    """Columns that metrics= does not name are attributes."""
+    data = [x.with_columns(shop=pl.int_range(40) % 12) for x in (BEFORE, AFTER)]
+    values = read(*data, metrics=["revenue", "wait"])
+    comparison = rankql.compare(values, by="segment", cluster="shop")
+    assert comparison.metrics == ["revenue", "wait"]
     slices = comparison.pairs["slice"].unique().sort().to_list()
     assert slices == ["all", "segment=new", "segment=old"]
-    assert rankql.compare(data, metrics="shop").metrics == ["shop"]
-    # Numbers before a metric that rankql knows are attributes.
-    known = {name: x.select("user", "wait", AP=pl.col("clicks") / 9) for name, x in data.items()}
-    assert rankql.compare(known).metrics == ["AP"]
+    assert rankql.compare(read(*data), metrics="shop").metrics == ["shop"]
+    with pytest.raises(rankql.RankqlError, match="Unknown attribute 'shop'"):
+        rankql.compare(read(*data), cluster="shop")
 
 
 @pytest.mark.few(1)
@@ -124,36 +128,43 @@ def test_files_of_numbers(tmp_path, suffix):
     files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
     for file, frame in zip(files, (BEFORE, AFTER), strict=True):
         getattr(frame, f"write_{suffix}")(file)
-    expected = rankql.compare({"a": BEFORE, "b": AFTER}, by="segment").pairs
-    assert_frame_equal(rankql.compare(files, by="segment").pairs, expected)
+    expected = rankql.compare(read(BEFORE, AFTER), by="segment").pairs
+    found = rankql.compare(read(*files), by="segment").pairs
+    assert_frame_equal(found, expected)
 
 
 def test_a_column_system_has_the_systems():
     runs = {"before": BEFORE, "after": AFTER}
     both = pl.concat([run.with_columns(system=pl.lit(name)) for name, run in runs.items()])
-    comparison, expected = rankql.compare(both, baseline="before"), rankql.compare(runs)
-    assert comparison.pairs.drop("sentence").equals(expected.pairs.drop("sentence"))
+    expected = rankql.compare(read(*runs.values()))
+    for name in ("system", "variant", "arm"):
+        table = both.rename({"system": name})
+        values = rankql.read_values(table, system=name if name == "arm" else None)
+        comparison = rankql.compare(values, baseline="before")
+        assert comparison.pairs.drop("sentence").equals(expected.pairs.drop("sentence"))
 
 
-def test_the_key_can_be_named():
+def test_the_key_is_named_or_has_a_usual_name():
     days = [x.rename({"user": "day"}).select("segment", "revenue", "day") for x in (BEFORE, AFTER)]
-    with pytest.raises(rankql.RankqlError):
-        rankql.compare(*days)  # the first column, segment, has several rows
-    comparison = rankql.compare(*days, query="day", by="segment")
-    assert comparison.metrics == ["revenue"]
-    assert comparison.pairs["n"].to_list() == [40, 20, 20]
+    for tables, options in (
+        (days, {}),
+        ([x.rename({"day": "shop no"}) for x in days], {"query": "shop no"}),
+    ):
+        comparison = rankql.compare(read(*tables, **options), by="segment")
+        assert comparison.metrics == ["revenue"]
+        assert comparison.pairs["n"].to_list() == [40, 20, 20]
 
 
 def test_missing_values_and_columns_are_left_out():
     """A run without results has 0; a missing revenue is not 0."""
     after = AFTER.head(30).drop("segment")
-    comparison = rankql.compare({"a": BEFORE, "b": after}, metrics="revenue")
+    comparison = rankql.compare(read(BEFORE, after), metrics="revenue")
     assert comparison.pairs.select("slice", "n").rows() == [("all", 30)]
-    assert "10 of 40 queries are missing in b: left out" in comparison.notes
+    assert "10 of 40 queries are missing in after: left out" in comparison.notes
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
-BOTH, RUNS = {"a": BEFORE, "b": AFTER}, ({"a": OLD, "b": NEW}, QRELS)
+BOTH, RUNS = read(BEFORE, AFTER), ({"a": OLD, "b": NEW}, QRELS)
 KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
 SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 PRICES = AFTER.select("user", revenue=pl.lit("1,200"))
@@ -164,24 +175,22 @@ TWICE = pl.concat([AFTER, AFTER])
     ("arguments", "options", "message"),
     [
         ((SOLD,), {}, r"^No grade column in run"),
-        (({"a": BEFORE, "b": OLD},), {}, "'b' is a run or has several rows per"),
-        (({"a": BEFORE, "b": PRICES},), {}, "'b' is a run or has several rows per query"),
-        (({"a": BEFORE, "b": TWICE},), {}, "occur twice"),
-        (({"a": TWICE, "b": AFTER},), {"metrics": "wait"}, "occur twice"),
+        (({"a": BOTH["before"], "b": OLD},), {}, "'b' is a run. Evaluate it too"),
         ((BOTH,), {"metrics": "revenu"}, "Unknown metric 'revenu'. Did you mean 'revenue'?"),
         ((BOTH,), {"by": "segmnt"}, "Unknown attribute 'segmnt'. Did you mean 'segment'"),
-        ((BOTH,), {"query": "zz"}, "query='zz': no column of that name"),
+        ((BOTH,), {"query": "zz"}, "query= is an option for runs, but these are results"),
         ((BOTH,), {"higher_is_better": {"wiat": False}}, "'wiat'. Did you mean 'wait'?"),
         ((BOTH,), {"higher_is_better": {"wait": "no"}}, "higher_is_better must be True, False"),
         ((*RUNS, "RR"), {"higher_is_better": False}, "False contradicts the definition"),
         ((*RUNS, "TauDistance"), {"higher_is_better": {"TauDistance": True}}, "True contradicts"),
-        ((BEFORE, AFTER, AFTER), {}, "compare takes two runs or results"),
-        ((OLD, NEW, OLD, QRELS), {}, "Pass more runs as a dict"),
-        (({"a": OLD}, NEW, QRELS), {}, "Pass more runs as a dict"),
-        (([OLD], NEW, QRELS), {}, "Pass more runs as a dict"),
+        ((OLD, NEW, QRELS), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
+        ((OLD, NEW, {"a": {"x": 1}}), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
+        ((BOTH["before"], BOTH["after"]), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
+        (([OLD], NEW, QRELS), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
+        ((RUNS[0], "nDCG@10"), {}, "'nDCG@10' is in the place of qrels"),
         # Judgments with an unknown item column have several rows per query.
         ((OLD, QRELS.rename({"item": "thing"})), {}, "No item column in"),
-        (({"old": SLICED, "new": BEFORE},), {}, "'new' has no column 'kind'"),
+        (({"old": SLICED, "new": BOTH["before"]},), {}, "'new' has no column 'kind'"),
     ],
 )
 def test_errors(arguments, options, message):
@@ -189,11 +198,30 @@ def test_errors(arguments, options, message):
         rankql.compare(*arguments, **options)
 
 
-def test_named_metrics_are_values():
-    assert rankql.compare(SOLD, metrics="sold").metrics == ["sold"]
-    flags = {"a": BEFORE.with_columns(bought=True), "b": AFTER.with_columns(bought=False)}
-    assert "bought" not in rankql.compare(flags).metrics  # an attribute, unless it is named
-    assert rankql.compare(flags, metrics="bought").pairs["difference"].item() == -1
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (AFTER.select("user", revenue=pl.lit("1,200")), {}, "no column of numbers to read as a m"),
+        (pl.concat([AFTER, AFTER]), {}, "80 rows belong to queries that occur twice, such as 'u0'"),
+        (AFTER.with_columns(user=pl.lit(None, pl.String)), {}, "user is NULL in 40 of 40 rows"),
+        (AFTER.rename({"user": "u"}), {}, "No query column in values: expected one of query_id"),
+        (AFTER, {"query": "zz"}, "query='zz': no column of that name in values"),
+        (AFTER, {"metrics": "revenu"}, "metrics='revenu': no column of that name in values. Did"),
+        (AFTER, {"metrics": "segment"}, "values: segment must be a number, not text"),
+        (AFTER, {"system": "zz"}, "system='zz': no column of that name in values"),
+        (AFTER.head(0), {}, "The results have no queries"),
+    ],
+)
+def test_errors_of_tables(table, options, message):
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.read_values(table, **options)
+
+
+def test_flags_are_metrics_if_they_are_named():
+    flags = [BEFORE.with_columns(bought=True), AFTER.with_columns(bought=False)]
+    assert "bought" not in rankql.compare(read(*flags)).metrics
+    named = rankql.compare(read(*flags, metrics="bought"))
+    assert named.pairs["difference"].item() == -1
 
 
 # On the command line
@@ -210,11 +238,43 @@ def test_named_metrics_are_values():
 )
 def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    BEFORE.write_csv("before.csv")
-    AFTER.write_parquet("after.parquet")
+    BEFORE.drop("segment").write_csv("before.csv")
+    AFTER.drop("segment").write_parquet("after.parquet")
     for column, exit_code, text in (("wait", code, printed), ("wiat", 2, "Did you mean 'wait'?")):
         done = CliRunner().invoke(main, [*command.split(), "--lower-is-better", column])
         assert done.exit_code == exit_code and text in done.output
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "is_read"),
+    [
+        (["user", "revenue"], "", True),
+        (["user", "revenue", "day"], "", True),
+        (["user", "revenue", "variant"], "--query user", True),
+        (["day", "revenue"], "", True),
+        (["user", "revenue", "segment"], "--by segment", True),
+        (["user", "revenue", "segment"], "", False),
+        (["user", "revenue", "item"], "", False),
+        (["user", "revenue", "rel"], "", False),
+        (["user", "rel"], "-m rel", True),
+        (["shop no", "revenue"], "", False),
+        (["shop no", "revenue"], "--query 'shop no'", True),
+        (["user", "segment"], "", False),
+    ],
+)
+def test_files_of_a_query_and_numbers_are_values(columns, options, is_read, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = AFTER.with_columns(
+        **{"shop no": pl.int_range(40), "item": pl.int_range(40), "rel": pl.int_range(40) % 3},
+        day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)), variant=pl.lit("a"),
+    ).select(columns)  # fmt: skip
+    for kind in ("csv", "parquet", "json"):
+        for name in "ab":
+            getattr(table, f"write_{kind}")(f"{name}.{kind}")
+        files = [f"{name}.{kind}" for name in "ab"]
+        done = CliRunner().invoke(main, ["compare", *files, *shlex.split(options)])
+        assert (done.exit_code == 0) == is_read, done.output
+        assert ("values: query =" in done.output) == is_read
 
 
 # Associated
@@ -234,23 +294,24 @@ def test_any_numbers_are_associated():
 
 
 def test_any_numbers_are_gated():
-    drops = {"baseline": BEFORE, "max_drop": ["revenue:0.5", "wait:0.5"]}
-    better = rankql.gate(AFTER, **drops)
+    values = read(BEFORE, AFTER)
+    drops = {"baseline": values["before"], "max_drop": ["revenue:0.5", "wait:0.5"]}
+    better = rankql.gate(values["after"], **drops)
     assert better.passed
     assert any(note.startswith("Higher revenue and wait are assumed") for note in better.notes)
-    worse = rankql.gate(AFTER, **drops, higher_is_better={"wait": False}).table
+    worse = rankql.gate(values["after"], **drops, higher_is_better={"wait": False}).table
     assert dict(worse.select("metric", "status").rows()) == {"revenue": "passed", "wait": "failed"}
-    assert rankql.gate(AFTER, minimum="revenue>=1", by="segment").passed
-    assert not rankql.gate(AFTER, minimum="wait<=1").passed
+    assert rankql.gate(values["after"], minimum="revenue>=1", by="segment").passed
+    assert not rankql.gate(values["after"], minimum="wait<=1").passed
     for wrong in ({"minimum": "wait<=1", "higher_is_better": {"wiat": False}},
-                  {"baseline": BEFORE, "max_drop": "wiat:0.1"}):  # fmt: skip
+                  {"baseline": values["before"], "max_drop": "wiat:0.1"}):  # fmt: skip
         with pytest.raises(rankql.RankqlError, match="Did you mean 'wait'"):
-            rankql.gate(AFTER, **wrong)
+            rankql.gate(values["after"], **wrong)
 
 
 def test_a_baseline_beside_judgments_is_a_run_or_values():
     run = QRELS.select("query", "item", score="rel", price=pl.lit(3))
     old = run.with_columns(score=1 - pl.col("score"))
-    for baseline in (old, rankql.evaluate(old, QRELS, "RR").per_query):
+    for baseline in (old, rankql.read_values(rankql.evaluate(old, QRELS, "RR").per_query)):
         verdict = rankql.gate(run, QRELS, baseline=baseline, max_drop="RR:0.1")
         assert verdict.table["baseline"].item() == 0.5

@@ -10,6 +10,7 @@ from scipy import stats
 import rankql
 from rankql.stats.sample import Sample
 from support import metric_engines
+from support.own_values import compare_values, gate_values
 
 N = 24
 RNG = np.random.default_rng(5)
@@ -235,10 +236,10 @@ def test_values_per_query_with_weights():
         ABOUT.select("query", "traffic", "segment").with_columns(AP=pl.Series(RNG.random(N)))
         for _ in range(2)
     ]
-    table = rankql.compare(values[0], values[1], weight="traffic").pairs
+    table = compare_values(dict(zip("ab", values, strict=True)), weight="traffic").pairs
     expected = [np.average(x["AP"][1:], weights=x["traffic"][1:]) for x in values]
     assert [*table.select("mean_a", "mean_b").row(0)] == pytest.approx(expected, abs=1e-12)
-    verdict = rankql.gate(values[1], baseline=values[0], weight="traffic", max_drop="AP:0.5")
+    verdict = gate_values(values[1], baseline=values[0], weight="traffic", max_drop="AP:0.5")
     assert verdict.table["mean"][0] == pytest.approx(expected[1], abs=1e-12)
 
 
@@ -284,7 +285,7 @@ def test_bad_weights(about, message):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
-VALUES = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
+VALUES = rankql.read_values(ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5)))
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
 
 
@@ -293,9 +294,14 @@ PLAIN = rankql.evaluate(RUNS["old"], QRELS)
     [
         (rankql.evaluate, (RUN, QRELS), {"weight": 2}, "the name of a column, not 2"),
         (rankql.evaluate, (RUN, QRELS), {"weight": "query"}, "weight='query' is the column of"),
-        (rankql.compare, (PLAIN, PLAIN), {"weight": "traffic"}, "no attribute 'traffic'"),
+        (rankql.compare, ([PLAIN, PLAIN],), {"weight": "traffic"}, "no attribute 'traffic'"),
         (rankql.gate, (PLAIN, None, PLAIN), {"weight": "traffic"}, "Unknown attribute 'traffic'"),
-        (rankql.compare, (VALUES, VALUES), {"weight": "traffic"}, "must be a number, not 'high'"),
+        (
+            rankql.compare,
+            ([VALUES, VALUES],),
+            {"weight": "traffic"},
+            "must be a number, not 'high'",
+        ),
     ],
 )
 def test_wrong_uses_of_weights(call, arguments, options, message):
@@ -311,7 +317,7 @@ def test_a_query_with_all_the_weight_is_not_tested():
          "w": [1e6, 1e-5, 1e-5, 1e-5, 1.0, 1.0, 1.0, 1.0]}
     )  # fmt: skip
     after = before.with_columns(AP=pl.Series([0.9, 0.6, 0.8, 0.4] * 2))
-    compared = rankql.compare({"a": before, "b": after}, metrics="AP", weight="w", by="part")
+    compared = compare_values({"a": before, "b": after}, metrics="AP", weight="w", by="part")
     row = compared.pairs.row(by_predicate=pl.col("slice") == "part=x", named=True)
     assert row["verdict"] == "one query has almost all the weight"
     assert (row["lo"], row["hi"], row["p"], row["detectable"]) == (None, None, None, None)

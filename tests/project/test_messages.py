@@ -46,7 +46,8 @@ IN_PYTHON = {
     ),
     "gain must have one value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
-        *(pl.DataFrame({"query": "a", "RR": [1.0], "segment": x}) for x in "xy"), by="segment"
+        [rankql.read_values(pl.DataFrame({"query": "a", "RR": [1.0], "segment": x})) for x in "xy"],
+        by="segment",
     ),
     "Two columns of the result would be called 'RR'": lambda: rr(RUN.with_columns(RR=1), by="RR"),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),

@@ -102,7 +102,7 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     assert rankql.explain(run, qrels, "q1", "RR", columns=names).value == 0.5
     other = tmp_path / f"other.{end}"
     other.write_bytes(run.read_bytes())
-    both = rankql.compare(run, other, qrels, "RR", columns=names)
+    both = rankql.compare([run, other], qrels, "RR", columns=names)
     assert both.pairs["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
     assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5

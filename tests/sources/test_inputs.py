@@ -24,6 +24,7 @@ from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
 from rankql.sources.session import _watch as watch
 from rankql.sources.session import open_session
+from support.own_values import compare_values
 
 RUN = pl.DataFrame(
     {
@@ -78,7 +79,7 @@ def test_comparisons_have_slices_of_any_name():
 def test_slices_are_in_the_order_of_their_values():
     """Also where the attribute is called like their labels."""
     values = pl.DataFrame({"query": ["a", "b", "c"], "slice": [2, 10, 1], "AP": [0.1, 0.2, 0.4]})
-    table = rankql.compare({"x": values, "y": values}, by="slice").pairs
+    table = compare_values({"x": values, "y": values}, by="slice").pairs
     assert table["slice"].to_list() == ["all", "slice=1", "slice=2", "slice=10"]
 
 

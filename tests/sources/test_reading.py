@@ -68,7 +68,7 @@ def test_a_run_equals_its_own_reversed_copy(tmp_path):
     rows = [{"id": i, "retrieved": [f"d{i % 7}", "x"], "relevant": [f"d{i % 3}"]} for i in range(9)]
     files = [write(tmp_path / f"{name}.jsonl", each) for name, each in
              (("a", rows), ("b", rows[::-1]))]  # fmt: skip
-    pairs = rankql.compare(*files, "RR").pairs
+    pairs = rankql.compare(files, metrics="RR").pairs
     assert pairs["difference"].to_list() == [0]
     code, printed = cli("compare", *files, metric="RR")
     assert code == 0 and printed["table"][0]["difference"] == 0

@@ -8,6 +8,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.formats import FORMATS, written
+from support.own_values import compare_values
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
@@ -106,9 +107,9 @@ def test_a_name_that_all_tables_have_is_not_asked_about():
 def test_variants_are_the_systems_of_values_per_query():
     values = pl.DataFrame({"variant": ["A"] * 6 + ["B"] * 6, "user": [*range(6)] * 2,
                            "clicks": [1, 0, 2, 4, 3, 1, 2, 2, 3, 4, 5, 2]})  # fmt: skip
-    assert rankql.compare(values).systems == ["A", "B"]
+    assert compare_values(values).systems == ["A", "B"]
     one = values[:6]  # an attribute
-    assert rankql.compare({"a": one, "b": one}, by="variant").systems == ["a", "b"]
+    assert compare_values({"a": one, "b": one}, by="variant").systems == ["a", "b"]
 
 
 LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": [5, 7],
