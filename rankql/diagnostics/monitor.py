@@ -351,7 +351,7 @@ def _add_day(table: Table, run: Table, day: str, query: str) -> Table:
            f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
            f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
     columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
-    return replace(table, sql=sql, columns=columns, lasting=False)
+    return replace(table, sql=sql, columns=columns)
 
 
 def _read_means(result: Result, prefix: int) -> pl.DataFrame:

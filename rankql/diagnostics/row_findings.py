@@ -246,7 +246,7 @@ CHECKS = (
         RATINGS_PROBLEM.replace("{threshold:g}", "{threshold}"),
         "Metrics of relevant items, such as P and RR, are near 1. For ratings pass threshold=, "
         "often 4.",
-        noun="", applies=lambda table: "rel" not in table.table.assumed,
+        noun="", applies=lambda table: not table.table.is_assumed("rel"),
     ),
     RowCheck(
         "ties-at-k", "warning", "runs",
@@ -280,7 +280,7 @@ CHECKS = (
         "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
         "Unjudged items count as not relevant, which can make a new system look worse than it is. "
         "Change this with unjudged=.",
-        noun="", applies=lambda run: not (run.qrels and run.qrels.table.split),
+        noun="", applies=lambda run: not (run.qrels and "split" in run.qrels.table.context),
     ),
 )  # fmt: skip
 

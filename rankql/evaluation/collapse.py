@@ -111,7 +111,7 @@ class _Task:
     def collapse_run(self, table: Table) -> Table:
         """The run with the best chunk of each document."""
         document, item = self.name(table), table.roles.get("item")
-        roles, assumed = {**table.roles, "item": document}, dict(table.assumed)
+        roles, origins = {**table.roles, "item": document}, dict(table.origins)
         keys = ", ".join(quote(name) for name in self.inputs.ids(table) if name != item)
         best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
         source, hidden, last = table.sql, PLACE, ""
@@ -127,19 +127,19 @@ class _Task:
         kept, moved = "*", f"* EXCLUDE ({hidden})"
         if "rel" in roles:
             kept += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
-            roles["rel"], assumed["rel"] = REL, f"highest {table.roles['rel']} of a document"
+            roles["rel"], origins[REL] = REL, f"highest {table.roles['rel']} of a document"
         if self.inputs.scored and self.keep:
             moved += f", CASE WHEN {best} IS NOT NULL THEN {PLACE} END AS {POS}"
-            roles["pos"], assumed["pos"] = POS, f"rank by {table.roles['score']}"
+            roles["pos"], origins[POS] = POS, f"rank by {table.roles['score']}"
         elif not (self.inputs.scored or self.keep):
             # Rows move up by the number of those dropped above them; other gaps stay.
             rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
             moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
-            roles["pos"], assumed["pos"] = POS, f"{table.role_columns['pos']} (renumbered)"
+            roles["pos"], origins[POS] = POS, f"{table.role_columns['pos']} (renumbered)"
         rows = f"(SELECT *, {place} FROM {source})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
         rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"
-        return self._load(table, f"(SELECT {moved} FROM {rows}{last})", roles, assumed)
+        return self._load(table, f"(SELECT {moved} FROM {rows}{last})", roles, origins)
 
     def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
         """The judgments of documents, and a note if they were of chunks."""
@@ -156,7 +156,7 @@ class _Task:
         best = f"PARTITION BY {quote(table.roles['query'])}, {quote(document)} ORDER BY "
         best += f"{table.number('rel')} DESC NULLS LAST"
         sql = f"(SELECT * FROM {table.sql} QUALIFY row_number() OVER ({best}) = 1)"
-        judged = self._load(table, sql, {**table.roles, "item": document}, table.assumed)
+        judged = self._load(table, sql, {**table.roles, "item": document}, table.origins)
         return judged, [
             f"qrels: {self._count(table):,} judgments of chunks count as {self._count(judged):,} "
             "of documents, each with the highest grade of its chunks"
@@ -199,8 +199,9 @@ class _Task:
         return int(rows)
 
     def _load(
-        self, table: Table, sql: str, roles: dict[str, str], assumed: Mapping[str, str]
+        self, table: Table, sql: str, roles: dict[str, str], origins: Mapping[str, str]
     ) -> Table:
         """The rows of documents, computed once: several queries read them."""
         loaded = self.session.load(table.label, sql, text=table.text)
-        return replace(loaded, roles=roles, assumed=assumed, ascending=table.ascending)
+        said = replace(loaded, origins=origins, context=table.context)
+        return replace(said, roles=roles, ascending=table.ascending)

@@ -187,7 +187,7 @@ def _ratings(known: Evaluated) -> Facts:
     highest, scale = known.counters.highest_grade, vars(facts).get("grade_scale", 0)
     if (
         "threshold" in known.arguments.reading.options
-        or any("rel" in table.assumed for table in plan.inputs.judging)
+        or any(table.is_assumed("rel") for table in plan.inputs.judging)
         or 0 < scale < HIGHEST_RATING
         or (highest is not None and highest < HIGHEST_RATING)
         or not any(_is_binary(metric, plan) for metric in plan.metrics)

@@ -192,7 +192,6 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
         name: replace(
             table,
             sql=f"(FROM {table.sql} ANTI JOIN {unjudged} ON {keys[table.label]} = {key})",
-            lasting=False,
         )
         for name, table in inputs.runs.items()
     }

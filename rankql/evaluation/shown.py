@@ -183,7 +183,7 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
         line, seen = map(quote, unique_names([LINE, SEEN], table.columns))
         query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
         place = table.roles["score" if inputs.scored else "pos"]
-        value, assumed = quote(place), dict(table.assumed)
+        value, origins = quote(place), dict(table.origins)
         known = f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
         rows = (
             f"(SELECT *, {value} IS NOT NULL AND {known} AS {seen}, row_number() OVER () AS {line} "
@@ -196,7 +196,7 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
             before = f"dense_rank() OVER (PARTITION BY {ids} {order})"
             after = f"dense_rank() OVER (PARTITION BY {ids}, {seen} {order})"
             value = f"CAST({pos} - {before} + {after} AS BIGINT)"
-            assumed["pos"] = f"{table.role_columns['pos']} (renumbered)"
+            origins[place] = f"{table.role_columns['pos']} (renumbered)"
         moved = f"SELECT * REPLACE (CASE WHEN NOT {seen} THEN {value} END AS {quote(place)})"
         order = f" ORDER BY {line}" if conventions.ties == "order" else ""
         loaded = session.load(table.label, f"({train}{moved} FROM {rows}{order})", text=False)
@@ -213,8 +213,7 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
             table,
             sql=f"(SELECT * EXCLUDE ({seen}, {line}) FROM {loaded.sql}{kept})",
             columns={**table.columns, place: loaded.columns[place]},
-            lasting=False,
-            assumed=assumed,
+            origins=origins,
         )
         notes.append(
             f"seen='drop': {count:,} of {left + count:,} items of {run_label(system)} "

@@ -161,12 +161,9 @@ def spread_judgments(
     sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
     kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
     said = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
-    fields: dict[str, Any] = {
-        "columns": qrels.columns | kinds,
-        "assumed": {**qrels.assumed, "query": said},
-    }
-    fields |= {"shared": parts[-1], "lasting": False}
-    return replace(qrels, sql=f"{sql} ON {condition})", **fields)
+    origins = {**qrels.origins, ", ".join(key): said}
+    fields: dict[str, Any] = {"columns": qrels.columns | kinds, "shared": parts[-1]}
+    return replace(qrels, sql=f"{sql} ON {condition})", origins=origins, **fields)
 
 
 def add_attribute(
@@ -340,14 +337,14 @@ def assume_grades(
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
-    assumed = {**table.assumed, "rel": "1 for every row"}
-    return table.with_column("rel", "1", "INTEGER", assumed=assumed), names
+    origins = {**table.origins, "rel": "1 for every row"}
+    return table.with_column("rel", "1", "INTEGER", origins=origins), names
 
 
 def _may_be_graded(session: Session, table: Table) -> bool:
     """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
-    taken = {*table.named, *table.roles.values(), *(["split"] if table.split else [])}
+    taken = {*table.named, *table.roles.values(), *table.context}
     values = [
         f"CAST({quote(name)} AS VARCHAR)"
         for name, kind in table.columns.items()
@@ -424,7 +421,7 @@ def _with_grades(
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, reads, assumed={**table.assumed, "rel": said})
+    return table.with_column(_MAPPED, sql, kind, reads, origins={**table.origins, _MAPPED: said})
 
 
 def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:

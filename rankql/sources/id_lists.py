@@ -212,7 +212,7 @@ def _number_rows(table: Table) -> Table:
         sql=f"(SELECT row_number() OVER () AS {quote(name)}, * FROM {table.sql})",
         columns={name: "BIGINT", **table.columns},
         roles={"query": name},
-        assumed={"query": "row number"},
+        origins={name: "row number"},
     )
 
 
@@ -221,12 +221,12 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
     chosen = {CHOSEN: choice.named} if choice.named else {}
-    table = replace(table, roles=roles, assumed={**table.assumed, **chosen})
+    table = replace(table, roles=roles, context={**table.context, **chosen})
     if item.column and not is_nested(table.columns[item.column]):
         said = "one id" if item.reading == 0 else "several ids"
-        cells = {item.column: f"{item.column} ({said} per cell)"}
+        origins = {**table.origins, item.column: f"{item.column} ({said} per cell)"}
         values = split_cell(item.column, item.reading)
-        table = replace(table.with_values(item.column, values, "VARCHAR[]"), cells=cells)
+        table = replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
     elif not item.column:
         table = replace(table, roles={**table.roles, "item": item.name})
     return table, item.column
@@ -356,13 +356,13 @@ def _unnest_run(
         _require_order(session, table, column)
         sql = _unnest(table, lists, _kept(table, kept), PLACE)
         roles = {**table.roles, "item": lists.column, "pos": PLACE}
-        return _load(session, table, sql, roles, {"pos": f"order in {column}"})
+        return _load(session, table, sql, roles, {PLACE: f"order in {column}"})
     positions = table.known("pos")  # of the row, not of its ids
     rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
     score = f"score in {column}"
     sql = _unnest(table, lists, _kept(rows, kept), f"{lists.grade} AS {quote(score)}")
     roles = {**table.roles, "item": column, "score": score}
-    return _load(session, table, sql, roles, {"score": f"scores in {column}"})
+    return _load(session, table, sql, roles, {score: f"scores in {column}"})
 
 
 def _load_judgments(
@@ -377,17 +377,17 @@ def _load_judgments(
     )
     roles = {"query": table.roles["query"], "item": first.column}
     roles |= {} if first.fields else {"rel": first.graded}
-    assumed = {"rel": first.assumed} if first.assumed else {}
-    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, assumed)
+    origins = {first.graded: first.assumed} if first.assumed else {}
+    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
 
 
 def _load(
-    session: Session, table: Table, sql: str, roles: dict[str, str], assumed: dict[str, str]
+    session: Session, table: Table, sql: str, roles: dict[str, str], origins: dict[str, str]
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
-    fields: dict[str, Any] = {"roles": roles, "assumed": {**table.assumed, **assumed}}
-    fields |= {"cells": table.cells, "system": "" if "rel" in roles else table.system}
-    return session.load(table.label, sql, text=False, unit="ids", **fields)
+    of_run = {x: value for x, value in table.context.items() if x != "system" or "rel" not in roles}
+    fields: dict[str, Any] = {"origins": {**table.origins, **origins}, "context": of_run}
+    return session.load(table.label, sql, text=False, unit="ids", roles=roles, **fields)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

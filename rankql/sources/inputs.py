@@ -105,7 +105,7 @@ class Inputs:
     @property
     def numbered(self) -> bool:
         """Are the items of a run the numbers of its rows, which give tied items no order?"""
-        return any("item" in table.assumed for table in self.runs.values())
+        return any(table.is_assumed("item") for table in self.runs.values())
 
     @property
     def ascending(self) -> bool:
@@ -211,7 +211,7 @@ def read_inputs(
     if system is None and not is_several_runs(run):
         ((none, table),) = runs.items()
         if found := _find_system(session, table, columns, by):
-            system, runs = found, {none: replace(table, system=found)}
+            system, runs = found, {none: replace(table, context={**table.context, "system": found})}
     if judgments:
         judgments = spread_judgments(session, [*runs.values()], judgments, columns)
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
@@ -493,7 +493,7 @@ def _number_rows(
 
 
 def _number(
-    session: Session, table: Table, role: str, name: str, assumed: str, keys: str = ""
+    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
 ) -> Table:
     """The table with a column that numbers its rows: all, or those of each key."""
     sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
@@ -505,14 +505,13 @@ def _number(
         sql=session.load(table.label, f"({sql})", text=table.text).sql,
         columns={**table.columns, name: "BIGINT"},
         roles={**table.roles, role: name},
-        assumed={**table.assumed, role: assumed},
-        lasting=False,
+        origins={**table.origins, name: origin},
     )
 
 
 def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     """The judgments with one row per query and item: of assumed grades, the highest."""
-    if "rel" not in table.assumed and table.computed.get(table.roles["rel"]) != []:
+    if not table.is_assumed("rel") and table.computed.get(table.roles["rel"]) != []:
         return table  # grades in the data must be unique; only a constant like '1' is assumed
     ids = [table.roles["query"], table.roles["item"]]
     kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
@@ -526,9 +525,10 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     sql = f"(SELECT {names}, max({grade}) AS {grade} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
     left_out = format_count(repeated, "row")
-    assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
-    fields = {"roles": table.roles, "computed": table.computed, "split": table.split}
-    return replace(rows, assumed={**table.assumed, "rel": assumed}, **fields)  # type: ignore[arg-type]
+    origin = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
+    fields: dict[str, Any] = {"roles": table.roles, "computed": table.computed}
+    fields |= {"origins": {**table.origins, table.roles["rel"]: origin}, "context": table.context}
+    return replace(rows, **fields)
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
@@ -557,4 +557,4 @@ def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Ta
     note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
     columns = {x: kind for x, kind in table.columns.items() if x != name}
     columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
-    return replace(table, sql=rows, columns=columns, lasting=False), [note]
+    return replace(table, sql=rows, columns=columns), [note]

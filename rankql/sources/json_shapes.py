@@ -238,7 +238,7 @@ def load_object(
         value = objects[0][part]
         table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
         table = table or load_objects(reader, label, value)
-        return replace(table, assumed={**table.assumed, "part": str(part)})
+        return replace(table, context={**table.context, "part": str(part)})
     kinds = {kind for each in objects for kind in kinds_of(each)}
     if kinds == {"objects"}:
         name = "relevant" if label == "qrels" else "retrieved"
@@ -370,7 +370,7 @@ class Rows(NamedTuple):
     """The rows of a shape, and what the Columns line says of their queries and positions."""
 
     frame: pl.DataFrame
-    assumed: Mapping[str, str] = {}
+    origins: Mapping[str, str] = {}
     unit: str = "rows"
 
 
@@ -455,8 +455,8 @@ def _answers(objects: Sequence[Any], label: str) -> Rows:
         for query, part in zip(queries, parts, strict=True)
         for place, hit in enumerate(part["hits"]["hits"], 1)
     )
-    frame, assumed, _ = _hits(ranked, label)
-    return Rows(frame, {**assumed, "query": what} if what else assumed)
+    frame, origins, _ = _hits(ranked, label)
+    return Rows(frame, {**origins, "query": what} if what else origins)
 
 
 class JsonShape(NamedTuple):
@@ -498,11 +498,11 @@ def load_shape(
 ) -> Table:
     """The table of objects of a shape."""
     try:
-        frame, assumed, unit = shape.rows(objects, label)
+        frame, origins, unit = shape.rows(objects, label)
     except RankqlError:
         raise
     except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
         is_value = isinstance(error, ValueError | OverflowError)
         why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
-    return replace(reader.register(label, frame), assumed=assumed, unit=unit)
+    return replace(reader.register(label, frame), origins=origins, unit=unit)

@@ -125,7 +125,7 @@ class Reader:
         exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
         sql = f"(SELECT * REPLACE ({', '.join(exact)}) FROM {sql})" if texts else sql
         columns |= dict.fromkeys(texts, "VARCHAR")
-        return Table(label, sql, columns, **{**fields, "exact": EXACT, "lasting": False})
+        return Table(label, sql, columns, **{**fields, "exact": EXACT})
 
     @contextmanager
     def reading(self, file: File) -> Iterator[None]:
@@ -272,7 +272,7 @@ _MOST_ORDERED = 50
 def list_in_order(session: Reader, table: Table, name: str) -> list[str]:
     """The values of a column in the order of the rows; none if these have no order."""
     text, names = f"CAST({quote(name)} AS VARCHAR){table.exact}", list[str]()
-    if not table.ordered or table.several_files or not session.keeps_order():
+    if table.ordered is not True or not session.keeps_order():
         return []
     while len(names) <= _MOST_ORDERED:
         others = f"AND {text} NOT IN ({', '.join(map(literal, names))})" * bool(names)

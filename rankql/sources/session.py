@@ -150,7 +150,7 @@ class Session(Reader):
         source = Source(self, data, label)
         table = next(shape for shape in SHAPES if shape.matches(source)).load(source)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
-        return replace(table, several_files=True) if several else table
+        return replace(table, ordered="files") if several else table
 
 
 @dataclass
@@ -190,7 +190,7 @@ def _load_entry(source: Source) -> Table:
     assert entry
     if entry.kind == "sqlite":  # twice in one query DuckDB fails to read it
         return reader.load(source.label, entry.sql, text=False)
-    return reader.describe(source.label, entry.sql, lasting=entry.permanent)
+    return reader.describe(source.label, entry.sql, permanent=entry.sql * entry.permanent)
 
 
 def _load_parquet(source: Source) -> Table:

@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -41,17 +41,17 @@ class Table:
     # Text files have no types: numbers are parsed from text, ids stay text.
     text: bool = False
     roles: dict[str, str] = field(default_factory=dict)
-    # It is a file or a frame, whose rows have an order.
-    ordered: bool = False
-    # Its rows are those of several files.
-    several_files: bool = False
-    # It is a permanent table of the database, not a view.
-    lasting: bool = False
+    # It is a frame or a file, whose rows have an order, or several files.
+    ordered: bool | Literal["files"] = False
+    # The SQL of a permanent table of the database, from which it may be computed.
+    permanent: str = ""
     # The lowest score is the best: `number` and `read` return -score.
     ascending: bool = False
-    # What the Columns line says of roles whose values are not in a column of the source, and of
-    # the part of a file, and how to name columns that values decided.
-    assumed: Mapping[str, str] = field(default_factory=dict)
+    # What the Columns line says of columns whose values are not as the source has them, by column.
+    origins: Mapping[str, str] = field(default_factory=dict)
+    # What it says of the rest: the part of a file or of a split log, the column of the systems, and
+    # how to name columns that values decided.
+    context: Mapping[str, str] = field(default_factory=dict)
     # The columns of the source that each computed column reads.
     computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The columns that the caller names, each with its role, or "" for attributes. They are not
@@ -63,26 +63,20 @@ class Table:
     unit: str = "rows"
     # The names that several columns of the source have, in lower case.
     repeated: Sequence[str] = ()
-    # The column of the systems, if it is recognised and not named.
-    system: str = ""
     # Is there one id per row for sure, because lists and cells were looked at before?
     unnested: bool = False
-    # What the Columns line says of columns whose cells may have several ids.
-    cells: Mapping[str, str] = field(default_factory=dict)
     # The column of the judgments that several queries share, because it is one of their key.
     shared: str = ""
-    # The value of `split`, if these are its rows in a table of train and test.
-    split: str = ""
 
     @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
-        said = self.assumed.items()
-        assumed = {x: what for x, what in said if x in self.roles or x not in ROLES}
-        assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
-        assumed |= {"system": self.system} if self.system else {}
-        assumed |= {"split": self.split} if self.split else {}
-        return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
+        columns = {role: self.origins.get(name, name) for role, name in self.roles.items()}
+        return columns | dict(self.context) | ({"order": "ascending"} if self.ascending else {})
+
+    def is_assumed(self, role: str) -> bool:
+        """Are the values of a role not as a column of the source has them?"""
+        return self.roles.get(role) in self.origins
 
     @property
     def own_columns(self) -> list[str]:
@@ -110,7 +104,6 @@ class Table:
             sql=f"(SELECT {kept}, {value} AS {quote(name)} FROM {source or self.sql})",
             columns={**self.columns, name: kind},
             computed={**self.computed, name: reads},
-            lasting=False,  # it may call temporary macros
             **fields,
         )
 
@@ -120,7 +113,6 @@ class Table:
             self,
             sql=f"(SELECT * REPLACE ({value} AS {quote(name)}) FROM {self.sql})",
             columns={**self.columns, name: kind},
-            lasting=False,
         )
 
     def sources(self, names: Iterable[str]) -> list[str]:
@@ -188,7 +180,8 @@ class Table:
         """Do all connections to the database read the same from its roles and these columns?"""
         read = {*self.roles.values(), *columns}
         kinds = {kind for name, kind in self.columns.items() if name in read}
-        return self.lasting and all(is_number(kind) or kind == "VARCHAR" for kind in kinds)
+        is_permanent = self.sql == self.permanent  # what is computed may call temporary macros
+        return is_permanent and all(is_number(kind) or kind == "VARCHAR" for kind in kinds)
 
     def read(self, role: str) -> str:
         """The column of a role as a number; an error if a value is not a number."""

@@ -47,7 +47,7 @@ def split_log(
                 "rows are judgments"
             )
             if table is qrels:
-                qrels = replace(table, split=", ".join(values))
+                qrels = replace(table, context={**table.context, "split": ", ".join(values)})
             continue
         if values != ["test", "train"]:
             raise RankqlError(
@@ -58,7 +58,7 @@ def split_log(
             kept = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
             columns = {x: kind for x, kind in table.columns.items() if x != name}
             test, rest = (
-                replace(table, sql=f"({kept} = '{part}')", columns=columns, split=part)
+                replace(table, sql=f"({kept} = '{part}')", columns=columns, context={"split": part})
                 for part in ("test", "train")
             )
             return test, replace(rest, label="train")
