@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from numbers import Integral, Real
-from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import duckdb
@@ -32,6 +32,7 @@ from rankql.registry.column_names import (
     RETRIEVED,
     ROLES,
     find_name,
+    list_side,
     squash,
 )
 from rankql.sources.files import File, read_text
@@ -259,14 +260,46 @@ def load_object(
     return load_shape(reader, label, source, BY_QUERY, objects)
 
 
-def load_objects(reader: Reader, label: str, rows: Sequence[Any]) -> Table:
-    """The table of objects, typed as those of a file."""
-    with NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-        # A value of numpy, or a set, as JSON has it.
-        plain = lambda value: value.item() if hasattr(value, "item") else list(value)  # noqa: E731
-        file.writelines(f"{json.dumps(row, default=plain)}\n" for row in rows)
-        file.flush()
-        return _load_rows(reader, File(label, label, [file.name], file.name, ".jsonl"))
+def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
+    """The table of objects. Cells of a column with lists and plain values are text, as of a file.
+
+    Objects with many keys are maps, as from ids to scores.
+    """
+    named = all(isinstance(each, Mapping) for each in objects)
+    require(named, f"{label}: every row must be a dict of names and values. Pass a list of them")
+    for name, value in chain(*(each.items() for each in objects)):
+        ordered = list_side(str(name)) != "run" or not isinstance(value, set | frozenset)
+        require(ordered, f"{label}: {name} has a set, which has no order. Write a list")
+    rows = [{str(name): _plain(x) for name, x in each.items()} for each in objects]
+    kinds, keys = defaultdict[str, set[type]](set), defaultdict[str, set[str]](set)
+    for name, value in chain(*(row.items() for row in rows)):
+        if value is not None:
+            kinds[name].add(type(value) if isinstance(value, list | dict) else str)
+        if isinstance(value, dict):
+            keys[name].update(value)
+    mixed = {name for name in kinds if len(kinds[name]) > 1}
+    maps = [name for name in keys if name not in mixed and len(keys[name]) > _MOST_KEYS]
+    for row in rows:
+        row |= {x: json.dumps(row[x]) for x in mixed & {*row} if isinstance(row[x], list | dict)}
+        for name in (name for name in maps if row.get(name) is not None):
+            row[name] = [{"key": key, "value": value} for key, value in row[name].items()]
+    try:
+        frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
+    except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
+        line = str(error).partition("\n")[0]
+        raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
+    table = reader.register(label, frame)
+    entries = ", ".join(f"map_from_entries({quote(x)}) AS {quote(x)}" for x in maps)
+    sql = f"(SELECT * REPLACE ({entries}) FROM {table.sql})"
+    return reader.describe(label, sql, ordered=True) if maps else table
+
+
+def _plain(value: Any) -> Any:
+    """A value of Python's own types."""
+    value = _as_list(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(x) for name, x in value.items()}
+    return [*map(_plain, value)] if isinstance(value, _LISTS) else value
 
 
 def _load_rows(reader: Reader, file: File, options: str = "") -> Table:

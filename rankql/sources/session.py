@@ -33,6 +33,7 @@ from rankql.sources.json_shapes import (
     is_several_runs,
     load_json,
     load_object,
+    load_objects,
     load_shape,
 )
 from rankql.sources.private import is_private, private_connection
@@ -237,11 +238,8 @@ def _load_frame(source: Source) -> Table:
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
-            remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
             kind = "an empty text" if data == "" else type(data).__name__
-            raise RankqlError(
-                f"{label} must be a path, a table, a relation or a frame, not {kind}{remedy}"
-            )
+            raise RankqlError(f"{label} must be a path, a table, a relation or a frame, not {kind}")
         import polars
 
         data = polars.DataFrame(data)  # a stream may be read only once
@@ -266,6 +264,11 @@ SHAPES = (
         "pandas Series by query",
         lambda x: library(x.data) == "pandas" and not hasattr(x.data, "columns"),
         lambda x: _load_dict(replace(x, data=x.data.to_dict())),
+    ),
+    Shape(
+        "list of dicts",
+        lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(x.data[0], Mapping),
+        lambda x: load_objects(x.reader, x.label, x.data),
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),

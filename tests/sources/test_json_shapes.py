@@ -2,7 +2,10 @@
 
 import json
 
+import numpy as np
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
@@ -208,3 +211,53 @@ def test_exports_of_quepid_are_read(write):
         ("dog,d1,1\ndog,d1,2\n", "qrels has duplicates: query 'dog', item 'd1'"),
     ):
         assert error_of(run, write("bad.csv", "query,docid,rating\n" + rows)).startswith(message)
+
+
+MANY = {f"d{i}": 1 / (i + 1) for i in range(300)}
+OBJECTS = {
+    "lists": [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
+              {"query": "b", "retrieved": ["x"], "relevant": []}],
+    "numbers": [{"query": 1, "retrieved": [7, 8], "relevant": [8]}],
+    "objects": [{"query": "a", "retrieved": [{"id": "x"}, {"id": "y", "page": 3}],
+                 "relevant": [{"id": "y", "grade": 2}]}],
+    "grades": [{"query": "a", "retrieved": ["x", "y"], "relevant": {"y": 2}},
+               {"query": "b", "retrieved": ["x", "y"], "relevant": {"x": 1.5}}],
+    "maps": [{"query": "a", "retrieved": MANY, "relevant": {"d7": 1}},
+             {"query": "b", "retrieved": MANY, "relevant": {"d2": 1}}],
+    "rows": [{"query": "a", "item": "x", "rank": 1, "rel": 0},
+             {"query": "a", "item": "y", "rank": 2, "rel": 1}],
+    "plain and list": [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
+                       {"query": "b", "retrieved": ["x", "y"], "relevant": ["x"]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", OBJECTS)
+def test_dicts_are_read_as_their_file(form, tmp_path):
+    rows = OBJECTS[form]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    expected, result = (rankql.evaluate(data, metrics="RR") for data in (path, rows))
+    assert_frame_equal(result.per_query, expected.per_query)
+    assert result.columns == expected.columns
+
+
+def test_values_of_other_libraries_are_read():
+    """Arrays, tuples, sets of relevant ids, and numbers of NumPy."""
+    rows = [
+        {"query": np.int64(3), "retrieved": np.array(["x", "y"]), "relevant": {"y"}},
+        {"query": np.int64(4), "retrieved": ("x", "y"), "relevant": pl.Series(["x"])},
+    ]
+    assert rankql.evaluate(rows, metrics="RR").per_query["RR"].to_list() == [0.5, 1]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"query": "a"}, 3],
+        [{"query": "a", "x": [{"y": 1}]}, {"query": "b", "x": [3]}],
+        [{"query": "a", "retrieved": {"x", "y"}, "relevant": ["y"]}],
+    ],
+)
+def test_rows_that_no_table_has_are_named(rows):
+    with pytest.raises(RankqlError, match=r"^run\b"):
+        rankql.evaluate(rows, metrics="RR")
