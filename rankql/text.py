@@ -194,6 +194,11 @@ def show_id(value: object) -> str:
     return ascii(value) if looks_alike else repr(value)
 
 
+def run_label(system: str | None) -> str:
+    """The name of a run in an error or a note."""
+    return "the run" if system is None else f"run {system!r}"
+
+
 def join_words(words: Sequence[str]) -> str:
     """Join words for a sentence: a, b and c."""
     *most, last = words

@@ -26,7 +26,6 @@ from rankql.evaluation.overlap import (
     leave_out_unjudged,
     no_common_items,
     no_judged_query_message,
-    run_label,
 )
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import Reading, ReadingOptions
@@ -35,7 +34,7 @@ from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.reader import fetch
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
-from rankql.text import format_count, format_queries, is_or_are
+from rankql.text import format_count, format_queries, is_or_are, run_label
 from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
@@ -128,11 +127,11 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
 def _find_unjudged(data: CheckData) -> Iterator[Finding]:
     """Systems with unjudged queries, or with few judged items: the facts and words of evaluate."""
     own = leave_out_unjudged(data.session, data.inputs)[1]  # of tables with grades and positions
-    for run, overlap in [*data.overlaps, *((data.runs[0], x) for x in own)]:
+    for overlap in [*data.overlaps, *own]:
         unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
-        label = run.system_label(overlap.system)
+        label = data.run_of(overlap.system).system_label(overlap.system)
         if not overlap.judged:
-            judged_ids = None if own else find_judged_queries(data.ask(run))
+            judged_ids = None if own else find_judged_queries(data.evaluation)
             yield Finding(
                 "no-overlap", "error", label, overlap.queries,
                 no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged_ids),
@@ -145,26 +144,23 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
                 f"{is_or_are(count)} not judged and left out",
                 "Are judgments missing?", unjudged,
             )  # fmt: skip
-    judged = {(run.label, overlap.system): overlap.judged for run, overlap in data.overlaps}
-    for run in data.matched:
-        ask = data.ask(run)
-        for counts in item_overlap(ask, data.inputs):
-            system, items, judged_items, common = counts
-            if judged_items and not common:
-                queries = judged[run.label, system]
-                is_error, message = no_common_items(ask, data.inputs, system, queries)
-                yield Finding(
-                    "no-common-items", "error" if is_error else "warning",
-                    run.system_label(system), items, message,
-                    f"{REFUSED if is_error else ''}Its metrics would be 0.",
-                )  # fmt: skip
-            elif is_small_overlap(*counts) and not has_same_ids(ask, data.inputs, system):
-                yield Finding(
-                    "few-common-items", "warning", run.system_label(system), common,
-                    f"Only {common:,} of {min(items, judged_items):,} items match for their query, "
-                    "and few ids are in both tables",
-                    "Write item ids the same way in both tables.",
-                )  # fmt: skip
+    judged = {overlap.system: overlap.judged for overlap in data.overlaps}
+    for counts in item_overlap(data.evaluation) if data.matched else ():
+        system, items, judged_items, common = counts
+        label = data.run_of(system).system_label(system)
+        if judged_items and not common:
+            is_error, message = no_common_items(data.evaluation, system, judged[system])
+            yield Finding(
+                "no-common-items", "error" if is_error else "warning", label, items, message,
+                f"{REFUSED if is_error else ''}Its metrics would be 0.",
+            )  # fmt: skip
+        elif is_small_overlap(*counts) and not has_same_ids(data.evaluation, system):
+            yield Finding(
+                "few-common-items", "warning", label, common,
+                f"Only {common:,} of {min(items, judged_items):,} items match for their query, "
+                "and few ids are in both tables",
+                "Write item ids the same way in both tables.",
+            )  # fmt: skip
 
 
 def check_columns(data: CheckData) -> Iterator[Finding]:

@@ -20,9 +20,10 @@ from rankql.diagnostics.contributions import (
 )
 from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.compute import count_rankings
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
-from rankql.evaluation.plan import Facts, plan_metrics, read_rankings, resolve_conventions
+from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
 from rankql.evaluation.refusals import (
     evaluation_errors,
@@ -32,10 +33,9 @@ from rankql.evaluation.refusals import (
 )
 from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
-from rankql.evaluation.steps import SqlRunner, with_source_ctes
+from rankql.evaluation.steps import with_source_ctes
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric, Rows
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
@@ -90,9 +90,9 @@ def explain(
     reading = Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, reading)
-        task = _prepare(session, inputs, metric, reading.conventions)
-        with evaluation_errors(session, inputs, task.conventions):
-            return _explain_run(task, worst) if of is None else _explain_query(task, of)
+        evaluation = _prepare(session, inputs, metric, reading.conventions)
+        with evaluation_errors(evaluation):
+            return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
 
 
 def explain_items(
@@ -112,47 +112,37 @@ def explain_items(
     reading = Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, reading)
-        task = _prepare(session, inputs, metric, reading.conventions)
-        terms = metric_terms(task.metric, task.conventions)
-        inputs = select_queries(inputs, of)
-        with evaluation_errors(session, inputs, task.conventions):
-            sql = items_sql(inputs, task.metric, terms, task.conventions)
+        evaluation = _prepare(session, inputs, metric, reading.conventions)
+        (resolved,) = evaluation.metrics
+        terms = metric_terms(resolved, evaluation.conventions)
+        evaluation = replace(evaluation, inputs=select_queries(inputs, of))
+        with evaluation_errors(evaluation):
+            sql = items_sql(evaluation.inputs, resolved, terms, evaluation.conventions)
             return fetch_frame(session, sql), terms.formula
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A metric to explain, with its inputs and conventions."""
-
-    session: Session
-    inputs: Inputs
-    metric: Metric
-    conventions: Conventions
-
-
-def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> _Task:
-    """What to explain, with validated inputs and resolved conventions."""
+def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> Evaluation:
+    """The evaluation of the metric to explain."""
     metrics = parse(name)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     validate_columns(session, inputs)
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
-    facts = Facts(session, inputs, conventions, packs=False)
-    conventions, (metric,) = resolve_conventions(facts, metrics)
+    conventions, (metric,) = resolve_conventions(session, inputs, metrics, conventions)
     known = metric.record is not None and metric.record.name in EXPLAINED
     require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
             f"Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
     require(conventions.ties in ("item", "order"), f"explain does not support "
             f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
             "ties='order'")  # fmt: skip
-    return _Task(session, inputs, metric, conventions)
+    return plan_metrics(session, inputs, [metric], conventions)
 
 
-def _explain_query(task: _Task, of: Any) -> Explanation:
+def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     """Explain one ranking, reading only its rows."""
-    session, metric, conventions = task.session, task.metric, task.conventions
-    system, inputs = None, task.inputs
+    session, conventions = evaluation.session, evaluation.conventions
+    system, inputs, (metric,) = None, evaluation.inputs, evaluation.metrics
     if inputs.many:
         names = [str(name) for name in inputs.runs]
         if inputs.system is not None:
@@ -165,20 +155,20 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
             raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
         (system,), (table,) = names, inputs.runs.values()
         inputs = replace(inputs, runs={None: table}, system=None)
+        evaluation = replace(evaluation, inputs=inputs)
     # For all queries, because a single one may have no judged item.
-    ask = SqlRunner(session, inputs, conventions)
-    counters = count_rankings(session, inputs, conventions)
+    counters = count_rankings(evaluation)
     require_ranked_rows(counters)
     if inputs.qrels is not None:
-        counters = require_common_items(ask, inputs, counters)
+        counters = require_common_items(evaluation, counters)
     notes = describe_notes(COUNTED, replace(counters, queries=()))
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
-    task = replace(task, inputs=inputs)
+    evaluation = replace(evaluation, inputs=inputs)
     terms = metric_terms(metric, conventions)
     sql = positions_sql(inputs, metric, terms, conventions)
-    with evaluation_errors(session, inputs, conventions):
+    with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
-        result, _ = _evaluate(task, one_query=True, is_missing=is_missing, notes=absent + notes)
+        result = _evaluate(evaluation, True, is_missing, notes=absent + notes)
         rows = fetch_frame(session, sql)
     value, formula = result.frame()[metric.name][0], terms.formula
     if value is None:
@@ -198,18 +188,18 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     )
 
 
-def _explain_run(task: _Task, worst: int) -> Explanation:
+def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     """Explain all rankings: the losses by query and by item."""
-    session, inputs, metric = task.session, task.inputs, task.metric
-    with evaluation_errors(session, inputs, task.conventions):
-        result, rows = _evaluate(task)
-        check_values(result.meta, result.values)
-        sql = losses_sql(inputs, metric, task.conventions, rows)
-        sums = fetch_frame(session, sql)
+    inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
+    result = _evaluate(evaluation)
+    check_values(result.meta, result.values)
+    rows = rows_read(inputs, [metric], conventions)
+    sql = losses_sql(inputs, metric, conventions, rows)
+    sums = fetch_frame(evaluation.session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
     values = result.frame()
-    if task.conventions.missing == "skip":
+    if conventions.missing == "skip":
         values = values.filter(~pl.col(MISSING))
     queries = (
         values.rename({result.meta.query: "query", metric.name: "value"})
@@ -245,31 +235,31 @@ def _sort_by_loss(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _evaluate(
-    task: _Task, one_query: bool = False, is_missing: bool = False, notes: Sequence[str] = ()
-) -> tuple[Result, Rows]:
-    """Return the result of evaluate, and which rows its query reads.
+    evaluation: Evaluation,
+    one_query: bool = False,
+    is_missing: bool = False,
+    notes: Sequence[str] = (),
+) -> Result:
+    """The result of evaluate.
 
     `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
     """
-    session, inputs, conventions = task.session, task.inputs, task.conventions
-    plan = plan_metrics(session, inputs, [task.metric], conventions, packs=False)
+    session, inputs = evaluation.session, evaluation.inputs
     sentences = [*inputs.notes]
     if not is_missing:
-        counters = count_rankings(session, inputs, conventions)
-        unique = unique_columns(inputs, plan.metrics, conventions)
-        counters = require_sound(plan.facts.run_sql, counters, unique, one_query)
+        unique = unique_columns(inputs, evaluation.metrics, evaluation.conventions)
+        counters = require_sound(evaluation, count_rankings(evaluation), unique, one_query)
         sentences = [*session.notes, *inputs.notes]
         sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
-        require_unique_rows(plan.facts.run_sql, [("qrels", "item", "")])
-    result = Result(
-        meta=plan.make_meta(),
-        sql=plan.sql,
-        columns=plan.columns,
+        require_unique_rows(evaluation, [("qrels", "item", "")])
+    return Result(
+        meta=evaluation.make_meta(),
+        sql=evaluation.sql,
+        columns=evaluation.columns,
         notes=[*sentences, *notes],
-        values=fetch_frame(session, plan.query.sql),
+        values=fetch_frame(session, evaluation.query.sql),
     )
-    return result, rows_read(inputs, plan.metrics, conventions)
 
 
 # NULL if the metric is undefined.

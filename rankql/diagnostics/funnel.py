@@ -17,12 +17,13 @@ from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.refusals import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes
+from rankql.evaluation.steps import number_positions, score_order, with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
@@ -151,21 +152,20 @@ def funnel(
         ids = {role: ranked.roles[role] for role in ("query", "item")}
         ranked = replace(ranked, roles={**ids, "score": _SCORE}, ascending=False)
         inputs = replace(inputs, runs={**inputs.runs, last: ranked})
-        with evaluation_errors(session, inputs, settings):
-            run_sql = SqlRunner(session, inputs, settings)
+        evaluation = Evaluation(session, inputs, settings)
+        with evaluation_errors(evaluation):
             validate_columns(session, inputs)
-            require_unique_rows(run_sql, [("run", "item", "")])
+            require_unique_rows(evaluation, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,
         )  # fmt: skip
-        with evaluation_errors(session, inputs, settings):
-            counters = count_rankings(session, inputs, settings)
-            notes = require_common_items(run_sql, inputs, counters).doubts
+        with evaluation_errors(evaluation):
+            notes = require_common_items(evaluation, count_rankings(evaluation)).doubts
             options_of_best = {k: v for k, v in rest.items() if k not in ("collapse", "positions")}
             best = _evaluate_best_orders(session, inputs, settings, k, options_of_best)
             items = _find_lost_items(session, inputs, settings, k, final_run.scored)
-            added = _count_added_items(run_sql, [*named])
+            added = _count_added_items(evaluation, [*named])
     used = {
         table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
         for table in inputs.tables
@@ -364,10 +364,10 @@ def _find_lost_items(
     )
 
 
-def _count_added_items(run_sql: SqlRunner, names: Sequence[str]) -> dict[str, int]:
+def _count_added_items(evaluation: Evaluation, names: Sequence[str]) -> dict[str, int]:
     """The number of items of each stage that the stage before lacks."""
     stage = _stage_number(names)
-    rows = run_sql(
+    rows = evaluation.run_sql(
         f"""SELECT stage, count(*) FROM (SELECT query, item, {stage} AS stage FROM run) AS later
         WHERE stage > 1 AND NOT EXISTS (
             SELECT 1 FROM (SELECT query, item, {stage} AS stage FROM run) AS before

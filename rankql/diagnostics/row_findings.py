@@ -10,11 +10,13 @@ from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.notes import RATINGS, RATINGS_PROBLEM
-from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
+from rankql.evaluation.overlap import QueryOverlap, query_overlap
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
+from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
@@ -404,26 +406,40 @@ class CheckData:
         """The runs whose judgments are a separate table."""
         return [run for run in self.judged if run.qrels]
 
-    def ask(self, run: CheckedTable) -> RunSql:
-        """Runs SQL on the rows of a run and its judgments, under their names in an evaluation."""
-        assert run.qrels
-        judged = f"(FROM {run.qrels.clean} WHERE rel IS NOT NULL)"
-        steps = f"WITH run AS {run.clean}, qrels AS {judged}"
-        return lambda sql: fetch(self.session, f"{steps} {sql}")
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The rows that can be read of runs and judgments, to evaluate."""
+
+        def read(table: CheckedTable) -> Table:
+            cleaned = self.session.describe(table.label, table.clean)
+            roles = {role: role for role in table.roles if role not in ("system", table.unused)}
+            return replace(cleaned, roles=roles)
+
+        runs = {name: read(run) for name, run in zip(self.inputs.runs, self.runs, strict=True)}
+        system = None if self.inputs.system is None else "system"
+        inputs = replace(
+            self.inputs, runs=runs, qrels=read(self.qrels) if self.qrels else None, system=system,
+            train=None, catalogue=None,
+        )  # fmt: skip
+        return Evaluation(self.session, inputs, Conventions())
 
     @cached_property
-    def overlaps(self) -> list[tuple[CheckedTable, QueryOverlap]]:
-        """The runs whose judgments are a separate table, with the judged queries of each system."""
-        return [
-            (run, overlap)
-            for run in self.pairs
-            for overlap in query_overlap(self.ask(run), self.inputs)
-        ]
+    def overlaps(self) -> list[QueryOverlap]:
+        """The judged queries of each system, if judgments are a separate table."""
+        if not self.pairs:
+            return []
+        names = [*self.inputs.runs]
+        overlaps = query_overlap(self.evaluation)
+        return sorted(overlaps, key=lambda x: names.index(x.system) if x.system in names else 0)
+
+    def run_of(self, system: str | None) -> CheckedTable:
+        """The table of a system."""
+        return dict(zip(self.inputs.runs, self.runs, strict=True)).get(system, self.runs[0])
 
     @property
     def matched(self) -> list[CheckedTable]:
         """The runs with judged queries."""
-        judged = [run.label for run, overlap in self.overlaps if overlap.judged]
+        judged = [self.run_of(each.system).label for each in self.overlaps if each.judged]
         return [run for run in self.pairs if run.label in judged]
 
     def fetch(self, table: CheckedTable, sql: str) -> list[dict[str, Any]]:

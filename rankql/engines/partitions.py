@@ -19,11 +19,10 @@ import pyarrow as pa
 from rankql.errors import RankqlError
 from rankql.evaluation import overlap, refusals
 from rankql.evaluation.compute import finish, reduce_tables
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
-from rankql.evaluation.plan import Facts, own_columns
-from rankql.evaluation.readable import write_query
+from rankql.evaluation.plan import own_columns
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
-from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -134,7 +133,7 @@ def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame |
 def _evaluate_rows(
     task: Task, session: Session, tables: Tables, counts: list[Count]
 ) -> pl.DataFrame | None:
-    inputs, conventions, metrics = task.read_inputs(session, tables), task.conventions, task.metrics
+    inputs = task.read_inputs(session, tables)
     incomplete = False
     for table in inputs.tables:
         total, known = count_values(session, table, inputs.ids(table))
@@ -148,19 +147,16 @@ def _evaluate_rows(
     with duckdb_errors():
         for table in inputs.tables:
             refusals.validate_numbers(session, table)
-    facts = Facts(session, inputs, conventions)
-    with refusals.evaluation_errors(session, inputs, conventions):
-        ask = facts.run_sql
-        refusals.require_one_value_per_query(ask)
-        reduced = reduce_tables(facts, metrics, conventions)
-        counters = reduced.counters
+    evaluation = Evaluation(session, inputs, task.conventions, task.metrics)
+    with refusals.evaluation_errors(evaluation):
+        refusals.require_one_value_per_query(evaluation)
+        reduction = reduce_tables(evaluation)
+        counters, unique = reduction.counters, reduction.unique_columns()
         if inputs.qrels is not None:
-            counts.append(Count("judged", ids=overlap.find_judged_queries(ask)))
-        unique = reduced.unique_columns(metrics)
-        if inputs.qrels is not None:
-            _count_matches(ask, inputs, counts)
-        refusals.require_unique_rows(ask, unique, counters.unique)
-        values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
+            counts.append(Count("judged", ids=overlap.find_judged_queries(evaluation)))
+            _count_matches(evaluation, counts)
+        refusals.require_unique_rows(evaluation, unique, counters.unique)
+        values, _ = finish(reduction)
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]
     for system, total, judged, examples in queries:
@@ -173,13 +169,13 @@ def _evaluate_rows(
     return values
 
 
-def _count_matches(ask: SqlRunner, inputs: Inputs, counts: list[Count]) -> None:
+def _count_matches(evaluation: Evaluation, counts: list[Count]) -> None:
     """Count the judged items of each system, and say what is wrong if there are none."""
-    for system, *_, common in overlap.item_overlap(ask, inputs):
+    for system, *_, common in overlap.item_overlap(evaluation):
         counts.append(Count("common", system, common))
         if not common:
-            is_error, doubt = overlap.no_common_items(ask, inputs, system, 0)
-            _, message = overlap.no_common_items(ask, inputs, system, overlap.SEVERAL_QUERIES)
+            is_error, doubt = overlap.no_common_items(evaluation, system, 0)
+            _, message = overlap.no_common_items(evaluation, system, overlap.SEVERAL_QUERIES)
             counts.append(Count("doubt", system, int(is_error), doubt))
             counts.append(Count("refusal", system, text=message))
 

@@ -28,7 +28,7 @@ from rankql.evaluation.means import (
 )
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.notes import COUNTED, describe_notes
-from rankql.evaluation.plan import plan_metrics
+from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import choose
@@ -156,7 +156,11 @@ def evaluate_in_spark(
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(duckdb_session, sample)
-        plan = plan_metrics(duckdb_session, inputs, task.metrics, resolved, groups, packs=False)
+        resolved, resolved_metrics = resolve_conventions(
+            duckdb_session, inputs, task.metrics, resolved
+        )
+        plan = plan_metrics(duckdb_session, inputs, resolved_metrics, resolved)
+        plan = replace(plan, groupings=groups)
         meta = replace(plan.make_meta(), weight=weight)
         sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]

@@ -2,9 +2,10 @@
 
 `evaluate` makes a `request`, from which `plan` reads the inputs (`collapse` keeps the best chunk of
 each document, `shown` knows the items of train and the catalogue) and resolves metrics and
-conventions. `compute` runs the plan: `reduce` writes the query that gives one row per ranking, and
-`columns` has the metrics as columns of polars; `readable` writes the query of named `steps` that
-`result.sql` shows, a macro per metric. The `refusals` read the counters of `overlap`, and
+conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
+every later query takes it. `reduce` writes the query that gives one row per ranking, and `columns`
+has the metrics as columns of polars; `readable` writes the query of named `steps` that `result.sql`
+shows, a macro per metric; `compute` runs both. The `refusals` read the counters of `overlap`, and
 so do the `notes`. `result` holds and checks the values, `means_result` what is displayed of them.
 `means` averages them, with the intervals of `stats`; `corrected_means`
 respects clusters and a judge, `combine` joins results, `values` reads tables of values per query,

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError, require
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.refusals import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
-from rankql.evaluation.steps import BY_ITEM, SqlRunner
+from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column
@@ -29,7 +30,7 @@ def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Input
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique_rows(SqlRunner(session, inputs, Conventions()), unique)
+        require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
     ties = reading.conventions.ties
     task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
     require(

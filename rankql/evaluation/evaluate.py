@@ -15,11 +15,11 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require, require_package
-from rankql.evaluation.compute import compute
+from rankql.evaluation.compute import compute_catalogue, finish, reduce_tables, split_hidden
 from rankql.evaluation.means import require_interval
-from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe_notes
+from rankql.evaluation.notes import COUNTED, OTHERS, describe_notes
 from rankql.evaluation.plan import make_plan
-from rankql.evaluation.refusals import evaluation_errors
+from rankql.evaluation.refusals import evaluation_errors, require_sound
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -30,7 +30,7 @@ from rankql.evaluation.request import (
     require_place_of_qrels,
 )
 from rankql.evaluation.result import Result, check_values, write_values
-from rankql.evaluation.steps import Steps
+from rankql.evaluation.steps import FINGERPRINT, Steps
 from rankql.registry.metric_record import Metric
 from rankql.sources.reader import fetch_frame, reword_error
 from rankql.sources.session import open_session
@@ -230,45 +230,43 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     ):
         words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
         session.mentioned = repr(words).lower()
-        plan = make_plan(session, arguments)
-        inputs = plan.inputs
-        with (
-            evaluation_errors(session, inputs, plan.conventions),
-            _own_metric_errors(plan.metrics),
-        ):
-            values, catalogue, counters, notes = compute(plan)
-            stored = arguments.output is not None and inputs.qrels is not None
-            meta = plan.make_meta(
-                catalogue=catalogue,
-                cluster=arguments.cluster,
-                fingerprint=plan.facts.fingerprint if stored else None,
-            )
-            if arguments.output is None:
+        evaluation = make_plan(session, arguments)
+        with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
+            reduction = reduce_tables(evaluation)
+            counters = require_sound(evaluation, reduction.counters, reduction.unique_columns())
+            values, notes = finish(reduction)
+            values, seen = split_hidden(evaluation, values)
+            catalogue, outside = compute_catalogue(evaluation)
+            counters = replace(counters, seen=seen, outside=outside)
+            meta = evaluation.make_meta(catalogue=catalogue)
+            if (path := arguments.output) is None:
                 check_values(meta, values)
-            place = (
-                values if arguments.output is None else write_values(meta, values, arguments.output)
-            )
-        evaluated = Evaluated(arguments, plan, counters, meta, values)
+            elif evaluation.inputs.qrels is not None:
+                ((fingerprint,),) = evaluation.run_sql(f"SELECT {FINGERPRINT} FROM qrels")
+                meta = replace(meta, fingerprint=fingerprint)
+            place = values if path is None else write_values(meta, values, path)
         return Result(
             meta=meta,
-            sql=plan.sql,
-            columns=plan.columns,
+            sql=evaluation.sql,
+            columns=evaluation.columns,
             notes=[
-                *session.notes, *inputs.notes, *describe_notes(COUNTED, counters),
-                *describe_notes(OTHERS, evaluated), *notes,
+                *session.notes, *evaluation.inputs.notes, *describe_notes(COUNTED, counters),
+                *describe_notes(OTHERS, evaluation, counters, values), *notes,
             ],
             interval=arguments.interval,
             confidence=arguments.confidence,
             values=place,
-            steps=Steps(plan.query.steps, plan.query.select, partial(_run_step, arguments)),
+            steps=Steps(
+                evaluation.query.steps, evaluation.query.select, partial(_run_step, arguments)
+            ),
         )  # fmt: skip
 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
     with open_session(arguments.con, *arguments.sources) as session:
-        plan = make_plan(session, replace(arguments, packs=False))
-        with evaluation_errors(session, plan.inputs, plan.conventions):
+        evaluation = make_plan(session, replace(arguments, reduces=False))
+        with evaluation_errors(evaluation):
             return fetch_frame(session, sql, checked=True)
 
 
@@ -307,7 +305,7 @@ def render_query(
         attributes=attributes,
         groupings=parse_groupings(by),
         weight=weight,
-        packs=False,
+        reduces=False,
     )
     with open_session(None) as session:
         return make_plan(session, arguments).sql

@@ -12,17 +12,24 @@ from typing import Any
 
 import polars as pl
 
-from rankql.evaluation.means import Meta, cluster_codes, compared_value, describe_clusters
-from rankql.evaluation.overlap import Counters, describe_chunk, format_examples, run_label
-from rankql.evaluation.plan import Plan
-from rankql.evaluation.request import EvaluateArguments
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.grades import grade_scale
+from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
+from rankql.evaluation.overlap import Counters, describe_chunk, format_examples
 from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS
 from rankql.registry.metric_record import Metric
 from rankql.sources.reader import count_values
-from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words
+from rankql.text import (
+    format_count,
+    format_queries,
+    has_or_have,
+    is_or_are,
+    join_words,
+    run_label,
+)
 
 Facts = Iterable[Mapping[str, Any]]
 # So many rows are enough to see whether users have several queries, or grades are ratings.
@@ -48,32 +55,16 @@ RATINGS_PROBLEM = (
 class Note:
     """A note: its facts, and its text with their names in braces."""
 
-    find: Callable[[Any], Facts]
+    find: Callable[..., Facts]
     text: str
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """What the notes of an evaluation read."""
-
-    arguments: EvaluateArguments
-    plan: Plan
-    counters: Counters
-    meta: Meta
-    values: pl.DataFrame
-
-    @property
-    def names(self) -> list[str]:
-        """The metrics with a value per query."""
-        return [name for name in self.meta.metrics if name not in self.meta.catalogue]
-
-
-def describe_notes(notes: Sequence[Note], known: Any) -> list[str]:
+def describe_notes(notes: Sequence[Note], *known: Any) -> list[str]:
     """The sentences that apply. One that several runs have names them all."""
     same: dict[str, list[Mapping[str, Any]]] = {}
     texts: dict[str, str] = {}
     for note in notes:
-        for facts in note.find(known):
+        for facts in note.find(*known):
             text = note.text.format_map({"run": "", **facts})
             same.setdefault(text, []).append(facts)
             texts[text] = note.text
@@ -139,38 +130,37 @@ COUNTED = (
 )
 
 
-def _without_attributes(known: Evaluated) -> Facts:
-    queries, having, missing = known.counters.attributes
+def _without_attributes(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
+    queries, having, missing = counters.attributes
     if count := queries - having:
         examples = format_examples(missing) + (", ..." if count > 3 else "")
         yield {"count": count, "queries": format_queries(queries), "examples": examples}
 
 
-def _without_grades(known: Evaluated) -> Facts:
-    plan = known.plan
-    if qrels := plan.inputs.qrels:
+def _without_grades(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
+    if qrels := evaluation.inputs.qrels:
         name = qrels.roles["rel"]
-        rows, counts = count_values(plan.session, qrels, [name])
+        rows, counts = count_values(evaluation.session, qrels, [name])
         if count := rows - counts[name]:
             yield {"count": count, "rows": rows, "name": name}
 
 
-def _chunks(known: Evaluated) -> Facts:
-    inputs = known.plan.inputs
+def _chunks(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
+    inputs = evaluation.inputs
     if inputs.qrels and any(table.unit == "ids" for table in inputs.runs.values()):
-        for chunk in describe_chunk(known.plan.facts.run_sql, inputs):
+        for chunk in describe_chunk(evaluation):
             yield {"chunk": chunk}
 
 
-def _short_rankings(known: Evaluated) -> Facts:
+def _short_rankings(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Rankings for which the tool of the profile has a shorter ideal ranking."""
-    plan = known.plan
-    inputs, profile = plan.inputs, plan.conventions.profile.partition(",")[0]
-    cuts = [m.partition("@")[2] or "1e9" for m in known.meta.metrics if m.startswith("nDCG")]
+    inputs, profile = evaluation.inputs, evaluation.conventions.profile.partition(",")[0]
+    names = [metric.name for metric in evaluation.metrics]
+    cuts = [name.partition("@")[2] or "1e9" for name in names if name.startswith("nDCG")]
     if inputs.qrels is None or profile not in SHORT_IDEALS or not cuts:
         return
     place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
-    ((count,),) = plan.facts.run_sql(
+    ((count,),) = evaluation.run_sql(
         f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
         JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
         WHERE n < least(r, {k})"""
@@ -180,53 +170,55 @@ def _short_rankings(known: Evaluated) -> Facts:
                "profile": profile}  # fmt: skip
 
 
-def _ratings(known: Evaluated) -> Facts:
+def _ratings(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Grades of which nearly all count as relevant for a binary metric."""
-    plan = known.plan
-    threshold, facts = plan.conventions.threshold, plan.facts
-    highest, scale = known.counters.highest_grade, vars(facts).get("grade_scale", 0)
+    inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
+    highest, scale = counters.highest_grade, 0
+    if evaluation.reduced:
+        scale = grade_scale(evaluation.session, inputs)
     if (
-        "threshold" in known.arguments.reading.options
-        or any(table.is_assumed("rel") for table in plan.inputs.judging)
+        (evaluation.arguments and "threshold" in evaluation.arguments.reading.options)
+        or any(table.is_assumed("rel") for table in inputs.judging)
         or 0 < scale < HIGHEST_RATING
         or (highest is not None and highest < HIGHEST_RATING)
-        or not any(_is_binary(metric, plan) for metric in plan.metrics)
+        or not any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
     ):
         return
-    source = plan.inputs.graded
+    source = inputs.graded
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
-    if facts.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
-        for *_, part, low, high in facts.run_sql(RATINGS.format(rows=source, threshold=threshold)):
+    if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
+        sql = RATINGS.format(rows=source, threshold=threshold)
+        for *_, part, low, high in evaluation.run_sql(sql):
             yield {"part": part, "threshold": threshold, "lowest": low, "highest": high}
 
 
-def _is_binary(metric: Metric, plan: Plan) -> bool:
+def _is_binary(metric: Metric, evaluation: Evaluation) -> bool:
     """Does it read which grades reach the threshold, by default?"""
-    known = vars(plan.conventions)
+    known = vars(evaluation.conventions)
     return (
         metric.record is not None
         and "threshold" in metric.record.options
         and "max_rel" not in metric.options  # fractions count
-        and metric.threshold(known) == plan.conventions.threshold
+        and metric.threshold(known) == evaluation.conventions.threshold
     )
 
 
-def _undefined(known: Evaluated) -> Facts:
+def _undefined(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Shares of queries with a hit that leave many queries out."""
-    values, total = known.values, len(known.values)
-    shares = [m.name for m in known.plan.metrics if m.record and m.record.is_share]
-    for name in shares if known.meta.conventions["undefined"] == "skip" else ():
+    total = len(values)
+    shares = [m.name for m in evaluation.metrics if m.record and m.record.is_share]
+    for name in shares if evaluation.conventions.undefined == "skip" else ():
         if (count := values[name].null_count()) > MUCH_UNDEFINED * total:
             yield {"name": name, "count": count, "total": total}
 
 
-def _other_counts(known: Evaluated) -> Facts:
+def _other_counts(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Metrics whose means are over more queries in one system than in another."""
-    if not known.meta.system:
+    if not evaluation.inputs.many:
         return
-    names, rules = known.names, known.meta.conventions
-    values = (compared_value(name, rules) for name in names)
-    rows = known.values.select("system", *values).group_by("system").agg(pl.all().count())
+    names, rules = evaluation.names, evaluation.conventions.as_dict()
+    compared = (compared_value(name, rules) for name in names)
+    rows = values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
         (fewest, count), (most, highest) = counts[0], counts[-1]
@@ -248,22 +240,22 @@ def is_of_counts(note: str) -> bool:
     return note.endswith(_COMPARED)
 
 
-def _clusters(known: Evaluated) -> Facts:
-    meta = known.meta
-    if meta.cluster is not None:
-        queries = known.values[[meta.query, meta.cluster]]
-        queries = queries.filter(queries[meta.query].alias("key").is_first_distinct())
-        codes = cluster_codes(queries, meta.query, meta.cluster)
+def _clusters(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
+    query, cluster = evaluation.inputs.query, evaluation.cluster
+    if cluster is not None:
+        queries = values[[query, cluster]]
+        queries = queries.filter(queries[query].alias("key").is_first_distinct())
+        codes = cluster_codes(queries, query, cluster)
         sizes = codes.value_counts()["count"].to_list()
-        yield {"text": describe_clusters(sizes, meta.cluster)}
+        yield {"text": describe_clusters(sizes, cluster)}
 
 
-def _users(known: Evaluated) -> Facts:
+def _users(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """The column of sessions or users if several queries have the same, by the first rows."""
-    if known.meta.cluster is not None or known.arguments.interval is None:
+    arguments = evaluation.arguments
+    if arguments is None or arguments.cluster is not None or arguments.interval is None:
         return
-    session = known.plan.session
-    for table in known.plan.inputs.tables:
+    for table in evaluation.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
         free = [name for name in table.columns if name not in taken]
         users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
@@ -276,38 +268,38 @@ def _users(known: Evaluated) -> Facts:
                 "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
                 f"FROM ({queries})"
             )
-            if session.con.execute(repeated).fetchall()[0][0]:
+            if evaluation.session.con.execute(repeated).fetchall()[0][0]:
                 yield {"name": name}
                 return
 
 
-def _seen(known: Evaluated) -> Facts:
+def _seen(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Items that the user has in train."""
-    k = cutoff(known.plan.metrics)
+    k = cutoff(evaluation.metrics)
     positions = "" if k is None else f" in the first {format_count(k, 'position')}"
-    for system, (total, count) in known.counters.seen.items():
+    for system, (total, count) in counters.seen.items():
         if count > MUCH_SEEN * total:
             yield {"system": system, "share": count / total, "positions": positions}
 
 
-def _strangers(known: Evaluated) -> Facts:
+def _strangers(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Runs of users that are all unknown in train."""
-    inputs, run_sql = known.plan.inputs, known.plan.facts.run_sql
-    if inputs.train and not any(count for _, count in known.counters.seen.values()):
+    inputs = evaluation.inputs
+    if inputs.train and not any(count for _, count in counters.seen.values()):
         key = inputs.train.key("query", inputs.as_text("query"))
         train = f"(SELECT {key} AS query FROM {inputs.train.sql})"
-        if not run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
+        if not evaluation.run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
             yield {}
 
 
-def _outside(known: Evaluated) -> Facts:
+def _outside(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
     """Shown items that are not in the catalogue."""
-    names = [metric.name for metric in known.plan.metrics if reads_catalogue(metric)]
-    for system, (total, inside) in known.counters.outside.items():
+    names = [metric.name for metric in evaluation.metrics if reads_catalogue(metric)]
+    for system, (total, inside) in counters.outside.items():
         if count := total - inside:
             yield {"system": system, "names": join_words(names), "count": count, "total": total,
                    "are": is_or_are(count), "leave": "leaves" if len(names) == 1 else "leave",
-                   "size": known.plan.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
+                   "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
 
 
 OTHERS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote as shell_quote
 from typing import Any, NamedTuple, TypeAlias
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.text import show_id
+from rankql.text import run_label, show_id
 
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
@@ -70,12 +70,13 @@ class Counters:
 
 
 def read_counters(
-    frame: pl.DataFrame, inputs: Inputs, conventions: Conventions, repeats: bool | None = None
+    frame: pl.DataFrame, evaluation: Evaluation, repeats: bool | None = None
 ) -> Counters:
     """The counters in the rows of a reduction.
 
     Words of a table with grades and positions have none: nothing can be wrong.
     """
+    inputs, conventions = evaluation.inputs, evaluation.conventions
     single = [x for x in frame.columns if x.startswith("single ") and frame[x].all()]
     unique = frozenset((home, column) for _, home, column in map(str.split, single))
     if "rows" not in frame.columns:
@@ -129,14 +130,13 @@ def read_counters(
 
 # A smaller share of items in common is worth a note.
 FEW = 0.05
-# Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
-RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 
 
-def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
+def query_overlap(evaluation: Evaluation) -> list[QueryOverlap]:
     """Count the queries and judged queries of each system."""
+    inputs = evaluation.inputs
     system = "system" if inputs.many else "NULL"
-    rows = run_sql(f"""
+    rows = evaluation.run_sql(f"""
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
         FROM (SELECT DISTINCT {inputs.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
@@ -198,9 +198,9 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
 
 
-def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
+def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:
     """Some queries that are judged."""
-    ((queries,),) = run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
+    ((queries,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
     return None if queries is None else list(queries)
 
 
@@ -215,9 +215,9 @@ def require_ranked_rows(counters: Counters) -> None:
             )
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
+def item_overlap(evaluation: Evaluation) -> list[ItemOverlap]:
     """Count the items of the run, of the judgments, and of both."""
-    keys, system = inputs.keys, "system" if inputs.many else "NULL"
+    keys, system = evaluation.inputs.keys, "system" if evaluation.inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
         FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
               FROM (SELECT {keys}, item FROM run)
@@ -225,28 +225,28 @@ def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    return [(name, *numbers) for name, *numbers in run_sql(sql)]
+    return [(name, *numbers) for name, *numbers in evaluation.run_sql(sql)]
 
 
 # From so many judged queries on, that none has a judged item is no chance.
 SEVERAL_QUERIES = 5
 
 
-def require_common_items(run_sql: RunSql, inputs: Inputs, counters: Counters) -> Counters:
+def require_common_items(evaluation: Evaluation, counters: Counters) -> Counters:
     """Refuse a run without any judged item, unless it may be true; count those with few of them."""
     counts = counters.items
     judged = {each.system: each.judged for each in counters.queries}
     if any(is_small_overlap(*count) for count in counts):
-        counts = item_overlap(run_sql, inputs)
+        counts = item_overlap(evaluation)
     doubts, few = [], []
     for count in counts:
         system, *_, common = count
         if not common:
-            is_error, message = no_common_items(run_sql, inputs, system, judged[system])
+            is_error, message = no_common_items(evaluation, system, judged[system])
             if is_error:
                 raise RankqlError(message)
             doubts.append(message)
-        elif is_small_overlap(*count) and not has_same_ids(run_sql, inputs, system):
+        elif is_small_overlap(*count) and not has_same_ids(evaluation, system):
             few.append(count)
     return replace(counters, few=few, doubts=doubts)
 
@@ -256,10 +256,11 @@ def is_small_overlap(system: str | None, items: int, judged: int, common: int) -
     return common < FEW * min(items, judged)
 
 
-def has_same_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
+def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
     """Are the ids of items those of the judgments, although few match for a query?"""
-    only = f"WHERE system = {literal(system)}" if inputs.many and system is not None else ""
-    ((items, judged, common),) = run_sql(
+    named = evaluation.inputs.many and system is not None
+    only = f"WHERE system = {literal(system)}" if named else ""
+    ((items, judged, common),) = evaluation.run_sql(
         f"""SELECT count(*), (SELECT count(DISTINCT item) FROM qrels), count(known)
         FROM (SELECT DISTINCT item FROM run {only})
         LEFT JOIN (SELECT DISTINCT item, true AS known FROM qrels) USING (item)"""
@@ -267,27 +268,28 @@ def has_same_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
     return not is_small_overlap(system, items, judged, common)
 
 
-def no_common_items(
-    run_sql: RunSql, inputs: Inputs, system: str | None, queries: int
-) -> tuple[bool, str]:
+def no_common_items(evaluation: Evaluation, system: str | None, queries: int) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
     It may be true of few queries, if no id is another one in capitals, with zeros or of a chunk.
     """
+    inputs = evaluation.inputs
     assert inputs.qrels
-    chunks = describe_chunk(run_sql, inputs)
+    chunks = describe_chunk(evaluation, system)
+    judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
     is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(chunks)
     if not is_error:
         one, other = (
             f"ltrim(lower(trim(CAST({x}.item AS VARCHAR))), '0')" for x in ("run", "qrels")
         )
         on = f"run.query = qrels.query AND {one} = {other}"
-        is_error = bool(run_sql(f"SELECT 1 FROM run SEMI JOIN qrels ON {on} LIMIT 1"))
-    judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
+        sql = f"SELECT 1 FROM run SEMI JOIN qrels ON {on} WHERE true {only} LIMIT 1"
+        is_error = bool(evaluation.run_sql(sql))
     first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {judged}) {only}"
     items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
-    ((query, item),) = run_sql(items)
-    ((other_item,),) = run_sql(f"SELECT min(item) FROM {judged} WHERE query IN ({first})")
+    ((query, item),) = evaluation.run_sql(items)
+    other_items = f"SELECT min(item) FROM {judged} WHERE query IN ({first})"
+    ((other_item,),) = evaluation.run_sql(other_items)
     doubt = "W" if is_error else "So its hits are 0. If this is not true, w"
     return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
@@ -296,17 +298,19 @@ def no_common_items(
     )
 
 
-def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
+def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[str]:
     """A remedy if ids of the run look like chunks of judged items, as 'doc12#3' of 'doc12'."""
-    kinds = (table.columns[table.roles["item"]] for table in inputs.runs.values())
+    runs = evaluation.inputs.runs.values()
+    kinds = (table.columns[table.roles["item"]] for table in runs)
     if any(kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) for kind in kinds):
         return []
+    only = "" if system is None else f"WHERE system = {literal(system)}"
     chunk = (
         r"regexp_extract(CAST(item AS VARCHAR), '^(.*\w)([^\w\s]+|_+)\d+$', ['document', 'mark'])"
     )
-    ((item, chunk_of),) = run_sql(f"""
+    ((item, chunk_of),) = evaluation.run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT 10000) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run {only} LIMIT 10000) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:
@@ -317,11 +321,17 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     ]
 
 
-def run_label(system: str | None) -> str:
-    """The name of a run in an error or a note."""
-    return "the run" if system is None else f"run {system!r}"
-
-
 def format_examples(values: Sequence[object] | None) -> str:
     """A few values for an error."""
     return ", ".join(map(show_id, values or []))
+
+
+def no_shared_items(evaluation: Evaluation, label: str, table: str) -> RankqlError:
+    """The error about runs of which a table has no item: ids are probably written differently."""
+    least = "min(DISTINCT item, 3)"
+    sql = f"SELECT (SELECT {least} FROM run), (SELECT {least} FROM {table})"
+    ((items, others),) = evaluation.run_sql(sql)
+    return RankqlError(
+        f"No item of the run is in {label}: the run has {format_examples(items)}, {label} has "
+        f"{format_examples(others)}. Write item ids the same way in both"
+    )

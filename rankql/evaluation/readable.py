@@ -74,7 +74,6 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
     calls = {metric.name: metric_call(inputs, metric, conventions) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
-    require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     if conventions.undefined == "drop":
         relevant = RELEVANT.format(threshold=conventions.threshold)
         calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
@@ -279,6 +278,8 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with the "
             "grade, and discounts with the position",
         )
+    names = [metric.name for metric in metrics]
+    require_different_names([inputs.query, *inputs.by, MISSING, *names])
 
 
 def require_different_names(names: Sequence[str]) -> None:

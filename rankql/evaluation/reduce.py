@@ -25,8 +25,10 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+import duckdb
 import polars as pl
 
 from rankql.evaluation.columns import (
@@ -40,8 +42,12 @@ from rankql.evaluation.columns import (
     sum_columns,
     to_double,
 )
-from rankql.evaluation.plan import Facts
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
+from rankql.evaluation.grades import grade_scale
+from rankql.evaluation.overlap import Counters, read_counters
+from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.steps import (
+    Unique,
     attributes_by_query,
     has_one_value,
     list_systems,
@@ -79,10 +85,9 @@ FLAGGED = f"{INTERNAL_PREFIX}flagged"
 
 @dataclass(frozen=True)
 class Reduction:
-    """How rankings are reduced, and the options of each metric that follows from their columns."""
+    """How rankings are reduced, the options of each metric that follows, and the rows."""
 
-    inputs: Inputs
-    conventions: Conventions
+    evaluation: Evaluation
     form: Form = "counters"
     metrics: Mapping[str, tuple[Metric, Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
@@ -90,6 +95,20 @@ class Reduction:
     rows: Rows = "gain"
     # With few rows, one query finds duplicates too: each query takes a millisecond or more to plan.
     few: bool = False
+    # The rows of the query, notes on how it ran, and the error of DuckDB if it failed.
+    frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+    notes: Sequence[str] = ()
+    failure: duckdb.Error | None = None
+
+    @property
+    def inputs(self) -> Inputs:
+        """The tables."""
+        return self.evaluation.inputs
+
+    @property
+    def conventions(self) -> Conventions:
+        """The conventions."""
+        return self.evaluation.conventions
 
     @property
     def k(self) -> int:
@@ -275,8 +294,33 @@ class Reduction:
         rankings = f"cuts LEFT JOIN words USING ({self.inputs.keys})"
         return rankings, [*counters, "tied", "highest", *words]
 
-    def find_repeats(self, frame: pl.DataFrame) -> bool | None:
+    @cached_property
+    def values(self) -> pl.DataFrame | None:
+        """The values of the metrics; None if the readable query computes all of them."""
+        if not self.metrics:
+            return None
+        alone = self.inputs.qrels is None
+        judged = self.frame if alone else self.frame.filter(pl.col("judged").is_not_null())
+        return pl.concat(self.read(judged))
+
+    @cached_property
+    def counters(self) -> Counters:
+        """What the rows count."""
+        return read_counters(self.frame, self.evaluation, self._find_repeats())
+
+    def unique_columns(self) -> list[Unique]:
+        """What must be unique in the tables, and was not looked at by the reduction."""
+        metrics = self.evaluation.computed
+        every = self.values is not None and len(self.metrics) == len(metrics)
+        distinct = every and not self.values[FLAGGED].any()  # type: ignore[index]
+        columns = unique_columns(self.inputs, metrics, self.conventions, distinct)
+        if every and self.counters.repeats is False:
+            columns = [column for column in columns if column[0] != "run"]
+        return columns
+
+    def _find_repeats(self) -> bool | None:
         """Does an item occur twice in a top? None if this was not looked at."""
+        frame = self.frame
         if "repeats" in frame.columns:
             return bool(frame["repeats"].any())
         if "gains" not in frame.columns:
@@ -461,26 +505,20 @@ def are_tied(scores: str) -> str:
     return f"{scores} IS NOT NULL AND list_reduce({scores}, {next_one}) IS NULL"
 
 
-# With fewer rows, the query that runs is the one that `result.sql` shows.
-REDUCED_FROM_ROWS = 2_000
-
-
-def choose_reduction(
-    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
-) -> Reduction:
+def choose_reduction(evaluation: Evaluation) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
-    inputs, few = facts.inputs, facts.rows < REDUCED_FROM_ROWS
-    counters = Reduction(inputs, conventions, few=few)
-    packs = facts.packs if facts.packs is not None else not few
-    if not packs or conventions.unjudged == "remove":
+    inputs, conventions = evaluation.inputs, evaluation.conventions
+    metrics, few = evaluation.computed, evaluation.rows < REDUCED_FROM_ROWS
+    counters = Reduction(evaluation, few=few)
+    if not evaluation.reduced or conventions.unjudged == "remove":
         return counters
     options = {m.name: formula_options(m, conventions, inputs) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
-    if not named or not facts.grade_scale:
+    if not named or not (end := grade_scale(evaluation.session, inputs)):
         return counters
     reduced = [metric for metric, _ in named.values()]
     rows = rows_needed(reduced, conventions)
-    words = Reduction(inputs, conventions, "words", named, facts.grade_scale, rows, few)
+    words = Reduction(evaluation, "words", named, end, rows, few)
     # Do metrics read no more than the grades of the first few positions?
     if all(
         m.k is not None and m.k <= MAX_WORDS_K

@@ -13,6 +13,7 @@ from dataclasses import replace
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.overlap import (
     Counters,
     find_judged_queries,
@@ -21,9 +22,9 @@ from rankql.evaluation.overlap import (
     require_judged_queries,
     require_ranked_rows,
 )
-from rankql.evaluation.steps import Column, SqlRunner, Unique, has_one_value
+from rankql.evaluation.shown import reads_grades
+from rankql.evaluation.steps import Column, Unique, has_one_value
 from rankql.macros import quote
-from rankql.registry.conventions import Conventions
 from rankql.sources.choice import suggest_query
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.id_lists import refuse_rounded
@@ -34,48 +35,48 @@ from rankql.sources.tables import Table, format_mapping, is_text, text_number, u
 
 
 def require_sound(
-    run_sql: SqlRunner,
+    evaluation: Evaluation,
     counters: Counters,
     unique: Sequence[Unique],
     one_query: bool = False,
-    graded: bool = True,
 ) -> Counters:
     """Refuse what cannot be evaluated, in one order; return the counters with what was learnt.
 
     unique: what must be unique, by table, column and a condition on the rows. one_query: there
-    is only one query, whose run may have no judged item. graded: a metric reads grades.
+    is only one query, whose run may have no judged item.
     """
-    session, inputs = run_sql.session, run_sql.inputs
+    session, inputs = evaluation.session, evaluation.inputs
     if counters.has_nan:
         for table in inputs.runs.values():
             validate_numbers(session, table)
-    require_one_value_per_query(run_sql, counters.unique)
+    require_one_value_per_query(evaluation, counters.unique)
     require_one_weight(session, inputs)
     if not one_query:
         require_ranked_rows(counters)
-    counters = replace(counters, attributes=match_attributes(run_sql, inputs))
+    counters = replace(counters, attributes=match_attributes(evaluation))
     if inputs.qrels is not None:
         overlap = counters.queries
         if not all(x.judged for x in overlap):
             hint = suggest_query(session.con, next(iter(inputs.runs.values())), inputs.qrels)
-            require_judged_queries(overlap, find_judged_queries(run_sql), hint)
-        if graded and not one_query:
-            counters = require_common_items(run_sql, inputs, counters)
-    require_unique_rows(run_sql, unique, counters.unique)
+            require_judged_queries(overlap, find_judged_queries(evaluation), hint)
+        if reads_grades(evaluation.metrics) and not one_query:
+            counters = require_common_items(evaluation, counters)
+    require_unique_rows(evaluation, unique, counters.unique)
     return counters
 
 
-def match_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequence[object]]:
+def match_attributes(evaluation: Evaluation) -> tuple[int, int, Sequence[object]]:
     """The queries, those with attributes, and examples of others; refuse attributes of none."""
+    inputs = evaluation.inputs
     if inputs.attributes is None:
         return 0, 0, ()
-    ((queries, known, missing),) = run_sql(
+    ((queries, known, missing),) = evaluation.run_sql(
         f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
         FROM (SELECT DISTINCT query FROM {inputs.graded})
         LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
     )
     if not known:
-        ((others,),) = run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
+        ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
         raise RankqlError(
             f"No query has attributes: {inputs.graded} has {format_examples(missing)}, attributes "
             f"has {format_examples(others)}. Write query ids the same way in both"
@@ -83,9 +84,9 @@ def match_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequ
     return queries, known, missing
 
 
-def require_one_value_per_query(run_sql: SqlRunner, known: Collection[Column] = ()) -> None:
+def require_one_value_per_query(evaluation: Evaluation, known: Collection[Column] = ()) -> None:
     """Refuse attributes with several values for a query, unless they are known to have one."""
-    inputs = run_sql.inputs
+    inputs = evaluation.inputs
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
@@ -93,7 +94,7 @@ def require_one_value_per_query(run_sql: SqlRunner, known: Collection[Column] = 
                 continue
             sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
                 GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
-            for key, low, high in run_sql(sql):
+            for key, low, high in evaluation.run_sql(sql):
                 raise RankqlError(
                     f"{inputs.argument(name)}: {name} must have one value per query, but {home} "
                     f"has {low!r} and {high!r} for query {key!r}"
@@ -124,7 +125,7 @@ def require_one_weight(session: Session, inputs: Inputs) -> None:
 
 
 def require_unique_rows(
-    run_sql: SqlRunner, columns: Sequence[Unique], known: Collection[Column] = ()
+    evaluation: Evaluation, columns: Sequence[Unique], known: Collection[Column] = ()
 ) -> None:
     """Refuse duplicates within a query, by table, column and a condition.
 
@@ -132,12 +133,12 @@ def require_unique_rows(
     that are known to be unique.
     """
     for source, column, where in columns:
-        key = run_sql.inputs.keys if source == "run" else "query"
+        key = evaluation.inputs.keys if source == "run" else "query"
         some = where if source == "run" else ""
         if (
             (source, column) not in known
-            and _repeats(run_sql, source, f"{key}, {column}", some)
-            and (message := find_duplicates(run_sql, source, column, where))
+            and _repeats(evaluation, source, f"{key}, {column}", some)
+            and (message := find_duplicates(evaluation, source, column, where))
         ):
             raise RankqlError(message)
 
@@ -150,48 +151,52 @@ IN_POLARS = range(500_000, 20_000_000)
 PARTS = 32
 
 
-def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> bool:
+def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
-    inputs = run_sql.inputs
+    inputs = evaluation.inputs
     tables = (table for table in inputs.tables if inputs.home(table) == source)
-    rows = sum(count_values(run_sql.session, table, [])[0] for table in tables)
+    rows = sum(count_values(evaluation.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
     if rows in IN_POLARS and not may_lack_threads():
-        hashes = run_sql.frame(sql)["h"]
+        hashes = evaluation.run_frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
     count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
     try:
-        return bool(run_sql(count)[0][0])
+        return bool(evaluation.run_sql(count)[0][0])
     except duckdb.OutOfMemoryException:  # compare the hashes in parts
-        return any(run_sql(f"{count} WHERE h % {PARTS} = {part}")[0][0] for part in range(PARTS))
+        conditions = (f"WHERE h % {PARTS} = {part}" for part in range(PARTS))
+        return any(evaluation.run_sql(f"{count} {where}")[0][0] for where in conditions)
 
 
-def duplicates_message(run_sql: SqlRunner) -> str:
+def duplicates_message(evaluation: Evaluation) -> str:
     """The error about duplicates among the items, with three examples."""
-    inputs = run_sql.inputs
-    message = find_duplicates(run_sql, "run", "item") if inputs.every("item") else None
+    inputs = evaluation.inputs
+    message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
     if not message and not inputs.scored:
-        message = find_duplicates(run_sql, "run", "pos", "WHERE pos IS NOT NULL")
+        message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
     if not message:
-        ((highest,),) = run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
+        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
         if highest is not None and highest > _HUGE:
             return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
     return message or SHARED
 
 
-def find_duplicates(run_sql: SqlRunner, source: str, column: str, where: str = "") -> str | None:
+def find_duplicates(
+    evaluation: Evaluation, source: str, column: str, where: str = ""
+) -> str | None:
     """The error about duplicates, with three examples; None if there are none."""
-    inputs = run_sql.inputs
+    inputs = evaluation.inputs
     key = inputs.keys if source == "run" else "query"
     columns, several = f"{key}, {column}", "count(*) > 1"
     if source == "qrels" and where:
         where, several = "", f"count(rel) > 1 AND {where}"
-        if run_sql.conventions.negative == "unjudged":  # compare what the table says
-            run_sql = replace(run_sql, conventions=replace(run_sql.conventions, negative="keep"))
+        if evaluation.conventions.negative == "unjudged":  # compare what the table says
+            rules = replace(evaluation.conventions, negative="keep")
+            evaluation = replace(evaluation, conventions=rules)
             several = several.replace("count(rel)", "count(*) FILTER (rel >= 0)")
             several += " OR (min(rel) < 0 AND min(rel) < max(rel))"
-    rows = run_sql(
+    rows = evaluation.run_sql(
         f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
         GROUP BY {columns} HAVING {several} ORDER BY {columns} LIMIT 3"""
     )
@@ -211,7 +216,7 @@ def find_duplicates(run_sql: SqlRunner, source: str, column: str, where: str = "
     if source == "run" and not inputs.many:
         hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
-        if finer := _find_finer_key(run_sql.session, table, column):
+        if finer := _find_finer_key(evaluation.session, table, column):
             hint += f", or queries: query={finer!r}"
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
@@ -235,7 +240,7 @@ _HUGE = 1e290
 
 
 @contextmanager
-def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions) -> Iterator[None]:
+def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
     """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
     with duckdb_errors():
         try:
@@ -243,10 +248,10 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
         except duckdb.Error as error:
             line = reword_error(error)
             if match := re.match('Referenced column "(.+?)" not found', line):
-                raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
+                runs = [*evaluation.inputs.runs.values()]
+                raise unknown_column("metrics", match[1], runs) from error
             if SHARED in line:
-                message = duplicates_message(SqlRunner(session, inputs, conventions))
-                raise RankqlError(message) from error
+                raise RankqlError(duplicates_message(evaluation)) from error
             raise
 
 

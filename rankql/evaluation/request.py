@@ -133,8 +133,8 @@ class EvaluateArguments:
     seen: str | None = None
     # The file for the values per query.
     output: Path | None = None
-    # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
-    packs: bool | None = None
+    # Whether rankings are reduced to columns of polars. None: if it is faster.
+    reduces: bool | None = None
 
     @property
     def sources(self) -> tuple[Any, ...]:

@@ -13,8 +13,7 @@ from dataclasses import replace
 import polars as pl
 
 from rankql.errors import RankqlError, require
-from rankql.evaluation.overlap import format_examples, run_label
-from rankql.evaluation.steps import SqlRunner, select_from, source_ctes, with_ctes
+from rankql.evaluation.steps import select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -22,7 +21,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session
-from rankql.text import is_or_are, unique_names
+from rankql.text import is_or_are, run_label, unique_names
 
 LINE = f"{INTERNAL_PREFIX}line"
 # The columns of ranked rows that metrics of shown items read.
@@ -157,16 +156,6 @@ def count_seen(inputs: Inputs, values: pl.DataFrame) -> dict[str | None, tuple[i
     sums = values.select(names.alias("system"), shown, repeated).group_by("system")
     rows = sums.agg(pl.col(shown, repeated).sum()).sort("system").rows()
     return {system: (int(total), int(count or 0)) for system, total, count in rows}
-
-
-def no_shared_items(run_sql: SqlRunner, label: str, table: str) -> RankqlError:
-    """The error about runs of which a table has no item: ids are probably written differently."""
-    least = "min(DISTINCT item, 3)"
-    ((items, others),) = run_sql(f"SELECT (SELECT {least} FROM run), (SELECT {least} FROM {table})")
-    return RankqlError(
-        f"No item of the run is in {label}: the run has {format_examples(items)}, {label} has "
-        f"{format_examples(others)}. Write item ids the same way in both"
-    )
 
 
 def train_cte(inputs: Inputs) -> str:

@@ -6,8 +6,7 @@ Rankings by score are cut at the k-th score before they are joined with the judg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import polars as pl
 
@@ -17,8 +16,6 @@ from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
 # The score of a run before it is rounded to be compared.
@@ -173,24 +170,6 @@ def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
 # A table and a column; and a condition too, where the column must have different values.
 Column: TypeAlias = tuple[str, str]
 Unique: TypeAlias = tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class SqlRunner:
-    """Runs SQL on the CTEs of the sources in DuckDB."""
-
-    session: Session
-    inputs: Inputs
-    conventions: Conventions
-
-    def __call__(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """The rows."""
-        return fetch(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
-
-    def frame(self, sql: str) -> pl.DataFrame:
-        """Many rows as a frame."""
-        ctes = with_source_ctes(self.inputs, self.conventions)
-        return fetch_frame(self.session, ctes + sql)
 
 
 # The order of equal scores: items descending by the bytes of their text, as in trec_eval.

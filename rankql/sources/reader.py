@@ -42,6 +42,8 @@ class Reader:
         self.loaded: dict[str, str] = {}
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
+        # Whether a query has rows, by its SQL.
+        self.answers: dict[str, bool] = {}
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True

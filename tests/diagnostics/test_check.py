@@ -268,6 +268,9 @@ def test_no_or_few_items_in_common():
         ("few-common-items", "warning", "run 'd'", 1),
         ("no-common-items", "warning", "run 'e'", 100),
     ]
+    # The ids of another run do not decide whether this one may have no hit.
+    notes = evaluate(runs, qrels, "RR", interval=None).notes
+    assert [note for note in notes if note == findings[1].message]
 
 
 def test_run_with_its_own_grades():

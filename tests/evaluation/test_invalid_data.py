@@ -191,10 +191,10 @@ def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
     twice = pl.concat([run, run.filter(item=2).with_columns(pl.lit(again, kind).alias(name))])
     for metrics in (["R@5", "nDCG@5", "F1@5"], ["R@101", "nDCG@101"], ["AP@5", "AP@102"]):
         values = compare(twice, qrels, metrics, ties=ties).per_query
-        require_equal(values, evaluate(run, qrels, metrics, packs=False, ties=ties).per_query)
+        require_equal(values, evaluate(run, qrels, metrics, reduces=False, ties=ties).per_query)
     if place is None:
         values = compare(twice, qrels, ["AP", "R"], ties=ties).per_query
-        require_equal(values, evaluate(run, qrels, ["AP", "R"], packs=False, ties=ties).per_query)
+        require_equal(values, evaluate(run, qrels, ["AP", "R"], reduces=False, ties=ties).per_query)
 
 
 @pytest.mark.few(3)
@@ -212,8 +212,8 @@ def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
     """In few rows and in many, for one metric and for several."""
     rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]
     table = frame([(query, *row) for query in range(queries) for row in rows])
-    for packs in (None, True, False):
-        result = evaluate(table, None, metrics, packs=packs)
+    for reduces in (None, True, False):
+        result = evaluate(table, None, metrics, reduces=reduces)
         assert result.startswith("run has duplicates: query 0, pos 2; query")
 
 
@@ -232,7 +232,7 @@ def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metr
     item = 597
     if table:
         tables[table] = pl.concat([tables[table], tables[table].slice(item, 1)])
-    result = evaluate(*tables.values(), metric, packs=True)
+    result = evaluate(*tables.values(), metric, reduces=True)
     assert isinstance(result, str) == bool(table)
     if table:
         assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
@@ -247,7 +247,7 @@ def test_transactions_of_the_user_go_on(case, metric):
     con = duckdb.connect()
     con.execute("CREATE TABLE kept AS SELECT 1 AS x")
     con.execute("BEGIN; INSERT INTO kept VALUES (2)").fetchall()
-    result = evaluate(run, qrels, metric, con=con, packs=None)
+    result = evaluate(run, qrels, metric, con=con, reduces=None)
     assert isinstance(result, str) == (case != "all judged")
     if case != "NaN":
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]

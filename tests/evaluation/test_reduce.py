@@ -275,7 +275,7 @@ def test_scores_and_ids_of_several_systems_are_their_own(metrics):
     whole = qrels.select("query", "item", score=pl.col("item") * 37 % 9)
     fractions = whole.with_columns(pl.col("item").cast(pl.String), pl.col("score") / 3)
     both = compare({"a": whole, "b": fractions}, qrels, metrics).per_query
-    alone = evaluate(whole, qrels, metrics, packs=False).per_query
+    alone = evaluate(whole, qrels, metrics, reduces=False).per_query
     for name in ("a", "b"):
         require_equal(both.filter(system=name).drop("system", "query"), alone.drop("query"))
 
@@ -326,13 +326,13 @@ def test_queries_of_any_type(kind, tied):
 def test_settings_of_the_user_change_no_value_and_stay(settings):
     con, scored = connect(3, "INTEGER", **settings), draw_scores(1, TIED)
     before = metric_engines.state(con)
-    expected = evaluate(ranked(3), None, SMALL, packs=False)
+    expected = evaluate(ranked(3), None, SMALL, reduces=False)
     require_equal(compare("ranked", None, SMALL, con=con).per_query, expected.per_query)
     for metrics, ties in (([*SMALL, "AP"], "item"), (DEEP, "worst")):
         compare("run", "qrels", metrics, con=con)
         compare(*as_run(scored), metrics, con=con, ties=ties, system="system")
         alone = compare(scored, None, SMALL, con=con, ties=ties, system="system")
-        plain = evaluate(scored, None, SMALL, packs=False, ties=ties, system="system")
+        plain = evaluate(scored, None, SMALL, reduces=False, ties=ties, system="system")
         require_equal(alone.per_query, plain.per_query)
     assert metric_engines.state(con) == before
 

@@ -10,21 +10,21 @@ from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.request import EvaluateArguments, Reading, parse_groupings
 
 
-def make_arguments(run, qrels, metrics, by=(), packs=None, **options):
-    """The arguments of `evaluate`. packs: whether to reduce rankings; None: if it is faster."""
+def make_arguments(run, qrels, metrics, by=(), reduces=None, **options):
+    """The arguments of `evaluate`. reduces: whether to reduce rankings; None: if it is faster."""
     names = ("con", "weight", "interval", "attributes", "cluster")
     of_evaluate = {name: options.pop(name) for name in names if name in options}
     reading = Reading.of(options, rankql.evaluate)
     groupings = parse_groupings(by)
     return EvaluateArguments(
-        run, qrels, metrics, reading, groupings=groupings, packs=packs, **of_evaluate
+        run, qrels, metrics, reading, groupings=groupings, reduces=reduces, **of_evaluate
     )
 
 
-def evaluate(*args, packs, **options):
+def evaluate(*args, reduces, **options):
     """The result, or the error."""
     try:
-        return evaluate_in_duckdb(make_arguments(*args, packs=packs, interval=None, **options))
+        return evaluate_in_duckdb(make_arguments(*args, reduces=reduces, interval=None, **options))
     except rankql.RankqlError as error:
         return str(error)
 
@@ -36,7 +36,7 @@ def require_equal(left, right):
 
 def compare(run, qrels, metrics, **options):
     """The result or the error, which must be that of the readable query."""
-    reduced, readable = (evaluate(run, qrels, metrics, packs=p, **options) for p in (True, False))
+    reduced, readable = (evaluate(run, qrels, metrics, reduces=p, **options) for p in (True, False))
     if isinstance(reduced, str) or isinstance(readable, str):
         assert str(reduced) == str(readable)
         return reduced

@@ -1,0 +1,134 @@
+"""`Evaluation`: what is evaluated, and the rules of it, on the tables of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+import rankql
+from rankql.evaluation.means import Meta
+from rankql.evaluation.readable import (
+    Query,
+    catalogue_meta,
+    is_catalogue,
+    write_catalogue_queries,
+    write_query,
+)
+from rankql.evaluation.request import EvaluateArguments
+from rankql.evaluation.steps import with_source_ctes
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Metric
+from rankql.sources.inputs import Inputs
+from rankql.sources.reader import count_values, fetch, fetch_frame
+from rankql.sources.session import Session
+
+# With fewer rows, the query that runs is the one that `result.sql` shows.
+REDUCED_FROM_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation after all rules are resolved: no query runs under other ones.
+
+    `make_plan` makes it from the arguments of `evaluate`.
+    """
+
+    session: Session
+    inputs: Inputs
+    conventions: Conventions
+    metrics: Sequence[Metric] = ()
+    # They count the items in train for notes and errors.
+    hidden: Sequence[Metric] = ()
+    groupings: Sequence[Sequence[str]] = ()
+    # The call of `evaluate`; None of another function.
+    arguments: EvaluateArguments | None = None
+    # Whether rankings may be reduced to columns of polars; None: if it is faster.
+    reduces: bool | None = None
+
+    @property
+    def computed(self) -> list[Metric]:
+        """The metrics of the readable query, with hidden ones."""
+        return [*self.metrics, *self.hidden]
+
+    @cached_property
+    def query(self) -> Query:
+        """The readable query of the values per query."""
+        return write_query(self.inputs, self.computed, self.conventions)
+
+    @cached_property
+    def catalogue_queries(self) -> list[tuple[list[str], str]]:
+        """The queries of metrics of the catalogue, with their names."""
+        return write_catalogue_queries(self.inputs, self.metrics, self.conventions, self.groupings)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether rankings are reduced, if their metrics can be."""
+        return self.rows >= REDUCED_FROM_ROWS if self.reduces is None else self.reduces
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(count_values(self.session, table, [])[0] for table in self.inputs.tables)
+
+    def run_sql(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query on the CTEs of the sources."""
+        return fetch(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
+
+    def run_frame(self, sql: str) -> pl.DataFrame:
+        """Many rows of a query on the CTEs of the sources, as a frame."""
+        return fetch_frame(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
+
+    def part(self, condition: str) -> Evaluation:
+        """The evaluation of some queries. The condition has the query as {query}."""
+        both = " AND ".join(filter(None, [self.inputs.part, condition]))
+        return replace(self, inputs=replace(self.inputs, part=both))
+
+    @property
+    def sql(self) -> str:
+        """The queries as a script, after the statements that read the text files."""
+        queries = [*(sql for _, sql in self.catalogue_queries), self.query.sql]
+        return ";\n".join([*self.session.loaded.values(), *queries])
+
+    @property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """The columns of each table, by role."""
+        tables = (*self.inputs.tables, *self.inputs.beyond)
+        columns = {table.label: table.role_columns for table in tables}
+        if size := self.inputs.catalogue_size:
+            columns["catalogue"] = columns.get("catalogue", {}) | {"items": size}
+        return columns
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics with a value per query."""
+        return [metric.name for metric in self.metrics if not is_catalogue(metric)]
+
+    @property
+    def cluster(self) -> str | None:
+        """The attribute of queries that belong together."""
+        return None if self.arguments is None else self.arguments.cluster
+
+    def make_meta(self, **known: Any) -> Meta:
+        """What a result must know, with what is known after the queries."""
+        inputs, metrics = self.inputs, self.metrics
+        fields = catalogue_meta(metrics) | known
+        return Meta(
+            query=inputs.query,
+            metrics=[metric.name for metric in metrics],
+            conventions=self.conventions.as_dict(),
+            system=inputs.many,
+            systems=[*filter(None, inputs.runs)] or [*inputs.first_to_last],
+            by=list(inputs.by),
+            groupings=[list(group) for group in self.groupings],
+            weight=inputs.weight,
+            cluster=self.cluster,
+            metric_weights=self.query.weights,
+            judgments=inputs.qrels is not None,
+            version=rankql.__version__,
+            canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
+            **fields,
+        )
