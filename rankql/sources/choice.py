@@ -95,37 +95,39 @@ def choose_all(
     session: Session,
     runs: Mapping[str | None, Table],
     qrels: Table | None,
-    ours: Mapping[str | None, list[Ids]],
-    theirs: Mapping[str | None, list[Ids]],
+    run_items: Mapping[str | None, list[Ids]],
+    judged_items: Mapping[str | None, list[Ids]],
     specs: Sequence[Sequence[Any]],
     taken: set[str],
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     if qrels and not runs:
         others = _find_queries(qrels, specs[1][0], taken, OTHER)
-        return [choose_columns(session.con, None, Side([qrels], others, theirs[None], "qrels"))]
+        return [
+            choose_columns(session.con, None, Side([qrels], others, judged_items[None], "qrels"))
+        ]
     choices: dict[str | None, Choice | None] = {}
-    listed = {x: any(i.column for i in (*ours[x], *theirs[x])) for x in runs}
+    listed = {x: any(i.column for i in (*run_items[x], *judged_items[x])) for x in runs}
     least = {x: OTHER if listed[x] else LIKE_ID for x in runs}
     keys = {x: _find_queries(runs[x], specs[0][0], taken, least[x]) if qrels else [] for x in runs}
-    names = {x: [i.name for i in (*ours[x], *keys[x])] for x in runs}
+    names = {x: [i.name for i in (*run_items[x], *keys[x])] for x in runs}
     for name, table in runs.items():
         if name in choices:
             continue
         same = [x for x in runs if names[x] == names[name]]
-        left = Side([runs[x] for x in same], keys[name], ours[name], table.label)
-        right = left._replace(items=theirs[name])
+        side = Side([runs[x] for x in same], keys[name], run_items[name], table.label)
+        other = side._replace(items=judged_items[name])
         if qrels:
             others = _find_queries(qrels, specs[1][0], taken, least[name])
-            right = Side([qrels], others, theirs[name], "qrels")
-        choice = choose_columns(session.con, left, right, not listed[name], session.reads_values)
+            other = Side([qrels], others, judged_items[name], "qrels")
+        choice = choose_columns(session.con, side, other, not listed[name], session.reads_values)
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
             for each in filter(None, (table, qrels)):
                 assign_roles(each, {}, ["query"])  # an error
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
-            theirs = {x: [choice.items[1]] for x in runs}
+            judged_items = {x: [choice.items[1]] for x in runs}
     return [choices[name] for name in runs]
 
 
@@ -137,8 +139,8 @@ def named_columns(
     query = parse_pair("query", columns.get("query"), tables, qrels is not None)
     item = columns.get("item")
     if isinstance(item, str) and qrels:  # the other table may have a recognised name
-        named = [any(_has(t, item) for t in side) for side in (runs.values(), [qrels])]
-        item = tuple(item if has or not any(named) else None for has in named)
+        has_item = [any(_has(t, item) for t in side) for side in (runs.values(), [qrels])]
+        item = tuple(item if has or not any(has_item) else None for has in has_item)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
     return (query[0], item[0]), (query[1], item[1])
 
@@ -179,9 +181,9 @@ def _fields(kind: str) -> dict[str, str]:
     """The fields of an object or of the objects in a list, by the type of the column."""
     if not kind.startswith("STRUCT("):
         return {}
-    found: Any = duckdb.sqltype(kind)
-    found = found.children[0][1] if kind.endswith("]") else found
-    return {name: str(each) for name, each in found.children}
+    parsed: Any = duckdb.sqltype(kind)
+    parsed = parsed.children[0][1] if kind.endswith("]") else parsed
+    return {name: str(each) for name, each in parsed.children}
 
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
@@ -201,8 +203,8 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     if column and both and not is_text(table.columns[column]):  # text may be ids in cells
         raise wrong_type(table, column)
     side = "run" if known is RETRIEVED else "qrels"
-    mine = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
-    return mine[0] if len(mine) == 1 else None
+    likely = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
+    return likely[0] if len(likely) == 1 else None
 
 
 def is_nested(kind: str) -> bool:
@@ -226,12 +228,12 @@ def find_items(
     name = table.roles.get("item", name)
     column = find_list(table, known, name)
     if column is None:
-        found = find_ids(table, "item") if name is None else []
+        ids = find_ids(table, "item") if name is None else []
         if isinstance(name, str) and table.has(name):
-            found = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
+            ids = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
         cells = _find_cells(session, table, known, name)
         names = {x.name for x in cells}
-        return [*cells, *(x for x in found if x.name not in {*taken, *names})]
+        return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
     kind = table.columns[column]
     if not (kind.startswith("STRUCT(") and kind.endswith("]")):
         numbers = "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"
@@ -242,7 +244,7 @@ def find_items(
         item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each
         return [Ids(column, item, KNOWN, 0, column, forms[start].format(quote(column)))]
     fields = _fields(kind)
-    found = [
+    ids = [
         Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
         for field, kind in fields.items()
         if (tier := tier_of("item", full := f"{column}.{field}", in_objects=True))[0] >= LIKE_ID
@@ -250,13 +252,13 @@ def find_items(
     ]  # fmt: skip
     if isinstance(name, str) and (field := find_name(fields, [name.rpartition(".")[2]])):
         full = f"{column}.{field}"
-        found = [Ids(full, f"x_[{literal(field)}]", KNOWN, 0, column, quote(column))]
-    if not found:
+        ids = [Ids(full, f"x_[{literal(field)}]", KNOWN, 0, column, quote(column))]
+    if not ids:
         raise RankqlError(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
         )
-    return found
+    return ids
 
 
 def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:
@@ -309,7 +311,7 @@ def wrong_type(table: Table, column: str) -> RankqlError:
 
 def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
     """The columns of a row that may have a role, down to this tier."""
-    found = []
+    ids = []
     for name in table.free_columns(role):
         kind = table.columns[name]
         tier, rank = tier_of(role, name)
@@ -317,8 +319,8 @@ def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
         if kind.endswith("]") or not (known or is_id(kind)):
             continue
         if tier >= least:
-            found.append(Ids(name, quote(name), tier, rank))
-    return found
+            ids.append(Ids(name, quote(name), tier, rank))
+    return ids
 
 
 def is_id(kind: str) -> bool:
@@ -327,60 +329,62 @@ def is_id(kind: str) -> bool:
 
 
 def choose_columns(
-    con: Any, left: Side | None, right: Side, must_match: bool = False, by_values: bool = False
+    con: Any, run: Side | None, qrels: Side, must_match: bool = False, by_values: bool = False
 ) -> Choice | None:
     """The columns of both sides; None if none of their names and values go together.
 
-    must_match: names that are only like an id count if their values match. left: None if there is
-    no run, so that names alone decide.
+    must_match: names that are only like an id count if their values match. run: None if there is
+    none, so that names alone decide.
     """
-    left = left or right
-    same = left.tables is right.tables and not right.queries
-    left, right = (side._replace(items=_without_texts(con, side)) for side in (left, right))
-    queries = [(ROW, ROW)] if same else _pairs(left.queries, right.queries)
-    items = _pairs(left.items, right.items)
+    run = run or qrels
+    same = run.tables is qrels.tables and not qrels.queries
+    run, qrels = (side._replace(items=_without_texts(con, side)) for side in (run, qrels))
+    queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries)
+    items = _pairs(run.items, qrels.items)
     pairs = product(queries, items)  # one column is not both the query and the item
-    every = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
-    if not every:
+    candidates = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
+    if not candidates:
         return None
-    names = every[0]
-    contested = _contested(every, names)
+    names = candidates[0]
+    contested = _contested(candidates, names)
     weak = any(
         x.tier < KNOWN and x.rank
         for role, pair in zip(_ROLES, names, strict=True) if must_match or role in contested
         for x in pair
     )  # fmt: skip
-    if not by_values or (len(every) == 1 and not weak):
+    if not by_values or (len(candidates) == 1 and not weak):
         return Choice(*names)
-    matches = _measure(con, left, right, queries, items)
-    fits = {pair: m for pair in every if (m := matches.get(pair)) and m.fits(pair, names, weak)}
+    matches = _measure(con, run, qrels, queries, items)
+    fits = {
+        pair: m for pair in candidates if (m := matches.get(pair)) and m.fits(pair, names, weak)
+    }
     fits = _best_readings(fits)
     if not fits and not weak:
         return Choice(*names)
     if not fits and must_match:
         return None
     if not fits:
-        raise _ask(left, right, contested, every)
-    found = max(fits, key=lambda pair: fits[pair].matches)
+        raise _ask(run, qrels, contested, candidates)
+    best = max(fits, key=lambda pair: fits[pair].matches)
     same_names = all(squash(a.name) == squash(b.name) for a, b in names)
     plain = next((pair for pair in fits if _label(pair) == _label(names)), None)
-    if plain and (same_names or 2 * fits[plain].matches >= fits[found].matches):
+    if plain and (same_names or 2 * fits[plain].matches >= fits[best].matches):
         least = fits[plain].matches / 2
         unique = {x: m for x, m in fits.items() if not m.repeats and m.matches >= least}
         if not (fits[plain].repeats and unique):
             return Choice(*plain, _option(() if same_names else contested, plain))
         fits = unique
-        found = max(fits, key=lambda pair: fits[pair].matches)
-    ties = [pair for pair in fits if fits[pair].matches == fits[found].matches]
+        best = max(fits, key=lambda pair: fits[pair].matches)
+    ties = [pair for pair in fits if fits[pair].matches == fits[best].matches]
     if len(ties) > 1:
-        raise _ask(left, right, _contested(ties, found), ties)
-    return Choice(*found, _option(_contested(every, found), found))
+        raise _ask(run, qrels, _contested(ties, best), ties)
+    return Choice(*best, _option(_contested(candidates, best), best))
 
 
-def _ask(left: Side, right: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
+def _ask(run: Side, qrels: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
     calls = " or ".join(dict.fromkeys(_option(roles, pair) for pair in pairs[:4]))
     return RankqlError(
-        f"Several columns of {left.label} and {right.label} may be the {' and the '.join(roles)}, "
+        f"Several columns of {run.label} and {qrels.label} may be the {' and the '.join(roles)}, "
         f"and their values do not tell which. Pass {calls}"
     )
 
@@ -400,18 +404,25 @@ def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
 
 def suggest_query(con: Any, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
-    left, right = (
+    run_side, judged_side = (
         Side([table], find_ids(replace(table, roles={}), "query"), [Ids(name, quote(name))])
         for table, name in ((table, table.roles["item"]) for table in (run, qrels))
     )
-    queries, items = product(left.queries, right.queries), product(left.items, right.items)
-    if not (left.queries and right.queries):
+    queries, items = (
+        product(run_side.queries, judged_side.queries),
+        product(run_side.items, judged_side.items),
+    )
+    if not (run_side.queries and judged_side.queries):
         return ""
-    every = _measure(con, left, right, [*queries], [*items])
-    matches = {pair: m for pair, m in every.items() if m.matches}
+    measured = _measure(con, run_side, judged_side, [*queries], [*items])
+    matches = {pair: m for pair, m in measured.items() if m.matches}
     for pair in sorted(matches, key=lambda x: -matches[x].matches)[:1]:
-        ours, theirs = (x.name for x in pair[0])
-        which = f"{theirs} of qrels" if theirs != qrels.roles["query"] else f"{ours} of {run.label}"
+        run_name, judged_name = (x.name for x in pair[0])
+        which = (
+            f"{judged_name} of qrels"
+            if judged_name != qrels.roles["query"]
+            else f"{run_name} of {run.label}"
+        )
         return f". {which} matches: {_option(['query'], pair)}"
     return ""
 
@@ -432,11 +443,11 @@ def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]
         return -spelled, -one.tier - other.tier, one.rank + other.rank
 
     best = [likeliest(each) for each in (lefts, rights)]
-    found = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
-    alike = [pair for pair in found if squash(pair[0].name) == squash(pair[1].name)]
-    if len(alike) == 1 and alike == found[:1] == [(best[0][0], best[1][0])]:
-        return alike  # the only name that both have, and the likeliest of each
-    return found
+    pairs = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
+    same_names = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
+    if len(same_names) == 1 and same_names == pairs[:1] == [(best[0][0], best[1][0])]:
+        return same_names  # the only name that both have, and the likeliest of each
+    return pairs
 
 
 _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
@@ -446,9 +457,9 @@ def _label(pair: _Pair) -> list[str]:
     return [x.name for role in pair for x in role]
 
 
-def _contested(pairs: Sequence[_Pair], found: _Pair) -> list[str]:
+def _contested(pairs: Sequence[_Pair], pair: _Pair) -> list[str]:
     """The roles for which other columns contend."""
-    names = zip(_ROLES, found, *pairs, strict=True)
+    names = zip(_ROLES, pair, *pairs, strict=True)
     return [
         role for role, each, *others in names
         if any([x.name for x in other] != [x.name for x in each] for other in others)
@@ -484,7 +495,7 @@ class _Matches(NamedTuple):
     # Does an item repeat within a query?
     repeats: bool
     # Is one of the columns of whole numbers?
-    whole: bool
+    numeric: bool
     # Has an id that matches a blank?
     spaced: bool
 
@@ -494,7 +505,7 @@ class _Matches(NamedTuple):
         return bool(self.matches) and (
             named
             or _tail(self.matches, self.expected) < _CHANCE
-            or (self.matches >= self.expected and not self.whole)
+            or (self.matches >= self.expected and not self.numeric)
         )
 
 
@@ -508,22 +519,22 @@ def _tail(count: int, expected: float) -> float:
 
 
 def _measure(
-    con: Any, left: Side, right: Side, queries: Sequence[Any], items: Sequence[Any]
+    con: Any, run: Side, qrels: Side, queries: Sequence[Any], items: Sequence[Any]
 ) -> dict[_Pair, _Matches]:
     """The matches of the pairs, in a sample of the left side and the same queries of the right."""
-    sides = [
+    columns_of = [
         ([*dict.fromkeys(pair[i] for pair in queries)], [*dict.fromkeys(pair[i] for pair in items)])
         for i in (0, 1)
     ]
-    ours = _sample(con, left, *sides[0])
+    run_values = _sample(con, run, *columns_of[0])
     keys = ""
-    if left.tables is not right.tables:
-        known = {q for found in ours.values() for q, _ in found}
+    if run.tables is not qrels.tables:
+        known = {q for pairs in run_values.values() for q, _ in pairs}
         keys = ", ".join(map(literal, sorted(known))) or "NULL"
-    theirs = _sample(con, right, *sides[1], keys)
-    every = {}
+    judged_values = _sample(con, qrels, *columns_of[1], keys)
+    matches = {}
     for q, i in product(queries, items):
-        one, other = ours[q[0], i[0]], theirs[q[1], i[1]]
+        one, other = run_values[q[0], i[0]], judged_values[q[1], i[1]]
         common, others = {*one} & {*other}, {x for x, _ in other}
         shared = {x for x, _ in one} & others
         if not shared:
@@ -531,11 +542,11 @@ def _measure(
         counts = Counter(item for query, item in {*other} if query in shared)
         expected = sum(counts[item] for query, item in {*one} if query in shared) / len(shared)
         repeats = len({*one}) < len(one) or len({*other}) < len(other)
-        columns = [[x[n] for x in found] for found in (one, other) for n in (0, 1)]
-        whole = any(all(x.isdecimal() for x in column) for column in columns[2 * (q[0] is ROW) :])
+        columns = [[x[n] for x in pairs] for pairs in (one, other) for n in (0, 1)]
+        numeric = any(all(x.isdecimal() for x in column) for column in columns[2 * (q[0] is ROW) :])
         matched, spaced = {query for query, _ in common}, any(" " in item for _, item in common)
-        every[q, i] = _Matches(len(common), len(matched), expected, repeats, whole, spaced)
-    return every
+        matches[q, i] = _Matches(len(common), len(matched), expected, repeats, numeric, spaced)
+    return matches
 
 
 def _sample(
@@ -545,7 +556,7 @@ def _sample(
     limit = QUERIES if any(x.column for x in items) else ROWS
     texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
     where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
-    found = {}
+    values_of = {}
     for lists in dict.fromkeys(x.lists for x in items):
         of_list = [x for x in items if x.lists == lists]
         values = ", ".join(texts[x] for x in (*queries, *of_list))
@@ -559,15 +570,15 @@ def _sample(
         columns = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
         for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
             pairs = zip(columns[n], columns[m], strict=True)
-            found[q, i] = [pair for pair in pairs if None not in pair]
-    return found
+            values_of[q, i] = [pair for pair in pairs if None not in pair]
+    return values_of
 
 
 def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
     """The columns of items without texts, if several contend."""
     if len(side.items) < 2 or not side.tables:
         return side.items
-    kept = []
+    items = []
     for ids in side.items:
         text = f"CAST({ids.sql} AS VARCHAR)"
         rows = f"(FROM {side.tables[0].sql} LIMIT {QUERIES})"
@@ -576,5 +587,5 @@ def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
         ((average,),) = con.execute(f"SELECT {blanks} FROM {rows}").fetchall()
         cells = any(x.name == ids.name and x.reading for x in side.items)
         if cells or (average or 0) < _BLANKS:
-            kept.append(ids)
-    return kept
+            items.append(ids)
+    return items

@@ -45,7 +45,7 @@ def resolve_columns(
     groups: the runs; the judgments if `judged`, else the reference; the attributes. The last two
     may be empty or left out. attributes: other columns that the caller names.
     """
-    sides: list[dict[str, str | None]] = [{}, {}]
+    named: list[dict[str, str | None]] = [{}, {}]
     resolved = [[*tables] for tables in (*groups, [], [])[:3]]
     ranked, graded = ([0], [1]) if judged else ([0, 1], [0])
     places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
@@ -64,9 +64,9 @@ def resolve_columns(
         for side, spec in needed.items():
             if spec is not None:
                 resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
-        for names, spec in zip(sides, pair, strict=True):
+        for names, spec in zip(named, pair, strict=True):
             names[role] = column_name(spec)
-    for side, names in enumerate(sides):
+    for side, names in enumerate(named):
         roles = {name: "" for name in attributes if isinstance(name, str)}
         roles |= {n: role for role, n in names.items() if n and side in places.get(role, ranked)}
         resolved[side] = [
@@ -75,7 +75,7 @@ def resolve_columns(
         ]
         for table in resolved[side]:
             _require_header(session, table)
-    return sides, resolved
+    return named, resolved
 
 
 def _require_header(session: Session, table: Table) -> None:
@@ -144,8 +144,8 @@ def spread_judgments(
             for name in key
         )
         sql = ", ".join(f"(SELECT count(*) > 0 FROM {each})" for each in same)
-        ((pair, whole),) = session.con.execute(f"SELECT {sql}").fetchall()
-        if pair and whole:
+        ((pair, is_key),) = session.con.execute(f"SELECT {sql}").fetchall()
+        if pair and is_key:
             raise RankqlError(
                 f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
                 f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
@@ -160,8 +160,8 @@ def spread_judgments(
     names = ", ".join(f"k_.{quote(x)}" for x in others)
     sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
     kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
-    said = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
-    origins = {**qrels.origins, ", ".join(key): said}
+    origin = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
+    origins = {**qrels.origins, ", ".join(key): origin}
     fields: dict[str, Any] = {"columns": qrels.columns | kinds, "shared": parts[-1]}
     return replace(qrels, sql=f"{sql} ON {condition})", origins=origins, **fields)
 
@@ -174,19 +174,19 @@ def add_attribute(
     groups: the tables of each place, in the order in which an attribute is sought.
     """
     tables, sql = [table for group in groups for table in group], getattr(name, "sql", name)
-    found, failure = [[*group] for group in groups], None
+    resolved, failure = [[*group] for group in groups], None
     if sql == name and (name.isidentifier() or any(table.has(name) for table in tables)):
-        return found
+        return resolved
     if any(table.has(name) for table in tables):
         raise RankqlError(f"{argument}: there is a column {name!r}. Choose another name after AS")
-    for group in found:
+    for group in resolved:
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
                 if all(_at_midnight(session, table, name) for table in group):
                     date = f"CAST({quote(name)} AS DATE)"
                     group[:] = [table.with_values(name, date, "DATE") for table in group]
-                return found
+                return resolved
             except RankqlError as error:
                 failure = failure or error
     raise failure or unknown_column(argument, name, tables)
@@ -220,14 +220,14 @@ def add_column(
     value = f"(\n{name}\n)"
     typed, failure = table.text and role not in _IDS, None
     for times in (False, True) if typed else (False,):
-        source, kept = table.sql, "*"
+        source, selected = table.sql, "*"
         if typed:
-            source, kept = _with_numbers(session, table, reads, times)
+            source, selected = _with_numbers(session, table, reads, times)
         try:
             # A condition may have no aggregate and no window function.
             sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
             ((_, kind, *_),) = session.con.execute(sql).fetchall()
-            return table.with_column(called or name, value, kind, reads, source, kept)
+            return table.with_column(called or name, value, kind, reads, source, selected)
         except (duckdb.Error, ValueError) as error:
             failure = failure or error
     why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
@@ -243,8 +243,8 @@ def _key_text(table: Table, name: str) -> str:
     text = f"CAST({column} AS VARCHAR)"
     if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
         return text
-    whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
-    return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
+    is_whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
+    return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
 def _with_numbers(
@@ -419,9 +419,9 @@ def _with_grades(
     """The table with the column of mapped grades, and what the Columns line says of it."""
     kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
-    said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
+    origin = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, reads, origins={**table.origins, _MAPPED: said})
+    return table.with_column(_MAPPED, sql, kind, reads, origins={**table.origins, _MAPPED: origin})
 
 
 def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:

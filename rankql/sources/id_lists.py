@@ -88,12 +88,12 @@ def unnest_lists(
     runs: Mapping[str | None, Table],
     qrels: Table | None,
     columns: Mapping[str, Any],
-    kept: Sequence[str] = (),
+    attributes: Sequence[str] = (),
     system: str | None = None,
 ) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
     """The runs and judgments with their queries and items, one row per item, and the columns.
 
-    kept: the attributes of queries that are read.
+    attributes: those of queries that are read.
     """
     runs = {name: flatten_objects(table) for name, table in runs.items()}
     qrels = qrels and flatten_objects(qrels)
@@ -101,17 +101,20 @@ def unnest_lists(
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
     qrels = qrels and compute_columns(session, qrels, specs[1])
-    taken = {*kept, *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str))}
-    ours = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    taken = {
+        *attributes,
+        *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str)),
+    }
+    run_items = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
     if qrels is None:
-        if not any(x.column for ids in ours.values() for x in ids):
+        if not any(x.column for ids in run_items.values() for x in ids):
             for table in runs.values():
                 _require_both(table, specs[0][1])
             return runs, None, columns
         own = specs[1][1] if specs[1] != specs[0] else None
-        theirs = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
+        judged_items = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
         for name, table in runs.items():
-            _require_both(table, own, ours[name], theirs[name])
+            _require_both(table, own, run_items[name], judged_items[name])
         runs = _find_row_keys(session, runs, specs[0][0], system)
     else:
         if find_list(qrels, RELEVANT, specs[1][1]) and find_list(qrels, RETRIEVED):
@@ -120,25 +123,29 @@ def unnest_lists(
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
         items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
-        theirs = dict.fromkeys(runs or [None], items)
-    choices = choose_all(session, runs, qrels, ours, theirs, specs, taken)
+        judged_items = dict.fromkeys(runs or [None], items)
+    choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
     unnested = {
-        name: _read_run(session, table, choice, kept, system)
+        name: _read_run(session, table, choice, attributes, system)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
-    sides = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
-    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in sides if each]
+    judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
+    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in judging if each]
     if not judged:
         return unnested, qrels, columns
     table, column, _ = judged[0]
-    if column or any(x.column for ids in ours.values() for x in ids):
+    if column or any(x.column for ids in run_items.values() for x in ids):
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
     rel = columns.get("rel", 1)
     lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
     if qrels:
-        return unnested, _load_judgments(session, lists, [_kept(table, kept)]), columns
+        return (
+            unnested,
+            _load_judgments(session, lists, [_other_columns(table, attributes)]),
+            columns,
+        )
     if len(runs) > 1 or system:
         _require_equal_lists(session, lists)
     keys = [quote(each.roles["query"]) for each, _ in lists]
@@ -147,12 +154,12 @@ def unnest_lists(
 
 
 def _require_both(
-    table: Table, item: Any, ours: Sequence[Ids] = (), theirs: Sequence[Ids] = ()
+    table: Table, item: Any, retrieved: Sequence[Ids] = (), relevant: Sequence[Ids] = ()
 ) -> None:
     """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
     lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
     lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
-    known = [any(x.column for x in each) for each in (ours, theirs)]
+    known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
     raise RankqlError(
@@ -220,11 +227,11 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     """The table with the query and the item as roles, and the column of lists with the ids."""
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
-    chosen = {CHOSEN: choice.named} if choice.named else {}
-    table = replace(table, roles=roles, context={**table.context, **chosen})
+    decided = {CHOSEN: choice.named} if choice.named else {}
+    table = replace(table, roles=roles, context={**table.context, **decided})
     if item.column and not is_nested(table.columns[item.column]):
-        said = "one id" if item.reading == 0 else "several ids"
-        origins = {**table.origins, item.column: f"{item.column} ({said} per cell)"}
+        ids_per_cell = "one id" if item.reading == 0 else "several ids"
+        origins = {**table.origins, item.column: f"{item.column} ({ids_per_cell} per cell)"}
         values = split_cell(item.column, item.reading)
         table = replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
     elif not item.column:
@@ -233,7 +240,11 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
 
 
 def _read_run(
-    session: Session, table: Table, choice: Choice | None, kept: Sequence[str], system: str | None
+    session: Session,
+    table: Table,
+    choice: Choice | None,
+    attributes: Sequence[str],
+    system: str | None,
 ) -> Table:
     """The run with its query and item, one row per item."""
     if choice is None:
@@ -245,7 +256,7 @@ def _read_run(
     _require_one_row(
         session, table, [key, *([table.actual_name(system)] if system else [])], column
     )
-    return _unnest_run(session, table, column, choice.items[0], kept)
+    return _unnest_run(session, table, column, choice.items[0], attributes)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -277,7 +288,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return _Lists(column, name, item.sql, number, graded, scored=True)
-    every = "1 for every row"
+    constant = "1 for every row"
     if kind.startswith("STRUCT("):
         objects = _list_objects(session, table, column)
         fields, field = objects.columns, item.name.removeprefix(f"{column}.")
@@ -291,16 +302,16 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         if rel is None:
             grade = _find_grade(session, objects, column, field)
             read = grade if grade and is_text(fields[grade]) else ""
-        value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
-        return _Lists(item.name, name, item.sql, value, "" if read else every, read)
+        value, constant = (f"x_[{literal(grade)}]", graded) if grade else ("1", constant)
+        return _Lists(item.name, name, item.sql, value, "" if read else constant, read)
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
         if session.con.execute(nested).fetchall():
             raise wrong_type(table, column)
-        return _Lists(column, name, "x_ ->> '$'", "1", every)
+        return _Lists(column, name, "x_ ->> '$'", "1", constant)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
-    return _Lists(column, name, "x_", "1", every)
+    return _Lists(column, name, "x_", "1", constant)
 
 
 def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
@@ -328,9 +339,9 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
     return ""
 
 
-def _kept(table: Table, kept: Sequence[str]) -> str:
+def _other_columns(table: Table, attributes: Sequence[str]) -> str:
     """The columns next to the ids: numbers, keys and attributes, but no texts."""
-    names = {*map(str.lower, kept), *(role.lower() for role in table.roles.values())}
+    names = {*map(str.lower, attributes), *(role.lower() for role in table.roles.values())}
     return ", ".join(
         quote(name)
         for name, kind in table.columns.items()
@@ -348,19 +359,21 @@ def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
 
 
 def _unnest_run(
-    session: Session, table: Table, column: str, item: Ids, kept: Sequence[str]
+    session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str]
 ) -> Table:
     """The run with a row per retrieved id, and its place in the list or its score."""
     lists = _read_lists(session, table, column, 1, item)
     if not lists.scored:
         _require_order(session, table, column)
-        sql = _unnest(table, lists, _kept(table, kept), PLACE)
+        sql = _unnest(table, lists, _other_columns(table, attributes), PLACE)
         roles = {**table.roles, "item": lists.column, "pos": PLACE}
         return _load(session, table, sql, roles, {PLACE: f"order in {column}"})
     positions = table.known("pos")  # of the row, not of its ids
     rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
     score = f"score in {column}"
-    sql = _unnest(table, lists, _kept(rows, kept), f"{lists.grade} AS {quote(score)}")
+    sql = _unnest(
+        table, lists, _other_columns(rows, attributes), f"{lists.grade} AS {quote(score)}"
+    )
     roles = {**table.roles, "item": column, "score": score}
     return _load(session, table, sql, roles, {score: f"scores in {column}"})
 
@@ -440,9 +453,9 @@ def _require_order(session: Session, table: Table, column: str) -> None:
                 f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
                 "LIMIT 1"
             )
-            for (found,) in session.con.execute(sql).fetchall():
+            for (query_id,) in session.con.execute(sql).fetchall():
                 raise RankqlError(
-                    f"{table.label}: {column} of query {found!r} is not in the order of its "
+                    f"{table.label}: {column} of query {query_id!r} is not in the order of its "
                     f"field {name}, and the list's order is the ranking. Sort the list, best "
                     f"first, or drop the field {name} if its order is right"
                 )
@@ -457,9 +470,9 @@ def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: 
         return
     rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
     rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
-    for (found,) in session.con.execute(rounded).fetchall():
+    for (value,) in session.con.execute(rounded).fetchall():
         raise RankqlError(
-            f"{table.label}: {column} has the id {found}, a floating-point number that may stand "
+            f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"
         )
 

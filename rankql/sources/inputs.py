@@ -202,7 +202,7 @@ def read_inputs(
     ):
         require(ok, message)
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
-    given, opened = columns, open_runs(session, run)
+    options, opened = columns, open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
@@ -210,13 +210,14 @@ def read_inputs(
     opened_runs = [*runs.values()]
     if system is None and not is_several_runs(run):
         ((none, table),) = runs.items()
-        if found := _find_system(session, table, columns, by):
-            system, runs = found, {none: replace(table, context={**table.context, "system": found})}
+        if column := _find_system(session, table, columns, by):
+            table = replace(table, context={**table.context, "system": column})
+            system, runs = column, {none: table}
     if judgments:
         judgments = spread_judgments(session, [*runs.values()], judgments, columns)
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-    kept = [*by, *itertools.chain(*words), *([system] if system else [])]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
+    read = [*by, *itertools.chain(*words), *([system] if system else [])]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system)
     columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
     if judgments:
         (judgments,) = graded
@@ -224,24 +225,24 @@ def read_inputs(
         runs = dict(zip(runs, graded, strict=True))
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
-    sides, (opened, others, abouts) = resolve_columns(
+    named, (opened, others, abouts) = resolve_columns(
         session, columns, tables, bool(judgments), [*by, system]
     )
     for name in by:
         argument = "weight" if name == weight else "by"
         abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
     if order is not None:
-        opened = [_number_rows(session, table, sides[0], system) for table in opened]
+        opened = [_number_rows(session, table, named[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
     if judgments:
-        judgments, sides[1] = assume_grades(session, judgments, sides[1])
+        judgments, named[1] = assume_grades(session, judgments, named[1])
     runs = {
-        name: _assign_run(session, table, sides[0], judgments is not None, descending)
+        name: _assign_run(session, table, named[0], judgments is not None, descending)
         for name, table in runs.items()
     }
     for table in runs.values():
-        _refuse_single_rows(session, table, given.get("query"))
+        _refuse_single_rows(session, table, options.get("query"))
         if table.unit == "ids":
             _refuse_padding(session, table)
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
@@ -257,15 +258,15 @@ def read_inputs(
             runs[label] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, only=True)
+        judgments = assign_roles(judgments, named[1], needed, only=True)
         _refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
-        named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
+        names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
-        about = assign_roles(abouts[0], named, ["query"], same, only=True)
+        about = assign_roles(abouts[0], names, ["query"], same, only=True)
         about = _with_keys_of(session, about, ranked)
     single = {"attributes": about, "qrels": judgments}
     places = {place: [table] for place, table in single.items() if table}
@@ -278,7 +279,7 @@ def read_inputs(
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or catalogue is not None:
-        beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
+        beyond = read_beyond(session, history, catalogue, options, opened_runs, inputs.tables)
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
@@ -291,10 +292,10 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     """The table of a text file with integers as queries, if those of the others are."""
     name, kinds = table.roles["query"], [x.columns[x.roles["query"]] for x in others]
     column = quote(name)
-    whole = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
+    integer = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
     integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
     if table.text and is_text(table.columns[name]) and integers:
-        sql = f"SELECT bool_and(coalesce({whole} = {column}, {column} IS NULL)) FROM {table.sql}"
+        sql = f"SELECT bool_and(coalesce({integer} = {column}, {column} IS NULL)) FROM {table.sql}"
         if session.con.execute(sql).fetchall()[0][0]:
             return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
     return table
@@ -344,8 +345,8 @@ def _find_system(
         for role, name in ((role, columns.get(role)) for role in ("query", "item"))
     )
     taken = {*by, *map(str, columns.values())}
-    found = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
-    if not (names := [name for name in found if name is not None and name not in taken]):
+    systems = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
+    if not (names := [name for name in systems if name is not None and name not in taken]):
         return None
     keys: list[Any] = []
     placed: str | None = None
@@ -514,8 +515,8 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     if not table.is_assumed("rel") and table.computed.get(table.roles["rel"]) != []:
         return table  # grades in the data must be unique; only a constant like '1' is assumed
     ids = [table.roles["query"], table.roles["item"]]
-    kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
-    names, grade = ", ".join(map(quote, kept)), quote(table.roles["rel"])
+    selected = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
+    names, grade = ", ".join(map(quote, selected)), quote(table.roles["rel"])
     hashes = f"hash({', '.join(map(quote, ids))})"
     ((repeated,),) = session.con.execute(
         f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}"

@@ -326,8 +326,8 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
             return reader.load(file.label, text, ordered=True)
         except duckdb.Error as error:
             if _UNKNOWN_KEY in str(error) and not options:
-                every = ", sample_size = -1, maximum_sample_files = 1000000"
-                return _load_rows(reader, file, every)
+                all_rows = ", sample_size = -1, maximum_sample_files = 1000000"
+                return _load_rows(reader, file, all_rows)
             if _NESTED not in str(error):
                 raise
         names = [name for name, kind in kinds.items() if kind == "JSON"]

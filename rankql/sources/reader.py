@@ -137,8 +137,8 @@ class Reader:
         except duckdb.Error as error:
             if re.search(r"(not|invalid) utf-8|UTF-16 encoding", str(error), re.IGNORECASE):
                 number = re.search(r"Error on Line: (\d+)", str(error))
-                found = re.search(r"\bfile = (.*)", str(error))
-                path = found[1] if found else file.paths[0]
+                path_line = re.search(r"\bfile = (.*)", str(error))
+                path = path_line[1] if path_line else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
             form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
@@ -232,8 +232,8 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
         if name.lower() in map(str.lower, names):
             near = 1 if schema == current[1] else 2
             distance = 0 if database == "temp" else near if database == current[0] else 3
-            found = CatalogTable((database, schema, table), permanent, kind)
-            tables.setdefault(distance, []).append(found)
+            entry = CatalogTable((database, schema, table), permanent, kind)
+            tables.setdefault(distance, []).append(entry)
     nearest = tables[min(tables)] if tables else []
     if label and len(nearest) > 1:
         places = " or ".join(".".join(each.path) for each in nearest)
@@ -290,9 +290,9 @@ def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[i
     total, values = session.counts.get(table.sql) or (None, {})
     if total is None or not values.keys() >= {*names}:
         roles = [table.roles.get(role) for role in ("query", "item", "rel")]
-        every = dict.fromkeys([*names, *filter(None, roles)] if names else [])  # in one scan
-        columns = ["count(*)", *(f"count({quote(name)})" for name in every)]
+        counted = dict.fromkeys([*names, *filter(None, roles)] if names else [])  # in one scan
+        columns = ["count(*)", *(f"count({quote(name)})" for name in counted)]
         ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
-        values = values | dict(zip(every, counts, strict=True))
+        values = values | dict(zip(counted, counts, strict=True))
         session.counts[table.sql] = total, values
     return total, {name: values[name] for name in names}

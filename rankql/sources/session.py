@@ -214,8 +214,8 @@ def _load_parquet(source: Source) -> Table:
 
 def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
     reader, label, data = source.reader, source.label, source.data
-    found = load_object(reader, label, "the dict", [data]) if shape is BY_QUERY else None
-    return found or load_shape(reader, label, "the dict", shape, [data])
+    table = load_object(reader, label, "the dict", [data]) if shape is BY_QUERY else None
+    return table or load_shape(reader, label, "the dict", shape, [data])
 
 
 def _load_frame(source: Source) -> Table:

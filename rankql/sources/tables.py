@@ -95,13 +95,13 @@ class Table:
         kind: str,
         reads: Sequence[str] = (),
         source: str = "",
-        kept: str = "*",
+        selected: str = "*",
         **fields: Any,
     ) -> Table:
         """The table with a computed column, from a source with other types if needed."""
         return replace(
             self,
-            sql=f"(SELECT {kept}, {value} AS {quote(name)} FROM {source or self.sql})",
+            sql=f"(SELECT {selected}, {value} AS {quote(name)} FROM {source or self.sql})",
             columns={**self.columns, name: kind},
             computed={**self.computed, name: reads},
             **fields,
@@ -128,8 +128,8 @@ class Table:
         if self.trec and role == "pos" and "tag" in self.columns:
             return None  # as in trec_eval
         free = self.free_columns(role)
-        if role != "query" and (found := find_name(free, preferred)):
-            return found
+        if role != "query" and (column := find_name(free, preferred)):
+            return column
         likely = [column for column in free if find_name([column], preferred)]
         if len(likely) == 1:
             return likely[0]

@@ -102,9 +102,9 @@ def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]
     fitting = [each for each in columns if mark and len(each) == marks[mark]] or [()]
     names = fitting[-(file.label == "qrels")]
     if not names or len({*map(str.lower, names)} - {""}) < len(names):
-        given = " or ".join(",".join(each) for each in columns)
+        expected = " or ".join(",".join(each) for each in columns)
         what = f"has {max(marks.values())} columns without a header"
-        raise file.error(f"{what}, not {given}. Write a name of its own for each column")
+        raise file.error(f"{what}, not {expected}. Write a name of its own for each column")
     with reader.reading(file):
         read = partial(read_as_text, file.pattern, mark, names)
         return _load_quoted(reader, file, read, mark == "\t")

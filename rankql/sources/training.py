@@ -55,10 +55,12 @@ def split_log(
                 f"{name} = 'test'"
             )
         if train is None and qrels:
-            kept = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
+            selected = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
             columns = {x: kind for x, kind in table.columns.items() if x != name}
             test, rest = (
-                replace(table, sql=f"({kept} = '{part}')", columns=columns, context={"split": part})
+                replace(
+                    table, sql=f"({selected} = '{part}')", columns=columns, context={"split": part}
+                )
                 for part in ("test", "train")
             )
             return test, replace(rest, label="train")
@@ -87,8 +89,8 @@ def read_beyond(
 
     def read(table: Table, *roles: str) -> Table:
         needed = {role: ids[role] for role in roles}
-        sides, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]], True)
-        return assign_roles(table, sides[1], roles, same, only=True)
+        named, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]], True)
+        return assign_roles(table, named[1], roles, same, only=True)
 
     if train:
         if find_list(train, RELEVANT):
