@@ -44,6 +44,14 @@ ROLES = {
     "pos": ("pos", "position", "rank", "doc_position"),
     "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
+# Names that are recognised if no column has one of the above. Positions also need a table without a
+# score.
+WEAKER = {
+    "query": ("prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"),
+    "rel": ("is_relevant", "human_label", "relevant"),
+    "pos": ("rn", "rnk", "row_number", "ranking", "slot"),
+    "score": ("rerank_score", "bm25", "probability"),
+}
 _IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
 _ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
 # The names of lists that are recognised, the likeliest first.
@@ -54,16 +62,29 @@ RELEVANT = [
 ]  # fmt: skip
 # Names of lists, as Kaggle has them, that are scores if they are numbers.
 PREDICTED = ("prediction", "predictions")
+# Names of columns that are lists of ids if no column has one of the above, by their side.
+WEAKER_LISTS = {
+    "run": ("recommendations", "recs", "top_k", "items", "item_ids"),
+    "qrels": ("purchased", "items", "item_ids"),
+}
+# Names of text that is an answer, and not ids, if another column has relevant ids.
+ANSWERS = ("ground_truth", "expected", "reference", "answer")
+# Names of lists with the grades of relevant ids and the scores of retrieved ids, in another column.
+LIST_GRADES = ("relevance_grades", "graded_relevance", "relevance_scores")
+LIST_SCORES = ("score", "scores", "distances", "relevance_scores")
+# Names of grades in retrieved objects.
+FLAGS = ("has_answer", "relevant", "is_relevant")
 # Words of the names of other lists, by their side.
 _LIST_WORDS = {
     "run": {
         *("retrieved", "retrieval", "recommended", "ranked", "hits", "results", "result"),
         *("predicted", "prediction", "predictions", "candidates", "output", "outputs", "ctxs"),
+        "reranked",
     },
     "qrels": {
         *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
         *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
-        *("ratings", "judgments", "judgements"),
+        *("ratings", "judgments", "judgements", "acceptable", "supporting"),
     },
 }
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.
@@ -81,9 +102,15 @@ LOCATORS = (
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
 RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
-RANKED_SYSTEMS = (*RANKERS, "model", "variant")  # items have models and variants too
+RANKED_SYSTEMS = (  # items have models and variants too
+    *(*RANKERS, "model", "variant", "tag", "method", "config", "retriever", "engine", "pipeline"),
+    "strategy",
+)
+# The columns of a log that is split, and how they call its parts.
+SPLITS = ("split", "fold", "is_test")
+PARTS = {"test": "test", "testing": "test", "train": "train", "training": "train"}
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
-DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
+DISTANCES, _SIMILARITIES = ("distance", "distances", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.
 MEASURES = ("l2", "cosine", "euclidean", "manhattan", "hamming", "vector")
 _MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})({'|'.join(DISTANCES + _SIMILARITIES)})")
@@ -132,13 +159,14 @@ def is_distance(name: str) -> bool:
     return strip_measure(name) in DISTANCES
 
 
-def _words(name: str) -> set[str]:
+def words_of(name: str) -> set[str]:
+    """The words of a name, in lower case."""
     return {*re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())}
 
 
 def list_side(name: str) -> str:
     """Whether the words of a name say that its ids are those of a run or of the qrels; or ""."""
-    sides = [side for side, words in _LIST_WORDS.items() if not words.isdisjoint(_words(name))]
+    sides = [side for side, words in _LIST_WORDS.items() if not words.isdisjoint(words_of(name))]
     return sides[0] if len(sides) == 1 else ""
 
 
@@ -163,13 +191,20 @@ def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
                 return KNOWN, rank + (role == "item" and spell is squash) * len(own)
     if role == "query" and tail in map(squash, REQUESTS):
         return LIKE_ID, 0
+    if role == "query" and tail in map(squash, WEAKER["query"]):
+        return LIKE_ID, 2
     if known_names("item" if role == "query" else "query", [tail]):
         return 0, 0
     if in_objects and tail in ("id", "key"):
         return KNOWN, 2 * len(own)
     if role == "query" and tail in USERS:  # of whom each has several queries
         return OTHER, 0
-    return (OTHER if _LIKE_ID.isdisjoint(_words(name.rpartition(".")[2])) else LIKE_ID), 1
+    return (LIKE_ID if is_like_id(name) else OTHER), 1
+
+
+def is_like_id(name: str) -> bool:
+    """Does a name say that it is an id?"""
+    return not _LIKE_ID.isdisjoint(words_of(name.rpartition(".")[2]))
 
 
 _LIKE_ID = {"id", "ids", "uuid", "guid", "key", "url", "uri"}
@@ -177,13 +212,14 @@ _LIKE_ID = {"id", "ids", "uuid", "guid", "key", "url", "uri"}
 
 def has_two_directions(name: str) -> bool:
     """Does a name say that the lowest is best, and that the highest is?"""
-    return all(not _words(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
+    return all(not words_of(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
     """The column of a role by its name. Of two queries of equal rank, an error asks for one."""
+    weaker = WEAKER.get(role, ())
     if role != "query":
-        return find_name(columns, ROLES.get(role, TIMES))
+        return find_name(columns, ROLES.get(role, TIMES)) or find_name(columns, weaker)
     for names in KEYS:
         known = [column for column in columns if strip_measure(column) in map(squash, names)]
         if len(known) > 1:
@@ -193,7 +229,7 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
             )
         if known:
             return known[0]
-    return None
+    return find_name(columns, weaker)
 
 
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}

@@ -23,6 +23,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
+    ANSWERS,
     KNOWN,
     LIKE_ID,
     OTHER,
@@ -30,19 +31,23 @@ from rankql.registry.column_names import (
     RELEVANT,
     RETRIEVED,
     ROLES,
+    WEAKER_LISTS,
     find_name,
+    is_like_id,
     list_side,
     squash,
     tier_of,
+    words_of,
 )
 from rankql.sources.computed import add_column, column_name, parse_pair
 from rankql.sources.session import Session
 from rankql.sources.tables import CHOSEN, Table, assign_roles, is_number, is_text, require_column
+from rankql.text import join_words
 
 # Lists of fractions are not ids.
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 # What separates several ids in one cell, by the reading of the cell: see `Ids`.
-_SEPARATORS = ("", r"\s*[,;|]\s*", r"[\s,;|]+")
+SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
 # So many cells decide whether there is one.
 _SAMPLE = 1000
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
@@ -66,8 +71,10 @@ class Ids(NamedTuple):
     # The column of lists and its SQL, if the ids are in one.
     column: str = ""
     lists: str = ""
-    # The place of this reading of a cell: one id, split by , ; | or by blanks too.
+    # The place of what separates the ids of a cell in `SEPARATORS`: nothing if it has one.
     reading: int = 0
+    # Are they ids only if most of them are among those of the run: answers, and numbers?
+    doubtful: bool = False
 
 
 class Side(NamedTuple):
@@ -198,13 +205,66 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
         return None
     if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
         return column
-    column = find_name(table.columns, known)
-    both = not table.known("item") and find_name(table.columns, RETRIEVED)
-    if column and both and not is_text(table.columns[column]):  # text may be ids in cells
-        raise wrong_type(table, column)
     side = "run" if known is RETRIEVED else "qrels"
     likely = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
-    return likely[0] if len(likely) == 1 else None
+    weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
+    return likely[0] if len(likely) == 1 else None if likely else weaker
+
+
+def require_one_list(session: Session, table: Table, known: Sequence[str], column: str) -> str:
+    """The column of lists. Of several it has the word of the retrieved ids, or is an error."""
+    side, retrieved = list_side(known[0]), find_list(table, RETRIEVED)
+    others = [
+        x for x, kind in table.columns.items()
+        if x != column and kind == table.columns[column] and kind.endswith("]")
+        and (find_name([x], known) or list_side(x) == side)
+        and not find_name([x], ANSWERS) and not VECTOR.fullmatch(kind)
+        and (find_name([x], known) or is_like_id(x) or squash(x).endswith(squash(column)))
+    ]  # fmt: skip
+    for other in [*others]:  # the same, or texts
+        text = f"array_to_string({quote(other)}, ' ')"
+        blanks = f"length({text}) - length(replace({text}, ' ', ''))"
+        sql = f"SELECT bool_and({quote(other)} = {quote(column)}) OR avg({blanks}) >= 2 * avg("
+        sql += f"len({quote(other)})) FROM (FROM {table.sql} LIMIT {_SAMPLE})"
+        if session.con.execute(sql).fetchall()[0][0]:
+            others.remove(other)
+    if others and side == "qrels" and retrieved:
+        units = words_of(retrieved) & {"chunk", "doc", "document", "node", "passage", "context"}
+        same = [x for x in (column, *others) if not units.isdisjoint(words_of(x))]
+        if len(same) == 1:
+            return same[0]
+    if not others:
+        return column
+    pairs = [[retrieved, x] if side == "qrels" and retrieved else x for x in (column, *others)]
+    raise RankqlError(
+        f"{table.label}: {join_words([column, *others])} may all be the {known[0]} ids. Pass "
+        + " or ".join(f"item={each!r}" for each in pairs)
+    )
+
+
+def unpack_texts(session: Session, table: Table) -> Table:
+    """The table with lists where cells have them as text: as Python, NumPy, JSON or Postgres."""
+    weaker = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
+    for name, kind in table.columns.items():
+        if table.trec or not is_text(kind) or kind.endswith("]"):
+            continue
+        if not (list_side(name) or find_name([name], (*RETRIEVED, *RELEVANT, *weaker, *PREDICTED))):
+            continue
+        text = _cell(name)
+        lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
+        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
+        if session.con.execute(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})").fetchall()[0][0]:
+            value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
+            value = (
+                f"list_transform({value}, lambda x_: CASE WHEN {_QUOTED} THEN x_[2:-2] ELSE x_ END)"
+            )
+            table = table.with_values(name, value, "VARCHAR[]")
+    return table
+
+
+# An element of a list that is text, in SQL, and whether it has quotes.
+_ELEMENT = r"""(?s)"[^"]*"|''[^'']*''|[^\s,]+"""
+_QUOTED = "x_[1] IN ('\"', '''')"
 
 
 def is_nested(kind: str) -> bool:
@@ -234,6 +294,8 @@ def find_items(
         cells = _find_cells(session, table, known, name)
         names = {x.name for x in cells}
         return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
+    if name is None:
+        column = require_one_list(session, table, known, column)
     kind = table.columns[column]
     if not (kind.startswith("STRUCT(") and kind.endswith("]")):
         numbers = "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"
@@ -265,27 +327,39 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     """The readings of a column whose cells may have several ids, or one per row of lists."""
     if table.unnested or table.unit == "ids" or table.roles.get("item"):
         return []
-    column = find_name(table.columns, [name] if isinstance(name, str) else [*known, *PREDICTED])
-    names = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
+    # Next to the lists of retrieved ids, a plain value is a list of one.
+    beside = known is RELEVANT and any(x.endswith("]") for x in table.columns.values())
+    likely = [x for x in table.columns if beside and list_side(x) == "qrels" and is_like_id(x)]
+    lists = [*likely, *sorted(known, key=lambda x: x in ANSWERS), *PREDICTED]
+    column = find_name(table.columns, [name] if isinstance(name, str) else lists)
     column = column or (table.find("item") if name is None else None)
-    if not (column and is_text(table.columns[column])) or {*names} - {column}:
+    others = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
+    if column is None or {*others} - {column}:
         return []
-    listed = find_name([column], [*known, *PREDICTED]) is not None
+    kind = table.columns[column]
+    listed = find_name([column], lists) is not None or (beside and name is not None)
+    if is_nested(kind) or not (is_text(kind) or (listed and beside)):
+        return []
+    if not (is_text(kind) or (is_id(kind) and (column in likely or column == name))):
+        raise wrong_type(table, column)
     text = _cell(column)
-    sql = rf"""SELECT bool_or(regexp_matches({text}, '{_SEPARATORS[2]}')),
-        bool_or(regexp_matches({text}, '^[\[{{]')) FROM (FROM {table.sql} LIMIT {_SAMPLE})"""
-    ((separated, encoded),) = session.con.execute(sql).fetchall()
+    marks = ", ".join(f"bool_or(contains({text}, {literal(x)}))" for x in SEPARATORS[1:])
+    sql = rf"SELECT bool_or(regexp_matches({text}, '^[\[{{]')), {marks} FROM {table.sql}"
+    ((encoded, *separated),) = session.con.execute(f"{sql} LIMIT {_SAMPLE}").fetchall()
     if encoded and listed:
         raise wrong_type(table, column)
-    if encoded or not (listed or separated):
+    if encoded or not (listed or any(separated)):
         return []
-    order = (1, 0, 2) if listed else (0, 1, 2)
+    blank = len(SEPARATORS) - 1
+    parts = [0, *(i for i, occurs in enumerate(separated, 1) if occurs)]
+    parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
+    doubtful = find_name([column], ANSWERS) is not None or not is_text(kind)
     readings = [
-        Ids(column, "x_", KNOWN, order[i], column, split_cell(column, i), i)
-        for i in (order if separated else (0,))
+        Ids(column, "x_", KNOWN, rank, column, split_cell(column, i), i, doubtful)
+        for rank, i in enumerate(parts)
     ]
     one = Ids(column, _cell(column), KNOWN, 0)  # of a table with a row per item
-    return readings if listed else [one, *readings[1:]]
+    return readings if listed else [one, *(x for x in readings if x.reading)]
 
 
 def _cell(column: str) -> str:
@@ -294,9 +368,11 @@ def _cell(column: str) -> str:
 
 def split_cell(column: str, reading: int) -> str:
     """The list of ids in a cell."""
-    text, separator = _cell(column), _SEPARATORS[reading]
-    ids = f"string_split_regex({text}, '{separator}')" if separator else f"[{text}]"
-    return f"list_filter({ids}, lambda x_: x_ <> '')"
+    text, mark = _cell(column), SEPARATORS[reading]
+    ids = f"string_split({text}, {literal(mark)})" if mark else f"[{text}]"
+    if mark == " ":
+        ids = rf"string_split_regex({text}, '[\s,;|]+')"
+    return f"list_filter(list_transform({ids}, lambda x_: trim(x_)), lambda x_: x_ <> '')"
 
 
 def wrong_type(table: Table, column: str) -> RankqlError:
@@ -352,13 +428,20 @@ def choose_columns(
         for role, pair in zip(_ROLES, names, strict=True) if must_match or role in contested
         for x in pair
     )  # fmt: skip
-    if not by_values or (len(candidates) == 1 and not weak):
+    doubtful = any(items[1].doubtful for _, items in candidates)
+    if not by_values or (len(candidates) == 1 and not weak and not doubtful):
         return Choice(*names)
     matches = _measure(con, run, qrels, queries, items)
     fits = {
         pair: m for pair in candidates if (m := matches.get(pair)) and m.fits(pair, names, weak)
     }
+    fits = {x: m for x, m in fits.items() if m.share >= 0.5 or not x[1][1].doubtful}
     fits = _best_readings(fits)
+    if not fits and doubtful:
+        raise RankqlError(
+            f"{qrels.label} has no relevant ids: most values of {names[1][1].name} are not among "
+            "the retrieved ids. Name the column of the relevant ids: item=[RETRIEVED, RELEVANT]"
+        )
     if not fits and not weak:
         return Choice(*names)
     if not fits and must_match:
@@ -479,7 +562,7 @@ def _best_readings(fits: dict[_Pair, _Matches]) -> dict[_Pair, _Matches]:
     best: dict[str, _Pair] = {}
     for pair, match in sorted(fits.items(), key=lambda x: sum(i.reading for i in x[0][1])):
         other = best.setdefault(repr(_label(pair)), pair)
-        blanks = any(x.reading == 2 for x in pair[1])
+        blanks = any(SEPARATORS[x.reading] == " " for x in pair[1])
         if match.queries > fits[other].queries and not (blanks and fits[other].spaced):
             best[repr(_label(pair))] = pair
     return {pair: fits[pair] for pair in best.values()}
@@ -498,6 +581,8 @@ class _Matches(NamedTuple):
     numeric: bool
     # Has an id that matches a blank?
     spaced: bool
+    # The share of judged ids that are among those of the run.
+    share: float
 
     def fits(self, pair: _Pair, names: _Pair, weak: bool) -> bool:
         """Is it more than chance, or what names say?"""
@@ -545,7 +630,10 @@ def _measure(
         columns = [[x[n] for x in pairs] for pairs in (one, other) for n in (0, 1)]
         numeric = any(all(x.isdecimal() for x in column) for column in columns[2 * (q[0] is ROW) :])
         matched, spaced = {query for query, _ in common}, any(" " in item for _, item in common)
-        matches[q, i] = _Matches(len(common), len(matched), expected, repeats, numeric, spaced)
+        ids, judged = ({item for _, item in each} for each in (one, other))
+        share = len(ids & judged) / len(judged)
+        counted = len(common), len(matched), expected, repeats, numeric, spaced, share
+        matches[q, i] = _Matches(*counted)
     return matches
 
 

@@ -40,6 +40,7 @@ from rankql.sources.choice import (
     is_nested,
     named_columns,
     split_cell,
+    unpack_texts,
     wrong_type,
 )
 from rankql.sources.computed import column_name
@@ -95,8 +96,8 @@ def unnest_lists(
 
     attributes: those of queries that are read.
     """
-    runs = {name: flatten_objects(table) for name, table in runs.items()}
-    qrels = qrels and flatten_objects(qrels)
+    runs = {name: unpack_texts(session, flatten_objects(x)) for name, x in runs.items()}
+    qrels = qrels and unpack_texts(session, flatten_objects(qrels))
     specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))

@@ -13,6 +13,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
     ROLES,
+    WEAKER,
     find_name,
     known_names,
     missing_column,
@@ -130,6 +131,12 @@ class Table:
         free = self.free_columns(role)
         if role != "query" and (column := find_name(free, preferred)):
             return column
+        if (
+            role == "pos"
+            and not self.known("pos")
+            and find_name(free, (*ROLES["score"], *WEAKER["score"]))
+        ):
+            return None
         likely = [column for column in free if find_name([column], preferred)]
         if len(likely) == 1:
             return likely[0]

@@ -63,10 +63,28 @@ def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
     assert rankql.evaluate(rows, qrels, "RR", **options, interval=None)["RR"] == value
 
 
-def test_lists_written_as_json_are_refused():
-    rows = pl.DataFrame({"query": ["a"], "retrieved": ['["x", "y"]'], "relevant": ['["x"]']})
-    with pytest.raises(RankqlError, match="must be a list of ids, not text"):
-        rankql.evaluate(rows, metrics="RR")
+@pytest.mark.parametrize("form", ["frame", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["['x', 'y z', '']", "[]"], ['["x", "y z"]', "['q']"], ["['x' 'y z']", "['q']"],
+        ['{x,"y z"}', "{}"], ["['x',\n 'y z']", ""],
+    ],
+)  # fmt: skip
+def test_lists_written_as_text_are_lists(cells, form, tmp_path):
+    """As pandas, JSON, NumPy and Postgres write them."""
+    rows = pl.DataFrame({"query": ["a", "b"], "retrieved": cells, "relevant": ["['y z']", "['q']"]})
+    result = rankql.evaluate(written(rows, form, tmp_path)[0], metrics="RR")
+    assert result.per_query["RR"].to_list() == [0.5, float("q" in cells[1])]
+    numbers = rows.with_columns(retrieved=pl.lit("[7 8, 9]"), relevant=pl.lit("[8]"))
+    assert rankql.evaluate(written(numbers, form, tmp_path)[0], metrics="RR")["RR"] == 0.5
+
+
+def test_objects_written_as_text_are_refused():
+    for cell in ('[{"id": "x"}]', '{"x": 2}'):
+        rows = pl.DataFrame({"query": ["a"], "retrieved": [cell], "relevant": ["x"]})
+        with pytest.raises(RankqlError, match="must be a list of ids, not text"):
+            rankql.evaluate(rows, metrics="RR")
 
 
 @pytest.mark.parametrize("form", ["frame", "csv"])
