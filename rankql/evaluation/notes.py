@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.grades import grade_scale
+from rankql.evaluation.grades import grade_scale, has_fractions
 from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
 from rankql.evaluation.overlap import Counters, describe_chunk, format_examples
 from rankql.evaluation.shown import cutoff, reads_catalogue
@@ -42,12 +42,14 @@ MUCH_SEEN = 0.01
 HIGHEST_RATING = 4
 # Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
 RATINGS = f"""SELECT count(*) FILTER (rel >= {{threshold:g}}) AS count, count(rel) AS judged,
-    count / count(rel) AS part, min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
+    count / count(rel) AS part, count(*) FILTER (rel > 0 AND rel < 1) AS fractions,
+    CASE WHEN fractions > 0 THEN ', ' || fractions || ' below 1' ELSE '' END AS below,
+    min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
     HAVING count >= 0.95 * judged AND highest >= {HIGHEST_RATING} AND count(DISTINCT rel) >= 4
        AND count(*) FILTER (rel <= 1) <= judged / 2"""
 RATINGS_PROBLEM = (
     "{part:.0%} of judged items count as relevant (threshold {threshold:g}, grades {lowest:g} to "
-    "{highest:g})"
+    "{highest:g}{below})"
 )
 
 
@@ -188,8 +190,25 @@ def _ratings(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         sql = RATINGS.format(rows=source, threshold=threshold)
-        for *_, part, low, high in evaluation.run_sql(sql):
-            yield {"part": part, "threshold": threshold, "lowest": low, "highest": high}
+        for _, _, part, _, below, low, high in evaluation.run_sql(sql):
+            yield {"part": part, "threshold": threshold, "lowest": low, "highest": high,
+                   "below": below}  # fmt: skip
+
+
+def _fractions(evaluation: Evaluation, counters: Counters, values: pl.DataFrame) -> Facts:
+    """Grades between 0 and 1, which a binary metric counts as not relevant."""
+    inputs, source = evaluation.inputs, evaluation.inputs.graded
+    options = evaluation.arguments.reading.options if evaluation.arguments else {}
+    if (
+        "threshold" not in options
+        and not any(table.is_assumed("rel") for table in inputs.judging)
+        and any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
+        and has_fractions(evaluation.session, inputs)
+        and not [*_ratings(evaluation, counters, values)]  # which names them
+    ):
+        sql = f"SELECT count(*), min(rel) FROM {source} WHERE rel > 0 AND rel < 1"
+        for count, least in evaluation.run_sql(sql):
+            yield {"count": count, "grades": "grade" if count == 1 else "grades", "least": least}
 
 
 def _is_binary(metric: Metric, evaluation: Evaluation) -> bool:
@@ -339,6 +358,11 @@ OTHERS = (
     ),
     OTHER_COUNTS,
     Note(_ratings, f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4"),
+    Note(
+        _fractions,
+        "{count:,} positive {grades} below 1 (from {least:g}) count as not relevant. If they are, "
+        "pass threshold= with the lowest relevant grade",
+    ),
     Note(_clusters, "{text}"),
     Note(
         _users,

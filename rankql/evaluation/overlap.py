@@ -223,7 +223,7 @@ def item_overlap(evaluation: Evaluation) -> list[ItemOverlap]:
               FROM (SELECT {keys}, item FROM run)
               LEFT JOIN (SELECT DISTINCT query, item, true AS judged FROM qrels)
               USING (query, item) GROUP BY {keys})
-        JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
+        JOIN (SELECT query, count(item) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
     return [(name, *numbers) for name, *numbers in evaluation.run_sql(sql)]
 
@@ -236,11 +236,14 @@ def require_common_items(evaluation: Evaluation, counters: Counters) -> Counters
     """Refuse a run without any judged item, unless it may be true; count those with few of them."""
     counts = counters.items
     judged = {each.system: each.judged for each in counters.queries}
-    if any(is_small_overlap(*count) for count in counts):
+    qrels = evaluation.inputs.qrels
+    if any(is_small_overlap(*count) for count in counts) or (qrels and qrels.empty):
         counts = item_overlap(evaluation)
     doubts, few = [], []
     for count in counts:
-        system, *_, common = count
+        system, _, items, common = count
+        if not items:
+            continue
         if not common:
             is_error, message = no_common_items(evaluation, system, judged[system])
             if is_error:

@@ -14,7 +14,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.grades import grade_scale, has_grade, highest_grade
+from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
 from rankql.evaluation.overlap import leave_out_unjudged, require_judged_queries
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.refusals import validate_columns
@@ -52,7 +52,10 @@ def make_plan(session: Session, arguments: EvaluateArguments) -> Evaluation:
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=[*inputs.notes, *notes])
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
     reduces = False if may_lack_threads() else arguments.reduces
+    written = metrics
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
+    if "threshold" not in arguments.reading.options:
+        _require_threshold(session, inputs, written)
     plan = plan_metrics(session, inputs, metrics, conventions)
     return replace(plan, groupings=groupings, arguments=arguments, reduces=reduces)
 
@@ -179,6 +182,28 @@ def resolve_conventions(
         metric = metric.under(vars(conventions))
         unique.setdefault(metric.canonical, metric)
     return conventions, list(unique.values())
+
+
+# The options with which a metric says from which grade items are relevant, or counts fractions.
+_LEVELS = ("threshold", "max_rel")
+
+
+def _require_threshold(session: Session, inputs: Inputs, metrics: Sequence[Metric]) -> None:
+    """Refuse to count relevant items by the threshold 1 if grades are fractions up to it."""
+    binary = [
+        x.name for x in metrics
+        if x.record and "threshold" in x.record.options and {*x.options}.isdisjoint(_LEVELS)
+    ]  # fmt: skip
+    if (
+        binary
+        and not any(table.is_assumed("rel") for table in inputs.judging)
+        and has_fractions(session, inputs)
+        and not has_grade(session, inputs, "{rel} > 1")
+    ):
+        raise RankqlError(
+            f"{binary[0]}: grades are fractions up to 1, and from which one an item is relevant is "
+            "not known. Pass threshold= with the lowest relevant grade"
+        )
 
 
 def _require_reached(

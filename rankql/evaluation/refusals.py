@@ -25,6 +25,7 @@ from rankql.evaluation.overlap import (
 from rankql.evaluation.shown import reads_grades
 from rankql.evaluation.steps import Column, Unique, has_one_value
 from rankql.macros import quote
+from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.id_lists import refuse_rounded
@@ -214,25 +215,34 @@ def find_duplicates(
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
     if source == "run" and not inputs.many:
-        hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
-        if finer := _find_finer_key(evaluation.session, table, column):
-            hint += f", or queries: query={finer!r}"
+        hint += _describe_separator(evaluation.session, table, column)
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 
-def _find_finer_key(session: Session, table: Table, column: str) -> list[str]:
-    """The query with another column that tells the items or positions of a run apart."""
+def _describe_separator(session: Session, table: Table, column: str) -> str:
+    """The column that tells the items or positions of a run apart: of systems, or of the key.
+
+    Systems rank at least half of the queries each; users have queries of their own.
+    """
     key = table.roles["query"]
+    if table.trec:
+        return ", or pass the column of the systems: system='tag'"
     names = [name for name in table.own_columns if name not in table.roles.values()]
     for name in sorted(names, key=lambda name: name not in table.known("query")):
         if not table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             several = f"count(DISTINCT {quote(name)}) < count(*)"
-            if fetch(session, f"SELECT {unique} AND {several} FROM {table.sql}")[0][0]:
-                return [name, key]
-    return []
+            dense = f"2 * count(DISTINCT ({quote(name)}, {quote(key)})) >= "
+            dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
+            sql = f"SELECT {unique} AND {several}, {dense} FROM {table.sql}"
+            ((separates, is_dense),) = fetch(session, sql)
+            if separates and (name in table.known("query") or squash(name) in USERS):
+                return f", or pass the key of the queries: query={[name, key]!r}"
+            if separates and is_dense:
+                return f", or pass the column of the systems: system={name!r}"
+    return ", or pass the column of the systems: system="
 
 
 # Sums of higher grades may overflow.
@@ -293,10 +303,11 @@ def _refuse_labels(session: Session, table: Table) -> None:
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
     if not session.con.execute(words).fetchall()[0][0]:
         return
-    ((word,),) = session.con.execute(f"SELECT min({value}) FROM {table.sql}").fetchall()
+    sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
+    labels = [label for (label,) in session.con.execute(sql).fetchall()]
     raise RankqlError(
-        f"{table.label}: {name} must be a number, not text such as {word!r}. Write a grade for "
-        f"each value: {format_mapping({word: 1}, name)}"
+        f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
+        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name)}"
     )
 
 

@@ -24,6 +24,7 @@ from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
+    KEYS,
     KNOWN,
     LIKE_ID,
     OTHER,
@@ -154,7 +155,7 @@ def named_columns(
 
 def _has(table: Table, name: str) -> bool:
     """Has a table this column, or a list of objects with this field?"""
-    fields = (x for kind in table.columns.values() for x in _fields(kind))
+    fields = (x for kind in table.columns.values() for x in fields_of(kind))
     return table.has(name) or table.has(name.rpartition(".")[0]) or name in fields
 
 
@@ -172,7 +173,7 @@ def flatten_objects(table: Table) -> Table:
     for name, kind in [*table.columns.items()]:
         if not kind.startswith("STRUCT(") or kind.endswith("]") or table.unit == "ids":
             continue
-        fields = _fields(kind)
+        fields = fields_of(kind)
         if find_name([name], (*RETRIEVED, *RELEVANT, *PREDICTED)) or (
             list_side(name) and all(map(is_number, fields.values()))
         ):
@@ -184,7 +185,7 @@ def flatten_objects(table: Table) -> Table:
     return table
 
 
-def _fields(kind: str) -> dict[str, str]:
+def fields_of(kind: str) -> dict[str, str]:
     """The fields of an object or of the objects in a list, by the type of the column."""
     if not kind.startswith("STRUCT("):
         return {}
@@ -278,7 +279,10 @@ def _find_queries(table: Table, name: Any, taken: set[str], least: int) -> list[
     if name is not None:
         name = require_column(table, column_name(name) or "", "query")
         return [Ids(name, quote(name))]
-    return [x for x in find_ids(table, "query", least) if x.name not in taken or x.tier == KNOWN]
+    ids = [x for x in find_ids(table, "query", least) if x.name not in taken or x.tier == KNOWN]
+    if least == OTHER:  # of lists, id is the key unless a better one matches
+        ids = [x._replace(tier=KNOWN, rank=len(KEYS)) if squash(x.name) == "id" else x for x in ids]
+    return ids
 
 
 def find_items(
@@ -305,7 +309,7 @@ def find_items(
         each = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
         item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each
         return [Ids(column, item, KNOWN, 0, column, forms[start].format(quote(column)))]
-    fields = _fields(kind)
+    fields = fields_of(kind)
     ids = [
         Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
         for field, kind in fields.items()
@@ -528,7 +532,9 @@ def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]
     best = [likeliest(each) for each in (lefts, rights)]
     pairs = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
     same_names = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
-    if len(same_names) == 1 and same_names == pairs[:1] == [(best[0][0], best[1][0])]:
+    spare = any(x.rank == len(KEYS) for x in (*best[0], *best[1]))  # id, next to another name
+    first = [(best[0][0], best[1][0])]
+    if not spare and len(same_names) == 1 and same_names == pairs[:1] == first:
         return same_names  # the only name that both have, and the likeliest of each
     return pairs
 

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
+    FLAGS,
     LIKE_ID,
+    LIST_GRADES,
+    LIST_SCORES,
     LOCATORS,
     OTHER,
     QUESTIONS,
@@ -33,6 +36,7 @@ from rankql.sources.choice import (
     Ids,
     choose_all,
     compute_columns,
+    fields_of,
     find_ids,
     find_items,
     find_list,
@@ -77,11 +81,13 @@ class _Lists(NamedTuple):
     fields: Sequence[str] = ()
     # An object or MAP: its numbers rank the ids of a run, because it has no order.
     scored: bool = False
+    # Another column, which has the grades or scores.
+    numbers: str = ""
 
     @property
     def graded(self) -> str:
         """The name of the column with the grades, as errors say it."""
-        return self.field or f"grade in {self.column}"
+        return self.field or self.numbers or f"grade in {self.column}"
 
 
 def unnest_lists(
@@ -112,6 +118,18 @@ def unnest_lists(
             for table in runs.values():
                 _require_both(table, specs[0][1])
             return runs, None, columns
+        flags = {n: _find_flag(t, run_items[n]) for n, t in runs.items()}
+        if all(flags.values()):
+            runs = _find_row_keys(session, runs, specs[0][0], system)
+            for name, table in runs.items():
+                item = max(run_items[name], key=lambda x: (x.tier, -x.rank))
+                choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
+                runs[name] = _read_run(session, table, choice, attributes, system, flag=flag)
+                session.notes.append(
+                    f"{table.label}: {item.column}.{flag} is the grade of each retrieved item. "
+                    "Others have none, so recall counts retrieved items only"
+                )
+            return runs, None, {**columns, "query": None, "item": None}
         own = specs[1][1] if specs[1] != specs[0] else None
         judged_items = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
         for name, table in runs.items():
@@ -125,9 +143,14 @@ def unnest_lists(
             )
         items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
         judged_items = dict.fromkeys(runs or [None], items)
+    numbers = {
+        role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
+        and any(is_nested(t.columns.get(name, "")) for t in filter(None, (*runs.values(), qrels)))
+    }  # fmt: skip
+    columns = {**columns, **dict.fromkeys(numbers)}
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
     unnested = {
-        name: _read_run(session, table, choice, attributes, system)
+        name: _read_run(session, table, choice, attributes, system, numbers.get("score", ""))
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
@@ -141,6 +164,11 @@ def unnest_lists(
         return unnested, table, columns
     rel = columns.get("rel", 1)
     lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
+    grades = [numbers["rel"]] if "rel" in numbers else LIST_GRADES
+    lists = [
+        (x, _add_numbers(session, x, ids, grades, None if qrels else find_list(x, RETRIEVED)))
+        for x, ids in lists
+    ]
     if qrels:
         return (
             unnested,
@@ -152,6 +180,14 @@ def unnest_lists(
     keys = [quote(each.roles["query"]) for each, _ in lists]
     lists[0] = (replace(table, label="qrels"), lists[0][1])
     return unnested, _load_judgments(session, lists, keys), columns
+
+
+def _find_flag(table: Table, items: Sequence[Ids]) -> str:
+    """The field of retrieved objects that has their grades, if no list has the relevant ids."""
+    column = items[0].column if items else ""
+    if not column or find_list(table, RELEVANT) or not table.columns[column].startswith("STRUCT("):
+        return ""
+    return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
 
 
 def _require_both(
@@ -246,6 +282,8 @@ def _read_run(
     choice: Choice | None,
     attributes: Sequence[str],
     system: str | None,
+    score: str = "",
+    flag: str = "",
 ) -> Table:
     """The run with its query and item, one row per item."""
     if choice is None:
@@ -257,7 +295,7 @@ def _read_run(
     _require_one_row(
         session, table, [key, *([table.actual_name(system)] if system else [])], column
     )
-    return _unnest_run(session, table, column, choice.items[0], attributes)
+    return _unnest_run(session, table, column, choice.items[0], attributes, score, flag)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -335,7 +373,7 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
             read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
             raise RankqlError(
                 f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
-                "or rel='1' if every one of them is relevant"
+                f"or drop {field} if every one of them is relevant"
             )
     return ""
 
@@ -352,31 +390,82 @@ def _other_columns(table: Table, attributes: Sequence[str]) -> str:
 
 def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
     """SQL with a row per id; others: the columns next to the lists; number: that of each id."""
-    places = f", generate_subscripts({lists.values}, 1) AS {PLACE}" if number == PLACE else ""
+    places = f", generate_subscripts({lists.values}, 1) AS {PLACE}" if PLACE in number else ""
     return (
         f"(SELECT {others}, {lists.item} AS {quote(lists.column)}, {number} FROM (SELECT {others}, "
         f"unnest({lists.values}) AS x_{places} FROM {table.sql}))"
     )
 
 
+def _add_numbers(
+    session: Session, table: Table, lists: _Lists, names: Sequence[str], other: str | None
+) -> _Lists:
+    """The lists with the grades or scores of their ids, if a column of one of these names has them.
+
+    other: the lists of the other side, to which numbers of as many ids may belong.
+    """
+    nested = [x for x, kind in table.columns.items() if is_nested(kind) and x != lists.column]
+    if (name := find_name(nested, names)) is None:
+        return lists
+    ids, numbers, kind = lists.values, quote(name), table.columns[name]
+    if kind.endswith("]"):
+        pairs, fits = f"list_zip({ids}, {numbers})", f"len({{}}) = len({numbers})"
+    else:
+        entries = f"map_entries(TRY_CAST(to_json({numbers}) AS MAP(VARCHAR, DOUBLE)))"
+        entries = f"map_from_entries(list_filter({entries}, lambda y_: y_['value'] IS NOT NULL))"
+        number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
+        pairs = f"list_transform({ids}, lambda x_: row(x_, {number}))"
+        fits = f"len({{}}) = cardinality({entries}) AND "
+        fits += f"len(list_filter({ids}, lambda x_: {number} IS NULL)) = 0"
+    fits = ", ".join(
+        f"bool_and(coalesce({fits.replace('{}', x)}, {x} IS NULL))"
+        for x in (ids, *([quote(other)] if other else []))
+    )
+    ((fit, *others),) = session.con.execute(f"SELECT {fits} FROM {table.sql}").fetchall()
+    shared = name in names and find_name([name], LIST_GRADES) and find_name([name], LIST_SCORES)
+    if not fit and shared and any(others):
+        return lists
+    require(fit, f"{table.label}: {name} has other ids or another number of values than "
+            f"{lists.column}. Write one number for each of its ids")  # fmt: skip
+    require(
+        not (shared and any(others) and len(names) > 1),
+        f"{table.label}: {name} may be the grades or the scores, because both lists have as many "
+        f"ids. Pass rel={name!r} or score={name!r}",
+    )
+    said = f"{name} of {lists.column}"
+    item = lists.item.replace("x_", "x_[1]")
+    return lists._replace(values=pairs, item=item, grade="x_[2]", assumed=said, numbers=name)
+
+
 def _unnest_run(
-    session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str]
-) -> Table:
-    """The run with a row per retrieved id, and its place in the list or its score."""
+    session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str],
+    score: str = "", flag: str = "",
+) -> Table:  # fmt: skip
+    """The run with a row per retrieved id, and its place in the list or its score.
+
+    score: the column with the scores of all ids that the caller names. flag: the field with grades.
+    """
     lists = _read_lists(session, table, column, 1, item)
     if not lists.scored:
+        names = [score] if score else LIST_SCORES
+        lists = _add_numbers(session, table, lists, names, find_list(table, RELEVANT))
+    if not (lists.scored or lists.numbers):
         _require_order(session, table, column)
-        sql = _unnest(table, lists, _other_columns(table, attributes), PLACE)
-        roles = {**table.roles, "item": lists.column, "pos": PLACE}
-        return _load(session, table, sql, roles, {PLACE: f"order in {column}"})
+        number = f"{PLACE}, x_[{literal(flag)}] AS rel" if flag else PLACE
+        sql = _unnest(table, lists, _other_columns(table, attributes), number)
+        roles = {**table.roles, "item": lists.column, "pos": PLACE} | (
+            {"rel": "rel"} if flag else {}
+        )
+        origins = {PLACE: f"order in {column}"} | ({"rel": f"{column}.{flag}"} if flag else {})
+        return _load(session, table, sql, roles, origins)
     positions = table.known("pos")  # of the row, not of its ids
     rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
-    score = f"score in {column}"
+    score = f"{column}.{lists.numbers}" if lists.numbers else f"score in {column}"
     sql = _unnest(
         table, lists, _other_columns(rows, attributes), f"{lists.grade} AS {quote(score)}"
     )
     roles = {**table.roles, "item": column, "score": score}
-    return _load(session, table, sql, roles, {score: f"scores in {column}"})
+    return _load(session, table, sql, roles, {score: lists.numbers or f"scores in {column}"})
 
 
 def _load_judgments(
@@ -384,6 +473,31 @@ def _load_judgments(
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
+    empty = False
+    for each, ids in lists:
+        nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
+        counts = f"count(*) FILTER (len({ids.values}) = 0), count(*) FILTER ({ids.values} IS NULL)"
+        sql = f"SELECT {counts}, count(*), bool_or({nulls}) FROM {each.sql}"
+        ((lacking, missing, queries, has_null),) = session.con.execute(sql).fetchall()
+        require(
+            not (lacking and has_null),
+            f"{each.label}: {ids.column} has a list with NULL. Leave it out",
+        )
+        empty = empty or lacking > 0
+        if missing and missing < queries:
+            session.notes.append(
+                f"{missing:,} of {queries:,} rows have no list in {ids.column} (NULL) and count as "
+                "not judged; [] means that nothing is relevant"
+            )
+    lists = [
+        (
+            each,
+            ids._replace(
+                values=f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
+            ),
+        )
+        for each, ids in lists
+    ]
     fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
     sql = " UNION ALL ".join(
         f"FROM {_unnest(each, ids, columns, fields or f'{ids.grade} AS {quote(first.graded)}')}"
@@ -392,7 +506,8 @@ def _load_judgments(
     roles = {"query": table.roles["query"], "item": first.column}
     roles |= {} if first.fields else {"rel": first.graded}
     origins = {first.graded: first.assumed} if first.assumed else {}
-    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
+    rows = _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
+    return replace(rows, empty=empty)
 
 
 def _load(

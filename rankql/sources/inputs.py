@@ -33,12 +33,20 @@ from rankql.sources.computed import (
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
+from rankql.sources.role_values import (
+    describe_other_order,
+    read_flags,
+    read_missing,
+    refuse_padding,
+    refuse_rounded_scores,
+    refuse_wrong_order,
+    require_one_name,
+)
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
     Table,
     assign_roles,
-    is_number,
     is_text,
     read_text_numbers,
     refuse_repeated,
@@ -47,7 +55,7 @@ from rankql.sources.tables import (
     unknown_column,
 )
 from rankql.sources.training import read_beyond, split_log
-from rankql.text import format_count
+from rankql.text import format_count, is_or_are
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,8 @@ class Inputs:
 
     def ids(self, table: Table) -> list[str]:
         """The columns that identify its rows."""
-        names = [table.roles[role] for role in ("query", "item") if role in table.roles]
+        roles = ("query",) if table.empty else ("query", "item")
+        names = [table.roles[role] for role in roles if role in table.roles]
         system = self.system if self.home(table) == "run" else None
         return [*names, table.actual_name(system)] if system else names
 
@@ -244,10 +253,12 @@ def read_inputs(
     for table in runs.values():
         _refuse_single_rows(session, table, options.get("query"))
         if table.unit == "ids":
-            _refuse_padding(session, table)
-    runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
+            refuse_padding(session, table)
+    runs = {name: _read_numbers(session, table) for name, table in runs.items()}
     for table in runs.values():
         refuse_rounded_scores(session, table)
+        refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
+        session.notes += describe_other_order(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
@@ -258,10 +269,15 @@ def read_inputs(
             runs[label] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
+        judgments = require_one_name(session, judgments, "rel", named[1])
         judgments = assign_roles(judgments, named[1], needed, only=True)
-        _refuse_padding(session, judgments)
+        refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
-        judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
+        judgments = keep_highest(session, _read_numbers(session, judgments), by)
+        if judgments.empty:
+            item, name = (judgments.roles[role] for role in ("item", "rel"))
+            grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(name)} END"
+            judgments = judgments.with_values(name, grade, judgments.columns[name])
     ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
@@ -283,9 +299,32 @@ def read_inputs(
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
+    session.notes += _describe_types(session, inputs)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return inputs
+
+
+def _describe_types(session: Session, inputs: Inputs) -> list[str]:
+    """Notes on ids of text that are no whole number of the other table only by how they look."""
+    notes = []
+    every = [*inputs.runs.values(), *([inputs.qrels] if inputs.qrels else [])]
+    for role in ("query", "item") if inputs.qrels else ():
+        tables = [table for table in every if role in table.roles]
+        if not (inputs.as_text(role) and any(table.integer(role) for table in tables)):
+            continue
+        for table in tables:
+            name, text = table.roles[role], f"CAST({quote(table.roles[role])} AS VARCHAR)"
+            odd = f"regexp_matches({text}, '^0[0-9]|^\\s|\\s$')"
+            sql = f"SELECT count(DISTINCT {text}), min({text}) FROM {table.sql} WHERE {odd}"
+            for count, least in session.con.execute(sql).fetchall():
+                if count and is_text(table.columns[name]):
+                    notes.append(
+                        f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
+                        f"text with leading zeros or blanks, such as {least!r}. The whole "
+                        "numbers of the other table do not match them"
+                    )
+    return notes
 
 
 def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:
@@ -301,6 +340,11 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     return table
 
 
+def _read_numbers(session: Session, table: Table) -> Table:
+    """The table with numbers for text, and for NaN of pandas what it stands for."""
+    return read_missing(session, read_text_numbers(session.con, read_flags(session, table)))
+
+
 def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
@@ -312,21 +356,6 @@ def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
         raise RankqlError(
             f"{table.label}: each {key} has one row. Is it the query? Pass query={key!r}, or the "
             "column of the queries"
-        )
-
-
-def _refuse_padding(session: Session, table: Table) -> None:
-    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
-    name = table.roles.get("item", "")
-    kind, value = table.columns.get(name, ""), quote(name)
-    if not (is_text(kind) or is_number(kind)):
-        return
-    if is_text(kind):
-        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
-    if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
-        raise RankqlError(
-            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
-            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
         )
 
 
@@ -406,6 +435,8 @@ def _assign_run(
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
+    for role in ("pos", "score") if judged else ("rel", "pos", "score"):
+        table = require_one_name(session, table, role, names)
     table = assign_roles(table, names, needed)
     roles = dict(table.roles)
     if judged:
@@ -427,26 +458,6 @@ def _assign_run(
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
-
-
-def refuse_rounded_scores(session: Session, table: Table) -> None:
-    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
-    if "score" not in table.roles or "pos" in table.roles:
-        return
-    name, kind = table.roles["score"], table.columns[table.roles["score"]]
-    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
-    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
-        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
-        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
-    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
-        return
-    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
-    for (value,) in session.con.execute(sql).fetchall():
-        raise RankqlError(
-            f"{table.label}: {name} {value} has so many digits that different scores would be "
-            "equal. Subtract a number from all scores, or pass positions: pos="
-        )
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:
@@ -528,6 +539,7 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     left_out = format_count(repeated, "row")
     origin = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
     fields: dict[str, Any] = {"roles": table.roles, "computed": table.computed}
+    fields |= {"unit": table.unit, "empty": table.empty}
     fields |= {"origins": {**table.origins, table.roles["rel"]: origin}, "context": table.context}
     return replace(rows, **fields)
 

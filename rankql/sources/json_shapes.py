@@ -109,6 +109,22 @@ def _kind_of_value(value: Any) -> str:
     return "items" if _is_array(value) else "a run"
 
 
+def is_array(data: Any) -> bool:
+    """Is it a matrix, two of them, or a list of lists?"""
+    if isinstance(data, tuple) and len(data) == 2:
+        return all(map(is_array, data))
+    if hasattr(data, "tolist") and not hasattr(data, "columns"):
+        return len(getattr(data, "shape", ())) == 2
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(
+            isinstance(row, list | tuple) and not any(isinstance(x, _DICTS) for x in row)
+            for row in data
+        )
+    )
+
+
 def _is_array(value: Any) -> bool:
     """Is it a Series of pandas or polars, or an array of numpy?"""
     return hasattr(value, "tolist") or hasattr(value, "to_list")
@@ -136,6 +152,9 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
         (sets and not judged, "has a set of items, which has no order. Pass a list"),
     ):
         require(not wrong, f"{label} {why}")
+    if judged:  # a query without a relevant item is judged too
+        nothing: Any = [None] if kinds == ["items"] else {None: 0}
+        values = [value if len(value) else nothing for value in values]
     rows = pl.DataFrame(
         {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
     )
@@ -405,11 +424,14 @@ class Rows(NamedTuple):
     frame: pl.DataFrame
     origins: Mapping[str, str] = {}
     unit: str = "rows"
+    empty: bool = False
 
 
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
-    frame = frame_from_dict(_require_unique(chain(*(each.items() for each in objects))), label)
-    return Rows(frame, unit="ids" if "pos" in frame.columns else "rows")
+    data = _require_unique(chain(*(each.items() for each in objects)))
+    frame, empty = frame_from_dict(data, label), not all(map(len, map(_as_list, data.values())))
+    is_list = not {*frame.columns} & {"rel", "score"}
+    return Rows(frame, {}, "ids" if is_list else "rows", label == "qrels" and empty)
 
 
 def _predictions(objects: Sequence[Any], label: str) -> Rows:
@@ -488,7 +510,7 @@ def _answers(objects: Sequence[Any], label: str) -> Rows:
         for query, part in zip(queries, parts, strict=True)
         for place, hit in enumerate(part["hits"]["hits"], 1)
     )
-    frame, origins, _ = _hits(ranked, label)
+    frame, origins, *_ = _hits(ranked, label)
     return Rows(frame, {**origins, "query": what} if what else origins)
 
 
@@ -531,11 +553,11 @@ def load_shape(
 ) -> Table:
     """The table of objects of a shape."""
     try:
-        frame, origins, unit = shape.rows(objects, label)
+        frame, origins, unit, empty = shape.rows(objects, label)
     except RankqlError:
         raise
     except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
         is_value = isinstance(error, ValueError | OverflowError)
         why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
-    return replace(reader.register(label, frame), origins=origins, unit=unit)
+    return replace(reader.register(label, frame), origins=origins, unit=unit, empty=empty)

@@ -30,6 +30,7 @@ from rankql.sources.json_shapes import (
     SEARCH,
     JsonShape,
     is_answer,
+    is_array,
     is_several_runs,
     load_json,
     load_object,
@@ -136,6 +137,10 @@ def duckdb_errors() -> Iterator[None]:
         line = reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1"
+        if missing := re.search(r": (.+?) must be [^:]+, not nan$", line):
+            line += (
+                f". If it is missing, write NULL: in pandas, astype({{{missing[1]!r}: 'Float64'}})"
+            )
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -218,11 +223,30 @@ def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
     return table or load_shape(reader, label, "the dict", shape, [data])
 
 
+def _load_arrays(source: Source) -> Table:
+    """The ids of an array with a row per query, in their order, or of two with distances too.
+
+    So FAISS, hnswlib and implicit return them: row i is query i, from 0.
+    """
+    parts = source.data if isinstance(source.data, tuple) else [source.data]
+    arrays = [x.tolist() if hasattr(x, "tolist") else x for x in parts]
+    whole = [x for x in arrays if not any(isinstance(value, float) for row in x for value in row)]
+    require(
+        len(whole) == 1,
+        f"{source.label}: of two arrays, one must have whole numbers, the ids. Pass the array of "
+        "the ids alone",
+    )
+    return _load_dict(replace(source, data=dict(enumerate(whole[0]))))
+
+
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, library(source.data)
     lazy = hasattr(data, "collect_schema")
     schema = data.collect_schema() if lazy else getattr(data, "schema", None)
+    index = data.index.names if kind == "pandas" else ()
+    if any(index) and {*index}.isdisjoint(data.columns):  # which has keys
+        data = data.reset_index()
     names = data.columns if kind == "pandas" else getattr(schema, "names", ())
     names = [*(names() if callable(names) else names)]
     for name in names:  # polars ends the process
@@ -233,7 +257,7 @@ def _load_frame(source: Source) -> Table:
     elif kind == "pyarrow" and repeated and not hasattr(data, "scanner"):  # scanned by name
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
-    if kind == "pandas":
+    if is_pandas := kind == "pandas":
         data, kind = read_pandas(data, label), "polars"
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
@@ -244,7 +268,7 @@ def _load_frame(source: Source) -> Table:
 
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
-    return replace(table, ordered="duckdb" not in kind, repeated=repeated)
+    return replace(table, ordered="duckdb" not in kind, repeated=repeated, nan=is_pandas)
 
 
 class Shape(NamedTuple):
@@ -265,6 +289,7 @@ SHAPES = (
         lambda x: library(x.data) == "pandas" and not hasattr(x.data, "columns"),
         lambda x: _load_dict(replace(x, data=x.data.to_dict())),
     ),
+    Shape("arrays", lambda x: is_array(x.data), _load_arrays),
     Shape(
         "list of dicts",
         lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(x.data[0], Mapping),

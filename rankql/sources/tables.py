@@ -66,6 +66,10 @@ class Table:
     repeated: Sequence[str] = ()
     # Is there one id per row for sure, because lists and cells were looked at before?
     unnested: bool = False
+    # Are they judgments of which some queries have no relevant item, in a row with item NULL?
+    empty: bool = False
+    # Is it of pandas, where NaN may be a missing value?
+    nan: bool = False
     # The column of the judgments that several queries share, because it is one of their key.
     shared: str = ""
 
@@ -305,8 +309,8 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
 
 
 _HINTS = {
-    "rel": ", rel='1' if every row is relevant, or grades of labels: rel={'buy': 3, 'click': 1} "
-    "(CLI: --rel buy=3,click=1)",
+    "rel": ", or grades of labels: rel={'label': ...} (CLI: --rel label=...). Without another "
+    "column than query and item, every row is relevant",
     "score": ". The run comes first, the judgments second",
 }
 
@@ -326,7 +330,7 @@ def assign_roles(
         if role not in roles:
             hint = _HINTS.get(role, "")
             if role == "rel" and table.label != "qrels":
-                hint += ", or qrels= (CLI: the judgments as the last file)"
+                hint = ", or qrels= (CLI: the judgments as the last file)" + hint
                 if not table.known("item"):
                     hint += ". compare and gate take values of your own, such as revenue, by "
                     hint += "rankql.read_values, and as files of a query and numbers alone"

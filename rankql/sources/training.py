@@ -9,8 +9,8 @@ from operator import index
 from typing import Any
 
 from rankql.errors import RankqlError, require_whole_number
-from rankql.macros import quote
-from rankql.registry.column_names import RELEVANT
+from rankql.macros import literal, quote
+from rankql.registry.column_names import PARTS, RELEVANT, SPLITS, find_name
 from rankql.sources.choice import find_list
 from rankql.sources.computed import resolve_columns
 from rankql.sources.id_lists import unnest_lists
@@ -29,17 +29,23 @@ def split_log(
     query = options.get("query")
     query = query[1] if isinstance(query, list | tuple) and len(query) == 2 else query
     for table in filter(None, (qrels, train)):
-        key = table.find("query", query) if table.has("split") else None
-        if key is None:
+        name = find_name(table.columns, [x for x in SPLITS if x not in options.values()])
+        key = table.find("query", query) if name else None
+        if name is None or key is None:
             continue
-        name = table.actual_name("split")
-        parts = f"SELECT list(DISTINCT CAST({quote(name)} AS VARCHAR)) AS parts FROM {table.sql}"
+        part = f"lower(trim(CAST({quote(name)} AS VARCHAR)))"
+        if name.lower() == "is_test":
+            part = f"CASE WHEN {part} IN ('1', 'true') THEN 'test' ELSE 'train' END"
+        else:
+            known = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in PARTS.items())
+            part = f"CASE {part} {known} ELSE {part} END"
+        parts = f"SELECT list(DISTINCT coalesce({part}, 'NULL')) AS parts FROM {table.sql}"
         ((values, most),) = session.con.execute(
             "SELECT list(DISTINCT part), max(len(parts)) FROM (SELECT parts, unnest(parts) AS part "
             f"FROM ({parts} GROUP BY {quote(key)}))"
         ).fetchall()
         values = sorted(values or [])
-        if "test" not in values or len(values) == 1:
+        if len(values) < 2 or (most == 1 and "test" not in values):
             continue
         if most == 1:
             session.notes.append(
@@ -50,18 +56,17 @@ def split_log(
                 qrels = replace(table, context={**table.context, "split": ", ".join(values)})
             continue
         if values != ["test", "train"]:
+            part = f" with {name} = 'test'" if "test" in values else " of one part"
             raise RankqlError(
-                f"{table.label} has a column {name} with {', '.join(values)}. Keep the rows with "
-                f"{name} = 'test'"
+                f"{table.label} has a column {name} with {', '.join(values[:5])}. "
+                f"Keep the rows{part}"
             )
         if train is None and qrels:
-            selected = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
+            selected = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {part}"
             columns = {x: kind for x, kind in table.columns.items() if x != name}
             test, rest = (
-                replace(
-                    table, sql=f"({selected} = '{part}')", columns=columns, context={"split": part}
-                )
-                for part in ("test", "train")
+                replace(table, sql=f"({selected} = '{x}')", columns=columns, context={"split": x})
+                for x in ("test", "train")
             )
             return test, replace(rest, label="train")
         what = "Leave out train=" if table is qrels else "Pass this table as qrels"

@@ -193,10 +193,10 @@ def test_ratings_ask_for_a_threshold(form, tmp_path):
         qrels = judgments([1, 2, 3, 4, 5]).cast({"rel": pl.Int64})
     if form == "alone":
         run, qrels = RATED.join(qrels, on=["query", "item"]), None
-    part, least = ("100%", 1) if form == "integers" else ("98%", 0.5)
+    part, least, below = ("100%", 1, "") if form == "integers" else ("98%", 0.5, ", 10 below 1")
     (note,) = notes_of(qrels, ["P@5", "nDCG@5"], run)
     assert note == (
-        f"{part} of judged items count as relevant (threshold 1, grades {least} to 5). "
+        f"{part} of judged items count as relevant (threshold 1, grades {least} to 5{below}). "
         "For ratings pass threshold=, often 4"
     )
     (finding,) = [f for f in rankql.check(run, qrels).findings if f.kind == "ratings"]

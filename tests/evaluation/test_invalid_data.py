@@ -136,7 +136,7 @@ def test_repeated_items_are_refused(shape, unjudged, metrics):
         if table is not None:
             twice = pl.concat([table, table.filter(item=2)])
             if "pos" in table.columns:
-                twice = twice.with_columns(pos=pl.int_range(1, pl.len() + 1))
+                twice = twice.with_columns(pos=pl.int_range(1, pl.len() + 1).over("query"))
             both = (twice, qrels) if table is run else (run, twice)
             require_refused(*both, metrics, "query 8, item 2", unjudged=unjudged)
 

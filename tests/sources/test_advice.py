@@ -24,8 +24,8 @@ LAST = "the judgments as the last file"
 TABLE = [
     (RUN, None, {}, "or qrels=", {"qrels": QRELS}, LAST, ""),
     (
-        RUN, ITEMS.with_columns(event=EVENTS), {}, "rel={'buy': 3, 'click': 1}",
-        {"rel": {"buy": 1, "view": 0}}, "--rel buy=3,click=1", "--rel buy=1,view=0",
+        RUN, ITEMS.with_columns(event=EVENTS), {}, "rel={'label': ...}",
+        {"rel": {"buy": 1, "view": 0}}, "--rel label=...", "--rel buy=1,view=0",
     ),
     (
         RUN, ITEMS.with_columns(says=EVENTS), {"rel": {"buy": 1, "view": 0}},
@@ -33,12 +33,15 @@ TABLE = [
         "Name it: --rel COLUMN=buy:1,view:0", "--rel says=buy:1,view:0",
     ),
     (
-        RUN, ITEMS.with_columns(rel=EVENTS), {}, "rel=('rel', {'buy': 1})",
-        {"rel": ("rel", {"buy": 1, "view": 0})}, "--rel rel=buy:1", "--rel rel=buy:1,view:0",
+        RUN, ITEMS.with_columns(rel=EVENTS), {}, "rel=('rel', {'buy': ..., 'view': ...})",
+        {"rel": ("rel", {"buy": 1, "view": 0})}, "--rel rel=buy:...,view:...",
+        "--rel rel=buy:1,view:0",
     ),
     (
-        RUN, ITEMS.with_columns(esci=EVENTS), {"rel": "esci"}, "rel=('esci', {'buy': 1})",
-        {"rel": ("esci", {"buy": 1, "view": 0})}, "--rel esci=buy:1", "--rel esci=buy:1,view:0",
+        RUN, ITEMS.with_columns(esci=EVENTS), {"rel": "esci"},
+        "rel=('esci', {'buy': ..., 'view': ...})",
+        {"rel": ("esci", {"buy": 1, "view": 0})}, "--rel esci=buy:...,view:...",
+        "--rel esci=buy:1,view:0",
     ),
     (
         RUN, ITEMS.with_columns(event=EVENTS, buy=pl.Series([1, 0, 1]), view=pl.lit(0)),
@@ -57,8 +60,8 @@ TABLE = [
             score=pl.Series([1.0, 0.5, 1.0])), {}, "or rel='score'", {"rel": "score"},
         "or --rel score", "--rel score",
     ),
-    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='1'", {"rel": "1"}, "--rel 1",
-     "--rel 1"),
+    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "every row is relevant",
+     {"rel": "1"}, "every row is relevant", "--rel 1"),
     (
         LISTS.rename({"found": "retrieved"}), None, {}, "Pass qrels= (CLI", {"qrels": QRELS},
         f"Pass {LAST}", "",

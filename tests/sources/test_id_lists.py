@@ -161,6 +161,9 @@ def test_labels_of_relevant_ids_are_mapped(field):
         result = rankql.evaluate(row, None, "RR", rel=rel)
         assert result["RR"] == 0
         assert result.columns["qrels"]["rel"] == f"{field} (yes: 2, no: 0)"
+    assert rankql.evaluate(row, None, "RR")["RR"] == 0  # yes and no are 1 and 0
+    ids = [{"document_id": "1", field: "good"}, {"document_id": "2", field: "bad"}]
+    row = row.with_columns(relevant=pl.Series([ids]))
     with pytest.raises(RankqlError, match=f"^qrels: {field} must be a number, not text"):
         rankql.evaluate(row, None, "RR")
 
@@ -207,8 +210,8 @@ def test_empty_lists(tmp_path):
              {"query": "q4", "retrieved": ["d1"], "relevant": []},
              {"query": "q5", "retrieved": None, "relevant": ["d1"]}]  # fmt: skip
     result = rankql.evaluate(write_rows(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
-    assert result.summary.select("mean", "queries", "missing").rows() == [(0.375, 4, 2)]
-    assert result.notes[0].startswith("1 of 3 queries of the run is not judged and left out ('q4')")
+    counts = result.summary.select("mean", "queries", "undefined", "missing").rows()
+    assert counts == [(0.375, 5, 1, 2)] and "not judged" not in " ".join(result.notes)
     with pytest.raises(RankqlError, match=r"^run is empty: it has no ids"):
         rankql.evaluate(write_rows(tmp_path / "none.jsonl", empty[:1]), None, "RR")
 
@@ -221,7 +224,6 @@ def test_empty_lists(tmp_path):
         (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
         (LISTS.drop("relevant"), "^run has no lists of retrieved and of relevant ids"),
         (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in "),
-        (LISTS.with_columns(relevant=pl.lit([])), "^qrels is empty: it has no ids"),
         (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
         # Wrong types.
         (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),

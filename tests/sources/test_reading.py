@@ -278,12 +278,13 @@ def test_pairs_in_lists_are_ids_and_numbers(score, ids, tmp_path):
         refused("^run: retrieved must be a list of ids", [write(tmp_path / "w.jsonl", rows), gold])
 
 
-def test_an_error_on_a_text_that_repeats_names_the_id(tmp_path):
+def test_an_id_is_the_query_where_its_text_repeats(tmp_path):
     sides = [[{"id": q, "query": "red", name: ids} for q, ids in rows]
              for name, rows in (("retrieved", RUN), ("relevant", GOLD))]  # fmt: skip
     files = [write(tmp_path / f"{i}.jsonl", rows) for i, rows in enumerate(sides)]
-    refused("several rows for query 'red'.*or pass query='id'", files)
+    assert both_ways("RR", files)["RR"] == pytest.approx(5 / 6)
     assert both_ways("RR", files, query="id")["RR"] == pytest.approx(5 / 6)
+    refused("several rows for query 'red'.*or pass query='id'", files, query="query")
 
 
 @pytest.mark.parametrize(("name", "systems"), [("system", 2), ("ranker", 2), ("variant", 1)])

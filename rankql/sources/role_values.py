@@ -1,0 +1,205 @@
+"""The columns of grades, positions and scores: which of several it is, and if it may be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rankql.errors import RankqlError
+from rankql.macros import quote
+from rankql.registry.column_names import (
+    ROLES,
+    WEAKER,
+    find_name,
+    is_distance,
+    known_names,
+    squash,
+    words_of,
+)
+from rankql.sources.session import Session
+from rankql.sources.tables import Table, is_number, is_text, text_number
+from rankql.text import join_words
+
+# The rows that say how columns order the items of queries.
+FIRST_ROWS = 1000
+# How text says yes and no.
+_YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+
+
+def require_one_name(
+    session: Session, table: Table, role: str, names: Mapping[str, str | None]
+) -> Table:
+    """The table, if one column has the role, or several say the same.
+
+    Next to the exact name of a role, or a better known one, the Columns line names the others.
+    """
+    if names.get(role) or role in table.roles or table.trec:
+        return table
+    numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
+    known, weaker = known_names(role, numbers), [x for x in numbers if find_name([x], WEAKER[role])]
+    chosen = table.find(role)
+    if chosen not in (*known, *weaker) or len(known) + len(weaker) < 2:
+        return table
+    key = table.find("query", names.get("query"))
+    classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
+    is_class = find_name([chosen], ("prediction", "pred")) and find_name(weaker, ["probability"])
+    is_class = is_class and session.con.execute(classes).fetchall()[0][0]
+    others = [
+        x for x in (*known, *weaker)
+        if x != chosen
+        and (is_class or _disagreement(session, table, key, (role, chosen), (role, x)))
+    ]  # fmt: skip
+    rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
+    if rivals and squash(chosen) != role:
+        calls = " or ".join(f"{role}={x!r}" for x in (chosen, *rivals))
+        raise RankqlError(
+            f"{table.label}: {join_words([chosen, *rivals])} may all be the {role}, and they "
+            f"differ. Pass {calls}"
+        )
+    said = {chosen: f"{chosen}, not {join_words(others)}"} if others else {}
+    return replace(table, origins={**table.origins, **said})
+
+
+def describe_other_order(session: Session, table: Table) -> list[str]:
+    """A note if scores order most queries in another way than the positions that are read."""
+    roles = table.roles
+    if "score" not in roles or "pos" not in roles or table.unit == "ids":
+        return []
+    one, other = (("pos", roles["pos"]), ("score", roles["score"]))
+    if _disagreement(session, table, roles["query"], one, other) <= 0.5:
+        return []
+    return [
+        f"{table.label}: {roles['score']} orders most queries in another way than {roles['pos']}, "
+        f"which is read. To rank by it, pass score={roles['score']!r}"
+    ]
+
+
+def _disagreement(
+    session: Session, table: Table, key: str | None, one: tuple[str, str], other: tuple[str, str]
+) -> float:
+    """The share of the first queries that two columns order differently; of grades, of rows."""
+    a, b = (
+        f"{'-' if role == 'score' and not is_distance(name) else ''}{_number(table, name)}"
+        for role, name in (one, other)
+    )
+    query = quote(key) if key and table.has(key) else "1"
+    rows = f"SELECT {query} AS q, {a} AS a, {b} AS b FROM {table.sql} LIMIT {FIRST_ROWS}"
+    sql = f"SELECT avg(CAST(a IS DISTINCT FROM b AS INTEGER)) FROM ({rows})"
+    if other[0] == "score":
+        rows = f"SELECT *, lag(b) OVER (PARTITION BY q ORDER BY a, b) AS before FROM ({rows})"
+        differs = f"SELECT coalesce(bool_or(b < before), false) AS differs FROM ({rows}) GROUP BY q"
+        sql = f"SELECT avg(CAST(differs AS INTEGER)) FROM ({differs})"
+    return float(session.con.execute(sql).fetchall()[0][0] or 0)
+
+
+def _number(table: Table, name: str) -> str:
+    """The number in a column, NULL if it is none."""
+    return text_number(name) if is_text(table.columns[name]) else f"CAST({quote(name)} AS DOUBLE)"
+
+
+def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
+    """Refuse positions of all queries together, and positions that are named as the score."""
+    query, pos, score = (table.roles.get(x, "") for x in ("query", "pos", "score"))
+    if table.unit == "ids" or table.is_assumed("pos"):
+        return
+    for role in ("pos", "score"):
+        if role in table.roles:
+            table.number(role)  # an error if it is none
+    if pos and _counts(session, table, pos, "1"):
+        raise RankqlError(
+            f"{table.label}: {pos} numbers the rows of all queries together. Number them per "
+            f"query: row_number() OVER (PARTITION BY {query} ORDER BY ...)"
+        )
+    words = {word for name in (*ROLES["score"], *WEAKER["score"]) for word in words_of(name)}
+    unknown = score and score not in table.computed and words.isdisjoint(words_of(score))
+    if named and unknown and not pos and _counts(session, table, score, quote(query)):
+        raise RankqlError(
+            f"{table.label}: {score} counts from 1 in each query, like positions. Pass "
+            f"pos={score!r}, or say with descending= that it is a score"
+        )
+
+
+def _counts(session: Session, table: Table, name: str, key: str) -> bool:
+    """Are the values of a column 1 to n in each group, once each, and are there several queries?
+
+    In the first rows first, where it mostly is not so.
+    """
+    query, value = quote(table.roles["query"]), _number(table, name)
+    rows = (
+        f"(SELECT {query} AS q, {key} AS k, {value} AS p FROM {table.sql} WHERE {value} IS NOT NULL"
+    )
+    once = "SELECT count(*) = count(DISTINCT (k, p)) AND count(*) > 1 FROM "
+    if not session.con.execute(f"{once}{rows} LIMIT {FIRST_ROWS})").fetchall()[0][0]:
+        return False
+    groups = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
+    groups += f"count(DISTINCT q) AS queries FROM {rows}) GROUP BY k"
+    several = "max(n) > 1" if key != "1" else "min(queries) > 1"
+    sql = f"SELECT bool_and(n = d AND low = 1 AND high = n) AND {several} FROM ({groups})"
+    return bool(session.con.execute(sql).fetchall()[0][0])
+
+
+def read_flags(session: Session, table: Table) -> Table:
+    """The table with 1 and 0 for grades that text calls yes and no."""
+    name = table.roles.get("rel", "")
+    if not is_text(table.columns.get(name, "")):
+        return table
+    text = f"lower(trim(CAST({quote(name)} AS VARCHAR)))"
+    words = ", ".join(f"'{word}'" for word in (*_YES, *_NO))
+    sql = f"SELECT bool_and({text} IN ({words})) FROM {table.sql}"
+    if not session.con.execute(sql).fetchall()[0][0]:
+        return table
+    value = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
+    return table.with_values(name, value, "INTEGER")
+
+
+def read_missing(session: Session, table: Table) -> Table:
+    """The table of pandas with NULL for grades that are NaN."""
+    name = table.roles.get("rel", "")
+    kind, value = table.columns.get(name, ""), quote(name)
+    if not (table.nan and kind.startswith(("DOUBLE", "FLOAT"))):
+        return table
+    count = f"SELECT count(*) FILTER (isnan({value})), count(*) FROM {table.sql}"
+    ((missing, rows),) = session.con.execute(count).fetchall()
+    if not missing:
+        return table
+    session.notes.append(
+        f"{table.label}: {missing:,} of {rows:,} values of {name} are NaN, as pandas writes "
+        "missing ones, and count as unjudged"
+    )
+    return table.with_values(name, f"CASE WHEN NOT isnan({value}) THEN {value} END", kind)
+
+
+def refuse_padding(session: Session, table: Table) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+    name = table.roles.get("item", "")
+    kind, value = table.columns.get(name, ""), quote(name)
+    if not (is_text(kind) or is_number(kind)):
+        return
+    if is_text(kind):
+        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
+    if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
+        raise RankqlError(
+            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
+            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+        )
+
+
+def refuse_rounded_scores(session: Session, table: Table) -> None:
+    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
+    if "score" not in table.roles or "pos" in table.roles:
+        return
+    name, kind = table.roles["score"], table.columns[table.roles["score"]]
+    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
+    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
+        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
+    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return
+    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
+    for (value,) in session.con.execute(sql).fetchall():
+        raise RankqlError(
+            f"{table.label}: {name} {value} has so many digits that different scores would be "
+            "equal. Subtract a number from all scores, or pass positions: pos="
+        )
