@@ -22,6 +22,7 @@ from rankql.evaluation.compute import finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import own_columns
+from rankql.evaluation.protocol import spark_total
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
@@ -151,7 +152,7 @@ def _evaluate_rows(
     with refusals.evaluation_errors(evaluation):
         refusals.require_one_value_per_query(evaluation)
         reduction = reduce_tables(evaluation)
-        counters, unique = reduction.counters, reduction.unique_columns()
+        counters, unique = overlap.read_counters(reduction), reduction.unique_columns()
         if inputs.qrels is not None:
             counts.append(Count("judged", ids=overlap.find_judged_queries(evaluation)))
             _count_matches(evaluation, counts)
@@ -163,9 +164,9 @@ def _evaluate_rows(
         counts.append(Count("queries", system, total))
         counts.append(Count("judged queries", system, judged))
         counts.append(Count("unjudged", system, ids=examples))
-    for system, total, ranked, _ in counters.ranked:
-        counts.append(Count("rows", system, total))
-        counts.append(Count("ranked", system, ranked))
+    for system, *numbers in counters.ranked:
+        names = overlap.RankedRows._fields[1:]
+        counts += [Count(x, system, number) for x, number in zip(names, numbers, strict=True)]
     return values
 
 
@@ -187,8 +188,12 @@ class Totals:
         self.rows = {(row[COUNTER], row["system"]): row for row in rows}
 
     def number(self, name: str, system: str | None = None) -> int:
-        """The sum of a counter."""
-        return int(self.rows.get((name, system), {}).get("total") or 0)
+        """A count of all partitions, 0 if there is none."""
+        return int(self.total(name, system) or 0)
+
+    def total(self, name: str, system: str | None = None) -> Any:
+        """A counter of all partitions."""
+        return self.read(name, spark_total(name), system)
 
     def read(self, name: str, column: str, system: str | None = None) -> Any:
         """A column of a counter, None if there is no row."""
@@ -209,7 +214,7 @@ class Totals:
 
 def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Counters:
     """The counters of all partitions; raise errors about all rows."""
-    number = totals.number
+    number, total = totals.number, totals.total
     for table in inputs.tables:
         names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
@@ -225,12 +230,13 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Coun
         for x in systems
     ]
     ranked = [
-        overlap.RankedRows(x, number("rows", x), number("ranked", x), False)
+        overlap.RankedRows(x, *(total(name, x) for name in overlap.RankedRows._fields[1:]))
         for x in systems
         if number("rows", x)
     ]
     place = "score" if inputs.scored else "position"
-    counters = overlap.Counters(queries, ranked, [], place)
+    orders_ties = inputs.scored and meta.conventions["ties"] in overlap.ORDERED_TIES
+    counters = overlap.Counters(queries, ranked, [], place, orders_ties)
     overlap.require_ranked_rows(counters)
     overlap.require_judged_queries(queries, totals.read("judged", IDS))
     doubts = []

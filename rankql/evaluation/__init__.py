@@ -3,13 +3,13 @@
 `evaluate` makes a `request`, from which `plan` reads the inputs (`collapse` keeps the best chunk of
 each document, `shown` knows the items of train and the catalogue) and resolves metrics and
 conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
-every later query takes it. `reduce` writes the query that gives one row per ranking, and `columns`
-has the metrics as columns of polars; `readable` writes the query of named `steps` that `result.sql`
-shows, a macro per metric; `compute` runs both. The `refusals` read the counters of `overlap`, and
-so do the `notes`. `result` holds and checks the values, `means_result` what is displayed of them.
-`means` averages them, with the intervals of `stats`; `corrected_means`
-respects clusters and a judge, `combine` joins results, `values` reads tables of values per query,
-and `convert` writes runs and judgments in other formats. It imports sources and what is below; is
-imported by engines, diagnostics, decisions, output and cli. `plot` loads output when it is called,
-like the other `plot` and `save` methods: the only imports that point upwards.
+every later query takes it. `reduce` writes the query that gives one row per ranking, with columns
+of the `protocol`, and `columns` has the metrics as columns of polars; `readable` writes the query
+of named `steps` that `result.sql` shows, a macro per metric; `compute` runs both. The `refusals`
+read the counters of `overlap`, and so do the `notes`. `result` holds and checks the values,
+`means_result` what is displayed of them. `means` averages them, with the intervals of `stats`;
+`corrected_means` respects clusters and a judge, `combine` joins results, `values` reads tables of
+values per query, and `convert` writes runs and judgments in other formats. It imports sources and
+what is below; is imported by engines, diagnostics, decisions, output and cli. `plot` loads output
+when it is called, like the other `plot` and `save` methods: the only imports that point upwards.
 """

@@ -18,7 +18,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.overlap import Counters, no_shared_items
+from rankql.evaluation.overlap import Counters, no_shared_items, read_counters
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.evaluation.refusals import require_unique_rows
@@ -45,7 +45,10 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
     """One row per ranking: what the metrics that can be reduced need, and counters."""
     reduction = choose_reduction(evaluation)
     try:
-        return _run(reduction)
+        reduction = _run(reduction)
+        if reduction.form == "words" and reduction.frame["shared"].any():
+            return _run(replace(reduction, looks_at_each=True))
+        return reduction
     except duckdb.Error as error:
         failure = error
     # Without the error about a negative grade, other errors come first.
@@ -141,8 +144,7 @@ def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
 
 def count_rankings(evaluation: Evaluation) -> Counters:
     """The counters of runs and judgments."""
-    reduction = Reduction(evaluation)
-    return replace(reduction, frame=fetch_frame(evaluation.session, reduction.sql)).counters
+    return read_counters(_run(Reduction(evaluation)))
 
 
 def _run(reduction: Reduction) -> Reduction:
@@ -150,7 +152,7 @@ def _run(reduction: Reduction) -> Reduction:
     evaluation = reduction.evaluation
     session, inputs = evaluation.session, evaluation.inputs
     alone = inputs.qrels is None and not inputs.scored
-    if reduction.form == "counters" and alone:
+    if reduction.form == "counters" and not reduction.counts:
         return reduction
     keys = not inputs.many and all(table.integer("query") for table in inputs.tables)
     indexed = alone and keys and evaluation.rows >= UNHASHED_FROM_ROWS
@@ -234,7 +236,7 @@ def _read_flagged(
     reduction: Reduction, part: Evaluation, metrics: Sequence[Metric]
 ) -> pl.DataFrame:
     """The values of flagged rankings. Refuses an item that occurs twice in the first positions."""
-    compares = reduction.counters.repeats is False  # only the items of other rankings
+    compares = reduction.repeats is False  # only the items of other rankings
     name = f"{INTERNAL_PREFIX}repeats"
 
     def write(part: Evaluation) -> str:

@@ -18,6 +18,7 @@ from rankql.errors import RankqlError, require, require_package
 from rankql.evaluation.compute import compute_catalogue, finish, reduce_tables, split_hidden
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.notes import COUNTED, OTHERS, describe_notes
+from rankql.evaluation.overlap import read_counters
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.refusals import evaluation_errors, require_sound
 from rankql.evaluation.request import (
@@ -233,7 +234,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         evaluation = make_plan(session, arguments)
         with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
             reduction = reduce_tables(evaluation)
-            counters = require_sound(evaluation, reduction.counters, reduction.unique_columns())
+            counters = read_counters(reduction)
+            counters = require_sound(evaluation, counters, reduction.unique_columns())
             values, notes = finish(reduction)
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)

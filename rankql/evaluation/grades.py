@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankql.evaluation.columns import SCALES
+from rankql.evaluation.protocol import SCALES
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import Session
 

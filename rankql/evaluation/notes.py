@@ -79,16 +79,16 @@ def describe_notes(notes: Sequence[Note], *known: Any) -> list[str]:
 
 
 def _unranked(counters: Counters) -> Facts:
-    for system, total, ranked, _ in counters.ranked:
-        if ranked < total:
-            yield {"system": system, "missing": total - ranked, "total": total,
+    for each in counters.ranked:
+        if each.placed < each.rows:
+            yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
                    "place": counters.place}  # fmt: skip
 
 
 def _constant(counters: Counters) -> Facts:
-    for system, _, ranked, is_constant in counters.ranked:
-        if counters.orders_ties and is_constant:
-            yield {"system": system, "count": ranked}
+    for each in counters.ranked:
+        if counters.orders_ties and each.is_constant:
+            yield {"system": each.system, "count": each.placed}
 
 
 def _unjudged(counters: Counters) -> Facts:

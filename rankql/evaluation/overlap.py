@@ -11,6 +11,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.reduce import Reduction
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
@@ -31,13 +32,20 @@ class QueryOverlap(NamedTuple):
 
 
 class RankedRows(NamedTuple):
-    """The rows of a system, how many have a position or score, and whether all are equal."""
+    """The rows of a system, and the scores or positions of those that have one."""
 
     system: str | None
-    total: int
-    ranked: int
-    # Of rankings with several items.
-    is_constant: bool
+    rows: int
+    placed: int
+    lowest: float | None
+    highest: float | None
+    # The most rows of a ranking.
+    longest: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Are all the same, in rankings of several items?"""
+        return self.lowest == self.highest and self.longest > 1
 
 
 @dataclass(frozen=True)
@@ -69,32 +77,28 @@ class Counters:
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
 
 
-def read_counters(
-    frame: pl.DataFrame, evaluation: Evaluation, repeats: bool | None = None
-) -> Counters:
-    """The counters in the rows of a reduction.
-
-    Words of a table with grades and positions have none: nothing can be wrong.
-    """
-    inputs, conventions = evaluation.inputs, evaluation.conventions
-    single = [x for x in frame.columns if x.startswith("single ") and frame[x].all()]
-    unique = frozenset((home, column) for _, home, column in map(str.split, single))
-    if "rows" not in frame.columns:
+def read_counters(reduction: Reduction) -> Counters:
+    """The counters in the rows of a reduction."""
+    frame, inputs = reduction.frame, reduction.inputs
+    checks = reduction.unique_checks.items() if frame.width else ()
+    unique = frozenset(column for name, (column, _) in checks if frame[name].all())
+    if not reduction.counts:
         return Counters(inputs.left_out, [], [], unique=unique)
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
-    highest, lowest = pl.col("highest").max(), pl.col("lowest").min()
     columns = {
         "queries": present.sum(),
         "judged_queries": both.sum(),
         "unjudged": pl.col("query").filter(present & ~judged).unique().sort().head(3),
         "rows": pl.col("rows").sum(),
         "placed": pl.col("placed").sum(),
-        "constant": (highest == lowest) & (pl.col("placed").max() > 1),
+        "lowest": pl.col("lowest").min(),
+        "highest": pl.col("highest").max(),
+        "longest": pl.col("placed").max(),
         "items": pl.col("rows").filter(both).sum(),
         "judged_items": pl.col("judged").filter(both).sum() if not alone else pl.lit(0),
-        "common": pl.col("common").filter(both).sum() if "common" in frame.columns else pl.lit(0),
+        "common": pl.col("common").filter(both).sum() if reduction.has("common") else pl.lit(0),
         "present": present.any(),
     }
     selected = [value.alias(name) for name, value in columns.items()]
@@ -106,8 +110,8 @@ def read_counters(
     rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
     nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
-    unranked = alone and not inputs.scored
-    ranked = [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows]
+    unranked, graded = alone and not inputs.scored, not alone and reduction.few
+    ranked = [RankedRows(*(x[name] for name in RankedRows._fields)) for x in rows]
     return Counters(
         [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows]
         if not alone
@@ -120,14 +124,16 @@ def read_counters(
             if x["judged_queries"]
         ],
         "score" if inputs.scored else "position",
-        inputs.scored and conventions.ties in ("item", "order"),
+        inputs.scored and reduction.conventions.ties in ORDERED_TIES,
         bool(nan),
-        repeats,
+        reduction.repeats,
         unique,
-        frame["best_grade"].cast(pl.Float64).max() if "best_grade" in frame.columns else None,  # type: ignore[arg-type]
+        frame["best_grade"].cast(pl.Float64).max() if graded else None,  # type: ignore[arg-type]
     )
 
 
+# Ties that have an order which is that of no score.
+ORDERED_TIES = ("item", "order")
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 
@@ -206,11 +212,12 @@ def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:
 
 def require_ranked_rows(counters: Counters) -> None:
     """Refuse a run without any position or score."""
-    for system, _, ranked, _ in counters.ranked:
-        if not ranked:
+    for each in counters.ranked:
+        if not each.placed:
             name = "score" if counters.place == "score" else "pos"
+            run = run_label(each.system)
             raise RankqlError(
-                f"Every {counters.place} of {run_label(system)} is NULL, so nothing is ranked. "
+                f"Every {counters.place} of {run} is NULL, so nothing is ranked. "
                 f"Pass the column that holds the {counters.place}s: {name}="
             )
 

@@ -1,32 +1,33 @@
 """Reduce each table to one row per ranking, in one pass: what the metrics need, and counters.
 
 `Reduction` writes the query. A ranking has a row if it is in the run or its query is judged. The
-metrics follow from its columns (`columns`), errors and notes about the data from the counters. Its
-form depends on the metrics and on whether judgments are joined:
+metrics follow from its columns (`columns`), errors and notes about the data from the counters;
+`protocol` has the table of both. Its form depends on the metrics and on the tables:
 
-- "words": every metric has a small cutoff. The grades of the first k items, as bits of words
-  (`Words`). Of scores: the best k + 1 of each ranking, then the items that reach the k-th, then
-  their grades.
+- With small cutoffs only, the grades of the first items are bits of words (`Words`): "words" of a
+  table with grades and positions; "joined" of a run with positions and judgments; "cuts" of a run
+  with scores and judgments: the best k + 1 scores of each ranking, then the items that reach the
+  k-th, then their grades; "best" of scores next to grades, and if ideal rankings have the retrieved
+  items only.
 - "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
   scores and grades of its judged items, whose positions are those of their scores in the sorted
   list.
 - "counters": nothing but counters. The readable query computes the metrics: it is as fast on a
   table with grades and positions and a metric without a cutoff, and faster on few rows.
 
-`joined` and `ranked` in docs/speed.md measure the first two.
-
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
-where items share a position, the ranking is flagged, and the readable query computes it.
+where items share a position, the ranking is flagged, and the readable query computes it. `ranked`,
+`joined` and `scored` in docs/speed.md measure the forms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -35,18 +36,16 @@ from rankql.evaluation.columns import (
     METRICS,
     Options,
     Rankings,
-    Words,
-    count_grades,
     if_positive,
-    read_counts,
     sum_columns,
     to_double,
 )
 from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
 from rankql.evaluation.grades import grade_scale
-from rankql.evaluation.overlap import Counters, read_counters
+from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
 from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.steps import (
+    Column,
     Unique,
     attributes_by_query,
     has_one_value,
@@ -61,8 +60,6 @@ from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
-
-Form: TypeAlias = Literal["words", "lists", "counters"]
 
 # The bits of a grade from 0 to 5, and of the hashes of an item and a score. All fit into a BIGINT.
 GRADE_BITS, HASH_BITS = 3, 30
@@ -92,9 +89,10 @@ class Reduction:
     metrics: Mapping[str, tuple[Metric, Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
-    rows: Rows = "gain"
-    # With few rows, one query finds duplicates too: each query takes a millisecond or more to plan.
-    few: bool = False
+    # The rows that metrics read from lists.
+    reads: Rows = "gain"
+    # In the form "words": is each ranking looked at for shared positions, not all at once?
+    looks_at_each: bool = False
     # The rows of the query, notes on how it ran, and the error of DuckDB if it failed.
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
     notes: Sequence[str] = ()
@@ -111,6 +109,23 @@ class Reduction:
         return self.evaluation.conventions
 
     @property
+    def few(self) -> bool:
+        """With few rows, one query finds duplicates too: each takes a millisecond to plan."""
+        return self.evaluation.rows < REDUCED_FROM_ROWS
+
+    @property
+    def counts(self) -> bool:
+        """Are there counters? In a table with grades and positions, nothing can be wrong."""
+        own = self.inputs.qrels is None and not self.inputs.scored
+        return self.form in COUNTING and not (self.form == "counters" and own)
+
+    def has(self, name: str) -> bool:
+        """Has its form a column of the protocol?"""
+        column = COLUMNS[name]
+        there = {"": True, "qrels": self.inputs.qrels is not None}
+        return self.form in column.forms and there.get(column.needs, column.needs == self.place)
+
+    @property
     def k(self) -> int:
         """The last position that is read."""
         return max(options["k"] or 0 for _, options in self.metrics.values())
@@ -118,30 +133,47 @@ class Reduction:
     @property
     def ideal_retrieved(self) -> bool:
         """Has an ideal ranking the retrieved items only?"""
-        each = self.metrics.values()
-        return any(options.get("ideal") == "retrieved" for _, options in each)
+        return is_ideal_of_retrieved(self.metrics)
+
+    @property
+    def words(self) -> Words:
+        """The words of a ranking."""
+        return Words(self.end, self.k)
+
+    @property
+    def grade_counts(self) -> GradeCounts:
+        """How many items have each grade."""
+        return GradeCounts(self.end, self.evaluation.rows)
 
     @property
     def place(self) -> str:
         """What ranks the items."""
         return "score" if self.inputs.scored else "pos"
 
+    @property
+    def sql(self) -> str:
+        """The query."""
+        steps, select = self.steps()
+        return with_ctes(steps) + select
+
     def steps(self) -> tuple[dict[str, str], str]:
         """The steps of the query, and the final SELECT."""
         inputs, keys = self.inputs, self.inputs.keys
-        integers = self.form == "words" and inputs.qrels is None and not inputs.scored
-        steps = source_ctes(inputs, self.conventions, integers=integers)
-        write = {
+        steps = source_ctes(inputs, self.conventions, integers=self.form == "words")
+        write: Mapping[Form, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
             "words": self._word_rows,
+            "joined": self._joined_rows,
+            "cuts": self._cut_rows,
+            "best": self._best_rows,
             "lists": self._list_rows,
             "counters": self._count_rows,
-        }[self.form]
-        rankings, fields = write(steps)
+        }
+        rankings, fields = write[self.form](steps)
         by = [] if self.form == "counters" else inputs.by
         if inputs.qrels is not None:
-            judged = {"judged": "count(rel)"} | self._grade_columns()
+            judged = self._aggregates("judged") | self._grade_columns("ideal")
             if self.few:
-                judged |= {"single qrels item": UNIQUE.format("item"), "best_grade": "max(rel)"}
+                judged["best_grade"] = "max(rel)"
             judged |= self._attributes("qrels")
             steps["judged"] = select_from("qrels", ["query", *_columns(judged)], "GROUP BY query")
             fields = [*judged, *fields]
@@ -158,75 +190,87 @@ class Reduction:
                 rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
-        if "candidates" in steps:
-            names.append(
-                f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM candidates) AS repeats"
-            )
+        if self.has("repeats"):
+            same = f"count(*) > count(DISTINCT hash({keys}, item))"
+            names.append(f"(SELECT {same} FROM candidates) AS repeats")
         return steps, select_from(rankings, names, f"ORDER BY {order}")
 
-    @property
-    def sql(self) -> str:
-        """The query."""
-        steps, select = self.steps()
-        return with_ctes(steps) + select
+    def _aggregates(self, *names: str) -> dict[str, str]:
+        """Columns of the protocol as aggregates over the rows of a ranking."""
+        return {name: COLUMNS[name].sql.format(place=self.place) for name in names}
 
-    def _grade_columns(self) -> dict[str, str]:
-        """The aggregates over judgments that give the ideal ranking."""
-        return {} if self.form == "counters" else count_grades(self.end, "from")
+    def _grade_columns(self, name: str, condition: str = "", grade: str = "rel") -> dict[str, str]:
+        """The aggregates that count the items of each grade, for ideal rankings."""
+        return {} if self.form == "counters" else self.grade_counts.sums(name, grade, condition)
 
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
-        place = self.place
-        counters = {"rows": "count(*)", "placed": f"count({place})", "lowest": f"min({place})"}
-        if self.few:
-            unique = ["item"] * self.inputs.every("item") + ["pos"] * (place == "pos")
-            counters |= {f"single run {name}": UNIQUE.format(name) for name in unique}
+        counters = self._aggregates("rows", "placed", "lowest")
+        if self.inputs.qrels is None and self.inputs.every("rel"):
+            counters |= self._aggregates("judged") | self._grade_columns("ideal")
         return counters | self._attributes("run")
 
+    @cached_property
+    def unique_checks(self) -> dict[str, tuple[Column, str]]:
+        """What is unique within a query or ranking, by column: the table and column, and SQL."""
+        inputs, checks = self.inputs, list[tuple[Column, str]]()
+        if self.few and self.form in COUNTING:
+            items = [("qrels", "item")] * (inputs.qrels is not None)
+            items += [("run", "item")] * inputs.every("item")
+            items += [("run", "pos")] * (not inputs.scored)
+            checks += [(each, UNIQUE.format(each[1])) for each in items]
+        for home in ("run", "qrels"):
+            if not (home == "run" and inputs.many):  # rankings of a query
+                checks += [
+                    ((home, inputs.attribute(name)), has_one_value(inputs, name))
+                    for name in inputs.attributes_in(home)
+                ]
+        return {f"unique {i}": check for i, check in enumerate(checks)}
+
     def _attributes(self, home: str) -> dict[str, str]:
-        """The aggregates that give the attributes in a table, and whether they have one value."""
+        """The aggregates of the attributes in a table, and whether something is unique there."""
         inputs, columns = self.inputs, {}
-        several = home == "run" and inputs.many  # rankings of a query
-        if several and inputs.qrels is not None:  # `steps` joins them by query
-            return {}
-        for name in inputs.attributes_in(home):
-            column = inputs.attribute(name)
-            columns[column] = f"min({column})"
-            if not several:
-                columns[f"single {home} {column}"] = has_one_value(inputs, name)
-        return columns
+        # If there are several rankings of a query, `steps` joins the attributes by query.
+        if not (home == "run" and inputs.many and inputs.qrels is not None):
+            attributes = map(inputs.attribute, inputs.attributes_in(home))
+            columns = {column: f"min({column})" for column in attributes}
+        checks = self.unique_checks.items()
+        return columns | {name: sql for name, ((table, _), sql) in checks if table == home}
 
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""
         keys = self.inputs.keys
         return select_from(source, [keys, *_columns(columns)], f"GROUP BY {keys}")
 
+    def _retrieved_grades(self) -> dict[str, str]:
+        """The counts of the grades of retrieved items, if ideal rankings have no others."""
+        retrieved = f"{self.place} IS NOT NULL"
+        return self._grade_columns("retrieved", retrieved) if self.ideal_retrieved else {}
+
     def _word_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        """The grades of the first k items; for an ideal of retrieved items, all their grades."""
-        if self.cuts_first:
-            return self._cut_rows(steps)
-        source, columns = "run", self._counters()
-        if self.inputs.qrels is not None:
-            source = "run LEFT JOIN qrels USING (query, item)"
-            columns |= {"common": f"count(rel) FILTER (WHERE {self.place} IS NOT NULL)"}
-        elif self.inputs.scored:
-            columns |= {"judged": "count(rel)"} | self._grade_columns()
-        else:  # nothing can be wrong, so nothing is counted
-            columns = self._attributes("run") | self._grade_columns()
-        if self.ideal_retrieved:
-            columns |= count_grades(self.end, "ideal", f"{self.place} IS NOT NULL")
-        if self.inputs.scored:
-            return self._score_words(steps, source, columns)
-        words, prefix = Words(self.end, self.k), INTERNAL_PREFIX if source == "run" else ""
-        grade, pos = f"{prefix}rel", f"{prefix}pos"
-        shared = {"shared": words.have_shared(grade, pos), "highest": f"max({pos})"}
-        columns |= words.sums(grade, pos) | shared
-        steps["words"] = self._group(source, columns)
+        """The grades of the first k items of a table with positions."""
+        grade, pos = (f"{INTERNAL_PREFIX}{name}" for name in ("rel", "pos"))
+        columns = self._attributes("run") | self._grade_columns("ideal", grade=grade)
+        columns |= self._retrieved_grades() | self.words.sums(grade, pos)
+        ones = self.words.count_ones(grade, pos)
+        if self.looks_at_each:
+            shared = f"{ones} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
+        else:
+            shared = f"sum({ones}) OVER () < (SELECT count_if({pos} <= {self.k}) FROM run)"
+        columns["shared"] = shared
+        steps["words"] = self._group("run", columns)
         return "words", [*columns]
 
-    def _score_words(
-        self, steps: dict[str, str], source: str, columns: dict[str, str]
-    ) -> tuple[str, list[str]]:
+    def _joined_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
+        """The grades of the first k items of a run with positions, joined with the judgments."""
+        columns = self._counters() | self._aggregates("highest", "common")
+        columns |= self._retrieved_grades() | self.words.sums("rel", "pos")
+        ones = self.words.count_ones("rel", "pos")
+        columns["shared"] = f"{ones} < count(CASE WHEN pos <= {self.k} THEN 1 END)"
+        steps["words"] = self._group("run LEFT JOIN qrels USING (query, item)", columns)
+        return "words", [*columns]
+
+    def _best_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of rows with grades and scores, in one pass.
 
         An item is bits of the hashes of score and item, and the grade. Also the hashes of all items
@@ -238,31 +282,27 @@ class Reduction:
             for name, shift in (("score", GRADE_BITS + bits), ("item", GRADE_BITS))
         )
         best = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
-        columns |= {
-            "items": f"arg_max({best}, score, {self.k + 1})",
-            "gains": "list(hash(item)) FILTER (WHERE rel > 0)",
-            "highest": "max(score)",
-        }
+        columns = self._counters() | self._aggregates("highest", "gains")
+        columns["items"] = f"arg_max({best}, score, {self.k + 1})"
+        source = "run"
+        if self.inputs.qrels is not None:
+            source = "run LEFT JOIN qrels USING (query, item)"
+            columns |= self._aggregates("common")
+        columns |= self._retrieved_grades()
         steps["best"] = self._group(source, columns)
         scores = f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})"
         grades = f"list_transform(items, lambda x: x & {(1 << GRADE_BITS) - 1})"
         flags = {"tied": f"coalesce({are_tied(scores)}, false)", "grades": grades}
         steps["grades"] = select_from("best", ["*", *_columns(flags)])
-        words = Words(self.end, self.k).of_list("grades")
+        words = self.words.of_list("grades")
         fields = [self.inputs.keys, *map(quote, columns), "tied", *_columns(words)]
         steps["words"] = select_from("grades", fields)
         return "words", [*columns, "tied", *words]
 
     @property
-    def cuts_first(self) -> bool:
-        """Are scores cut to the best of each ranking before the judgments are joined?"""
-        joined = self.form == "words" and self.inputs.scored and self.inputs.qrels is not None
-        return joined and not self.ideal_retrieved
-
-    @property
     def ranks_ties(self) -> bool:
         """Are tied items of the top put in order by the reduction?"""
-        return self.cuts_first and self.conventions.ties in ("item", "order")
+        return self.form == "cuts" and self.conventions.ties in ("item", "order")
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of the best scores of a run, joined with the judgments."""
@@ -289,75 +329,26 @@ class Reduction:
             rest = f"WHERE tied QUALIFY pos <= {self.k}"
             top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
         steps["top"] = top
-        words = {"common": "count(rel)"} | Words(self.end, self.k).sums("rel", "pos")
+        words = {"common": "count(rel)"} | self.words.sums("rel", "pos")
         steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
-        rankings = f"cuts LEFT JOIN words USING ({self.inputs.keys})"
+        rankings = f"cuts LEFT JOIN words USING ({keys})"
         return rankings, [*counters, "tied", "highest", *words]
-
-    @cached_property
-    def values(self) -> pl.DataFrame | None:
-        """The values of the metrics; None if the readable query computes all of them."""
-        if not self.metrics:
-            return None
-        alone = self.inputs.qrels is None
-        judged = self.frame if alone else self.frame.filter(pl.col("judged").is_not_null())
-        return pl.concat(self.read(judged))
-
-    @cached_property
-    def counters(self) -> Counters:
-        """What the rows count."""
-        return read_counters(self.frame, self.evaluation, self._find_repeats())
-
-    def unique_columns(self) -> list[Unique]:
-        """What must be unique in the tables, and was not looked at by the reduction."""
-        metrics = self.evaluation.computed
-        every = self.values is not None and len(self.metrics) == len(metrics)
-        distinct = every and not self.values[FLAGGED].any()  # type: ignore[index]
-        columns = unique_columns(self.inputs, metrics, self.conventions, distinct)
-        if every and self.counters.repeats is False:
-            columns = [column for column in columns if column[0] != "run"]
-        return columns
-
-    def _find_repeats(self) -> bool | None:
-        """Does an item occur twice in a top? None if this was not looked at."""
-        frame = self.frame
-        if "repeats" in frame.columns:
-            return bool(frame["repeats"].any())
-        if "gains" not in frame.columns:
-            return None
-        numbered = frame.select(
-            pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
-        )
-        top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
-        # A number of its own for every ranking and item. The product wraps.
-        own = pl.col("i") * _ODD
-        item = (pl.col("items").cast(pl.UInt64) // (1 << GRADE_BITS)) & (1 << HASH_BITS) - 1
-        for hashes in (top.select(item + own), gains.select(pl.col("gains") + own)):
-            if hashes.n_unique() < hashes.height:
-                return True
-        # An item without a gain in the top may have one below.
-        others = top.filter(pl.col("items") & (1 << GRADE_BITS) - 1 == 0).select(item + own)
-        below = gains.select(pl.col("gains") // (1 << 64 - HASH_BITS) + own)
-        return bool(below.to_series().is_in(others.to_series().implode()).any())
 
     def _list_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The positions and grades of the retrieved items with judgments."""
         place = self.place
-        read = "rel > 0" if self.rows == "gain" else "rel IS NOT NULL"
+        read = "rel > 0" if self.reads == "gain" else "rel IS NOT NULL"
         read = f"FILTER (WHERE {read} AND {place} IS NOT NULL)"
-        counters = self._counters()
-        counters |= {"common": f"count(rel) FILTER (WHERE {place} IS NOT NULL)"}
+        counters, source = self._counters(), "run"
         lists = {"places": f"list({place}) {read}", "rels": f"list(rel) {read}"}
-        source = "run"
-        if self.inputs.qrels is None:
-            counters |= {"judged": "count(rel)"} | self._grade_columns()
-        else:
+        if self.inputs.qrels is not None:
+            counters |= self._aggregates("common")
             # Only what is read: an item may have several judgments of grade 0.
-            judged = "(FROM qrels WHERE rel > 0)" if self.rows == "gain" else "qrels"
+            judged = "(FROM qrels WHERE rel > 0)" if self.reads == "gain" else "qrels"
             source = f"run LEFT JOIN {judged} USING (query, item)"
         kept = [self.inputs.keys, *map(quote, counters)]
         if not self.inputs.scored:
-            more = {"highest": f"max({place})", "firsts": "count(*) FILTER (WHERE pos = 1)"}
+            more = self._aggregates("highest", "firsts")
             steps["lists"] = self._group(source, counters | more | lists)
             return "lists", [*counters, *more, *lists]
         scores = "list(score) FILTER (WHERE score IS NOT NULL)"
@@ -376,19 +367,57 @@ class Reduction:
         return "rankings", [*counters, *flags, *lists]
 
     def _count_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        place, counters = self.place, self._counters()
-        if self.inputs.qrels is None and self.inputs.every("rel"):
-            counters |= {"judged": "count(rel)"}
-        counters |= {"highest": f"max({place})"}
+        counters = self._counters() | self._aggregates("highest")
         fields = [*counters]
         steps["counts"] = self._group("run", counters)
         if self.inputs.qrels is None:
             return "counts", fields
         keys = self.inputs.keys
         known = "run SEMI JOIN (FROM qrels WHERE rel IS NOT NULL) USING (query, item)"
-        rest = f"WHERE {place} IS NOT NULL GROUP BY {keys}"
+        rest = f"WHERE {self.place} IS NOT NULL GROUP BY {keys}"
         steps["hits"] = select_from(known, [keys, "count(*) AS common"], rest)
         return f"counts LEFT JOIN hits USING ({keys})", [*fields, "common"]
+
+    @cached_property
+    def values(self) -> pl.DataFrame | None:
+        """The values of the metrics; None if the readable query computes all of them."""
+        if not self.metrics:
+            return None
+        alone = self.inputs.qrels is None
+        judged = self.frame if alone else self.frame.filter(pl.col("judged").is_not_null())
+        return pl.concat(self.read(judged))
+
+    def unique_columns(self) -> list[Unique]:
+        """What must be unique in the tables, and was not looked at by the reduction."""
+        metrics = self.evaluation.computed
+        every = self.values is not None and len(self.metrics) == len(metrics)
+        distinct = every and not self.values[FLAGGED].any()  # type: ignore[index]
+        columns = unique_columns(self.inputs, metrics, self.conventions, distinct)
+        if every and self.repeats is False:
+            columns = [column for column in columns if column[0] != "run"]
+        return columns
+
+    @cached_property
+    def repeats(self) -> bool | None:
+        """Does an item occur twice in a top? None if this was not looked at."""
+        if self.has("repeats"):
+            return bool(self.frame["repeats"].any())
+        if not self.has("gains"):
+            return None
+        numbered = self.frame.select(
+            pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
+        )
+        top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
+        # A number of its own for every ranking and item. The product wraps.
+        own = pl.col("i") * _ODD
+        item = (pl.col("items").cast(pl.UInt64) // (1 << GRADE_BITS)) & (1 << HASH_BITS) - 1
+        for hashes in (top.select(item + own), gains.select(pl.col("gains") + own)):
+            if hashes.n_unique() < hashes.height:
+                return True
+        # An item without a gain in the top may have one below.
+        others = top.filter(pl.col("items") & (1 << GRADE_BITS) - 1 == 0).select(item + own)
+        below = gains.select(pl.col("gains") // (1 << 64 - HASH_BITS) + own)
+        return bool(below.to_series().is_in(others.to_series().implode()).any())
 
     def read(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """The values of the rankings with judgments, in batches, and which are flagged."""
@@ -436,32 +465,31 @@ class Reduction:
     def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series]:
         """The columns of a batch, and which rankings the readable query computes."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
-        counts = read_counts(self.end, "from", batch)
         flagged = pl.repeat(False, batch.height, eager=True)
         cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
-        given: dict[str, Any] = {"counts": counts, "zero": zero, "cutoffs": cutoffs}
-        if "placed" in batch.columns:
+        known: dict[str, Any] = {"zero": zero, "cutoffs": cutoffs}
+        known["counts"] = self.grade_counts.read("ideal", batch)
+        if self.counts:
             for name, column in (("retrieved", "placed"), ("judged", "judged")):
-                given[name] = batch[column].cast(pl.Float64).fill_null(0.0)
+                known[name] = batch[column].cast(pl.Float64).fill_null(0.0)
         name = "tied" if self.inputs.scored else "shared"
-        if name in batch.columns and not self.ranks_ties:
+        if self.has(name) and not self.ranks_ties:
             flagged = flagged | batch[name].fill_null(False)
-        if self.form == "words":
+        if self.form != "lists":
             if self.ideal_retrieved:
-                given["ideal_counts"] = read_counts(self.end, "ideal", batch)
-            grades = Words(self.end, self.k).read(batch)
-            return Rankings([*enumerate(grades, start=1)], **given), flagged
+                known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
+            return Rankings([*enumerate(self.words.read(batch), start=1)], **known), flagged
         places, rels, shared = _sort_items(batch)
         if not self.inputs.scored:
             flagged = flagged | shared | (batch["firsts"].fill_null(0) > 1)
             flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
         if self.ideal_retrieved:
-            given["ideal_counts"] = [
+            known["ideal_counts"] = [
                 sum_columns((to_double(rel >= grade) for _, rel in items), zero)
                 for grade in range(1, self.end + 1)
             ]
-        return Rankings(items, **given), flagged
+        return Rankings(items, **known), flagged
 
 
 def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
@@ -507,31 +535,39 @@ def are_tied(scores: str) -> str:
 
 def choose_reduction(evaluation: Evaluation) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
-    inputs, conventions = evaluation.inputs, evaluation.conventions
-    metrics, few = evaluation.computed, evaluation.rows < REDUCED_FROM_ROWS
-    counters = Reduction(evaluation, few=few)
+    inputs, conventions, metrics = evaluation.inputs, evaluation.conventions, evaluation.computed
+    counters = Reduction(evaluation)
     if not evaluation.reduced or conventions.unjudged == "remove":
         return counters
-    options = {m.name: formula_options(m, conventions, inputs) for m in metrics}
+    options = {m.name: supported_options(m, conventions, inputs) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
     if not named or not (end := grade_scale(evaluation.session, inputs)):
         return counters
     reduced = [metric for metric, _ in named.values()]
-    rows = rows_needed(reduced, conventions)
-    words = Reduction(evaluation, "words", named, end, rows, few)
-    # Do metrics read no more than the grades of the first few positions?
-    if all(
+    reads = rows_needed(reduced, conventions)
+    small = all(
         m.k is not None and m.k <= MAX_WORDS_K
         and not (m.record and m.record.rows == "judged" and m.record.reads_judged)
         for m in reduced
-    ):  # fmt: skip
-        return words
-    positions = inputs.qrels is None and not inputs.scored
-    return counters if positions else replace(words, form="lists")
+    )  # fmt: skip
+    form: Form = "counters"
+    if not small:
+        form = "counters" if inputs.qrels is None and not inputs.scored else "lists"
+    elif not inputs.scored:
+        form = "words" if inputs.qrels is None else "joined"
+    else:
+        alone = inputs.qrels is None or is_ideal_of_retrieved(named)
+        form = "best" if alone else "cuts"
+    return counters if form == "counters" else Reduction(evaluation, form, named, end, reads)
 
 
-def formula_options(metric: Metric, conventions: Conventions, inputs: Inputs) -> Options | None:
-    """The options of a metric's formula; None if it has none that is valid for them."""
+def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, Options]]) -> bool:
+    """Has an ideal ranking the retrieved items only?"""
+    return any(options.get("ideal") == "retrieved" for _, options in metrics.values())
+
+
+def supported_options(metric: Metric, conventions: Conventions, inputs: Inputs) -> Options | None:
+    """The options of a metric's formula; None if it is not supported: see `METRICS`."""
     formula = METRICS.get(metric.record.function) if metric.record else None
     if formula is None or metric.record is None:
         return None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, reduce
+from rankql.evaluation import columns, protocol, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
@@ -17,7 +17,7 @@ from support import strategies
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, frame, ranked
 
-ENDS = columns.SCALES
+ENDS = protocol.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
 LEVELS = ["", "rel=2", "rel=1.5", "rel=0.5", "rel=5", "rel=9"]
 IDEALS = ["", "ideal=retrieved"]
@@ -215,7 +215,7 @@ def test_metrics_keep_the_order_of_the_request(shape):
 @pytest.mark.parametrize("end", ENDS)
 def test_grades_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too, and further ones."""
-    places = columns.Words(end, 1).places
+    places = protocol.Words(end, 1).places
     full = frame([(1, end, pos) for pos in range(1, 120)])
     for k in (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1):
         assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1

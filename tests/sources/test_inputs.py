@@ -554,6 +554,15 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
+def test_parts_count_equal_scores():
+    """They are the same in all parts, or only in each of them."""
+    same = RUN.with_columns(score=pl.lit(0.5))
+    by_query = RUN.with_columns(score=pl.col("query").rank("dense").cast(pl.Float64))
+    for run, count in (same, 1), (by_query, 0), (RUN, 0):
+        for notes in (rankql.evaluate(run, QRELS, "RR").notes, in_parts(run, QRELS)[1]):
+            assert len([note for note in notes if "have the same score" in note]) == count
+
+
 def test_parts_count_the_queries_that_are_not_judged():
     more = pl.concat([RUN, RUN[:1].with_columns(query=pl.lit("zz"))])
     notes = (rankql.evaluate(more, QRELS, "RR").notes, in_parts(more, QRELS)[1])

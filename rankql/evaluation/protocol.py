@@ -1,0 +1,168 @@
+"""The rows of a reduction, one per ranking: which form has which columns, and what they hold.
+
+`COLUMNS` is the one table of it: who writes the query, reads the rows or adds them up, here and in
+Spark, asks it. `Words` and `GradeCounts` hold many numbers of a ranking in few columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Literal, NamedTuple, TypeAlias
+
+import polars as pl
+
+# `reduce` says when each form is chosen, and writes its query.
+Form: TypeAlias = Literal["words", "joined", "cuts", "best", "lists", "counters"]
+# All but "words", where nothing can be wrong.
+COUNTING: tuple[Form, ...] = ("joined", "cuts", "best", "lists", "counters")
+
+
+class Column(NamedTuple):
+    """A column of a reduction."""
+
+    # What it holds of a ranking. The place of an item is its score or position.
+    holds: str
+    forms: Sequence[Form]
+    # The aggregate over its rows; "" if the form has steps for it.
+    sql: str = ""
+    # How the numbers of rankings become one of a system, in polars and in Spark.
+    total: Literal["sum", "min", "max", ""] = ""
+    # It is there only with judgments of their own, or if this ranks the items.
+    needs: Literal["qrels", "score", "pos", ""] = ""
+
+
+COLUMNS: Mapping[str, Column] = {
+    "rows": Column("rows of the run", COUNTING, "count(*)", "sum"),
+    "placed": Column("rows with a place", COUNTING, "count({place})", "sum"),
+    "lowest": Column("the lowest place", COUNTING, "min({place})", "min"),
+    "highest": Column("the highest place", COUNTING, "max({place})", "max"),
+    "judged": Column("judged items", COUNTING, "count(rel)", "sum"),
+    "common": Column(
+        "retrieved items that are judged", COUNTING,
+        "count(rel) FILTER (WHERE {place} IS NOT NULL)", "sum", "qrels",
+    ),
+    "longest": Column("rows with a place, of the longest ranking", (), "", "max"),
+    "items": Column("the best items, as bits of hashes of score and item", ("best",)),
+    "gains": Column(
+        "hashes of all items with a gain", ("best",), "list(hash(item)) FILTER (WHERE rel > 0)"
+    ),
+    "places": Column("the places of items that metrics read", ("lists",)),
+    "rels": Column("their grades", ("lists",)),
+    "firsts": Column(
+        "items at position 1", ("lists",), "count(*) FILTER (WHERE {place} = 1)", "max",
+        "pos",
+    ),
+    "tied": Column(
+        "are scores of items that metrics read the same?", ("cuts", "best", "lists"), needs="score"
+    ),
+    "shared": Column("do two of the first items share a position?", ("words", "joined")),
+    "repeats": Column("does an item occur twice, in any ranking?", ("cuts",)),
+}  # fmt: skip
+# The column of Spark's sums with the total of a counter: see `partitions`.
+SPARK_TOTALS = {"sum": "total", "min": "least", "max": "most", "": "total"}
+
+
+def spark_total(counter: str) -> str:
+    """How Spark combines a counter of partitions; numbers of other names are added up."""
+    return SPARK_TOTALS[COLUMNS[counter].total if counter in COLUMNS else "sum"]
+
+
+# The ends of the supported scales.
+SCALES = (1, 3, 5)
+# A word fits into 64 bits; those of up to 30 bits are faster.
+WORD, SMALL_WORD = 60, 30
+
+
+class Words:
+    """The items in the first k positions, as bits of words: for each 1, and its grade above.
+
+    Items that share a position make the bits wrong, and are more than there are ones.
+    """
+
+    def __init__(self, end: int, k: int) -> None:
+        self.k, self.bits = k, 1 + end.bit_length()
+        self.places = WORD // self.bits
+
+    def sums(self, grade: str, pos: str) -> dict[str, str]:
+        """The words of a ranking, over its rows."""
+        words = {}
+        kind = "INTEGER" if self.bits * self.k <= SMALL_WORD else "BIGINT"
+        for name, first, last in self._words():
+            digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS {kind})"
+            shifted = f"{digit} << CAST({self.bits} * ({pos} - {first}) AS {kind})"
+            inside = f"{pos} BETWEEN {first} AND {last}"
+            words[name] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
+        return words
+
+    def of_list(self, grades: str) -> dict[str, str]:
+        """The words of a ranking, from the list of its grades."""
+        shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
+        words = {}
+        for name, first, last in self._words():
+            digits = f"list_transform({grades}[{first}:{last}], lambda grade, i: {shifted})"
+            words[name] = f"list_bit_or({digits})"
+        return words
+
+    def _words(self) -> Iterator[tuple[str, int, int]]:
+        """The name of each word, and its first and last position."""
+        for word, start in enumerate(range(0, self.k, self.places)):
+            yield f"word {word}", start + 1, min(start + self.places, self.k)
+
+    def count_ones(self, grade: str, pos: str) -> str:
+        """The number of positions with an item, of a ranking."""
+        ones = sum(1 << self.bits * i for i in range(min(self.places, self.k)))
+        return " + ".join(f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
+
+    def read(self, sums: pl.DataFrame) -> list[pl.Series]:
+        """The grade at each position."""
+        words = [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self._words()]
+        grades = []
+        for word, place in (divmod(i, self.places) for i in range(self.k)):
+            shift = self.bits * place + 1
+            digits = words[word] & _mask(self.bits - 1, shift)
+            grades.append(digits.cast(pl.Float64) * 2.0**-shift)  # polars multiplies faster
+        return grades
+
+
+@cache
+def _mask(bits: int, shift: int) -> pl.Series:
+    """Ones, which polars repeats. To make them takes longer than the operation."""
+    return pl.Series([((1 << bits) - 1) << shift])
+
+
+# The bits of a count, and the most of them in one sum, whose terms are BIGINT.
+COUNT_BITS, MOST_COUNTS = 30, 3
+
+
+class GradeCounts:
+    """How many items of a ranking have each grade: fields of one sum, or of a few.
+
+    `rows` is the number of rows of all tables: no field may overflow.
+    """
+
+    def __init__(self, end: int, rows: int) -> None:
+        self.end, self.together = end, MOST_COUNTS if rows < 1 << COUNT_BITS else 1
+
+    def sums(self, name: str, grade: str = "rel", condition: str = "") -> dict[str, str]:
+        """The counts over the rows of a ranking; only over some of them."""
+        counts = {}
+        for first in range(1, self.end + 1, self.together):
+            grades = range(first, min(first + self.together, self.end + 1))
+            shifts = {each: COUNT_BITS * i for i, each in enumerate(grades)}
+            terms = [1 << shifts[each] if each in shifts else 0 for each in range(self.end + 1)]
+            term = f"{terms}[CAST({grade} AS INTEGER) + 1]"
+            total = f"sum({f'CASE WHEN {condition} THEN {term} END' if condition else term})"
+            for each, shift in shifts.items():
+                field = f"({total} >> {shift})" if shift else total
+                inside = each != grades[-1]
+                field = f"{field} & {(1 << COUNT_BITS) - 1}" if inside else field
+                counts[f"{name} {each}"] = f"CAST({field} AS BIGINT)"
+        return counts
+
+    def read(self, name: str, sums: pl.DataFrame) -> list[pl.Series]:
+        """The numbers of items with at least each grade from 1."""
+        columns = (sums[f"{name} {grade}"] for grade in range(self.end, 0, -1))
+        counts = accumulate(column.cast(pl.Float64).fill_null(0.0) for column in columns)
+        return [*counts][::-1]

@@ -1,0 +1,91 @@
+"""The table of the columns of a reduction: each form has those that it names, and no others."""
+
+import duckdb
+import polars as pl
+import pytest
+
+from rankql.evaluation import compute, protocol
+from rankql.evaluation.plan import make_plan
+from rankql.sources.session import open_session
+from support.reductions import SHAPES, compare, make_arguments, ranked
+
+# A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
+METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
+
+
+def reduce(shape, metric, table=None):
+    run, qrels = SHAPES[shape](ranked(3) if table is None else table)
+    arguments = make_arguments(run, qrels, metric, reduces=True)
+    with open_session(None) as session:
+        return compute.reduce_tables(make_plan(session, arguments))
+
+
+FORMS = {
+    ("ranked", "small"): "words",
+    ("joined", "small"): "joined",
+    ("joined by score", "small"): "cuts",
+    ("joined by score", "retrieved"): "best",
+    ("ranked by score", "small"): "best",
+    ("joined by score", "large"): "lists",
+    ("joined", "large"): "lists",
+    ("ranked by score", "large"): "lists",
+    ("ranked by score", "none"): "counters",
+    ("joined by score", "none"): "counters",
+}
+
+
+@pytest.mark.parametrize(("shape", "metric"), FORMS)
+def test_a_form_has_the_columns_of_the_table(shape, metric):
+    reduction = reduce(shape, METRICS[metric])
+    assert reduction.form == FORMS[shape, metric]
+    named = {name for name in protocol.COLUMNS if reduction.has(name)}
+    assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
+
+
+def test_every_form_and_column_is_in_use():
+    forms = {*FORMS.values()}
+    assert forms == {"words", *protocol.COUNTING}
+    unused = [name for name, column in protocol.COLUMNS.items() if not {*column.forms} <= forms]
+    assert not unused
+
+
+@pytest.mark.parametrize("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
+@pytest.mark.parametrize("end", protocol.SCALES)
+def test_counts_of_grades(rows, end):
+    grades = [*range(end + 1), end, end, None, 1]
+    table = pl.DataFrame({"query": [0] * len(grades) + [1], "rel": [*grades, None]})
+    counts = protocol.GradeCounts(end, rows)
+    columns = ", ".join(f'{sql} AS "{name}"' for name, sql in counts.sums("n").items())
+    with duckdb.connect() as con:
+        con.register("rows", table)
+        frame = con.sql(f"SELECT {columns} FROM rows GROUP BY query ORDER BY query").pl()
+    known = [grade for grade in grades if grade is not None]
+    expected = [[sum(x >= least for x in known), 0] for least in range(1, end + 1)]
+    assert [column.to_list() for column in counts.read("n", frame)] == expected
+
+
+def test_counts_of_a_billion_items_do_not_overflow():
+    """The sum is that of as many equal terms."""
+    most = (1 << protocol.COUNT_BITS) - 1
+    columns = protocol.GradeCounts(3, most).sums("n")
+    with duckdb.connect() as con:
+        for grade in (1, 2, 3):
+            for name, sql in columns.items():
+                start, end = sql.index("sum("), sql.index("+ 1])") + len("+ 1])")
+                term = sql[start + len("sum(") : end - 1].replace("rel", str(grade))
+                total = f"(CAST({term} AS HUGEINT) * {most})"
+                value = con.sql(f"SELECT {sql[:start]}{total}{sql[end:]}").fetchall()[0][0]
+                assert value == (most if name == f"n {grade}" else 0)
+
+
+@pytest.mark.parametrize("metric", ["nDCG@10", "P@3"])
+@pytest.mark.parametrize("other", [2, 3])
+@pytest.mark.parametrize("grade", [0, 2])
+def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
+    """All are counted at once; each is looked at only if a position is shared."""
+    table = ranked(3)
+    row = {"query": [7777] * 2, "rel": [1.0, grade], "pos": [2, other], "item": [-1, -2]}
+    both = pl.concat([table, pl.DataFrame(row, table.schema)])
+    compare(both, None, metric)
+    reduction = reduce("ranked", metric, table=both)
+    assert reduction.frame["shared"].sum() == (other == 2)
