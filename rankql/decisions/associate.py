@@ -14,10 +14,10 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import describe_unknown, normal_z, require, require_package, require_plain_name
+from rankql.evaluation.checks.counters import format_examples
 from rankql.evaluation.combine import open_result, read_metadata
 from rankql.evaluation.means import compared_value
 from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column
 from rankql.macros import INTERNAL_PREFIX, literal, quote

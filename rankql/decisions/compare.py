@@ -19,8 +19,8 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
+from rankql.evaluation.checks.rankings import is_of_counts
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.notes import is_of_counts
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Unpack
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 import duckdb
 
 from rankql import text
-from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
-from rankql.diagnostics.row_findings import (
-    CheckData,
-    CheckedTable,
-    find_in_rows,
-    is_nan,
-    is_numeric,
-)
+from rankql.diagnostics.checked_tables import CheckData, CheckedTable
+from rankql.diagnostics.findings import LEVELS, Finding, Report, as_examples
 from rankql.errors import RankqlError
-from rankql.evaluation.overlap import (
-    find_judged_queries,
-    has_same_ids,
-    is_small_overlap,
-    item_overlap,
-    leave_out_unjudged,
-    no_common_items,
-    no_judged_query_message,
-)
+from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
+from rankql.evaluation.checks.record import Check, Facts, write
+from rankql.evaluation.checks.tables import COLUMNS, ROWS, STEPS, is_numeric, make_step
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import Reading, ReadingOptions
 from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.reader import fetch
 from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.tables import Data
-from rankql.text import format_count, format_queries, is_or_are, run_label
+from rankql.sources.tables import Data, Table, is_text
+from rankql.text import format_count
 from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
@@ -89,8 +77,8 @@ def check(
                     if not table.rows
                 ),
                 *check_columns(data),
-                *_find_unjudged(data),
-                *find_in_rows(data),
+                *_check_rankings(data),
+                *_check_rows(data),
                 *_find_rounded_ids(data),
                 # Lines of a TREC file that look like rows, but are comments.
                 *(
@@ -124,42 +112,22 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _find_unjudged(data: CheckData) -> Iterator[Finding]:
-    """Systems with unjudged queries, or with few judged items: the facts and words of evaluate."""
-    own = leave_out_unjudged(data.session, data.inputs)[1]  # of tables with grades and positions
-    for overlap in [*data.overlaps, *own]:
-        unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
-        label = data.run_of(overlap.system).system_label(overlap.system)
-        if not overlap.judged:
-            judged_ids = None if own else find_judged_queries(data.evaluation)
+def _check_rankings(data: CheckData) -> Iterator[Finding]:
+    """What `evaluate` says of queries and items of runs and judgments, in its words."""
+    order = [*data.inputs.runs]
+    for check in RANKINGS:
+        found = check.find(data.evidence) if check.why else ()
+
+        def place(facts: Facts) -> int:
+            system = facts.get("system", facts.get("of"))
+            return order.index(system) if system in order else 0
+
+        for facts in sorted(found, key=place):
+            system, level = facts.get("system", facts.get("of")), facts.get("level", check.level)
+            refused = REFUSED if level == "error" and REFUSED not in check.why else ""
             yield Finding(
-                "no-overlap", "error", label, overlap.queries,
-                no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged_ids),
-                REFUSED + "There is nothing to evaluate.",
-            )  # fmt: skip
-        elif count := overlap.queries - overlap.judged:
-            yield Finding(
-                "unjudged-queries", "warning", label, count,
-                f"{count:,} of {format_queries(overlap.queries)} of {run_label(overlap.system)} "
-                f"{is_or_are(count)} not judged and left out",
-                "Are judgments missing?", unjudged,
-            )  # fmt: skip
-    judged = {overlap.system: overlap.judged for overlap in data.overlaps}
-    for counts in item_overlap(data.evaluation) if data.matched else ():
-        system, items, judged_items, common = counts
-        label = data.run_of(system).system_label(system)
-        if judged_items and not common:
-            is_error, message = no_common_items(data.evaluation, system, judged[system])
-            yield Finding(
-                "no-common-items", "error" if is_error else "warning", label, items, message,
-                f"{REFUSED if is_error else ''}Its metrics would be 0.",
-            )  # fmt: skip
-        elif is_small_overlap(*counts) and not has_same_ids(data.evaluation, system):
-            yield Finding(
-                "few-common-items", "warning", label, common,
-                f"Only {common:,} of {min(items, judged_items):,} items match for their query, "
-                "and few ids are in both tables",
-                "Write item ids the same way in both tables.",
+                check.name, level, data.run_of(system).system_label(system), facts["count"],
+                write(check, facts), refused + check.why, as_examples(facts.get("examples")),
             )  # fmt: skip
 
 
@@ -167,16 +135,16 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
     """Look for suspect values in all columns, in one pass over each table."""
     for table in data.tables:
         read = [role for role in table.roles if role != table.unused]
-        rules = [(role, rule) for role in read for rule in RULES[role]]
-        aggregates = (_count_and_examples(table, role, rule) for role, rule in rules)
+        checks = [(role, check) for role in read for check in COLUMNS[role]]
+        aggregates = (_count_and_examples(table, role, check.sql) for role, check in checks)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
         ((*values,),) = fetch(data.session, sql)
-        for (role, rule), count, rows in zip(rules, values[::2], values[1::2], strict=True):
-            severity = _severity(data, table, role, rule, count) if count else None
+        for (role, check), count, rows in zip(checks, values[::2], values[1::2], strict=True):
+            severity = _severity(data, table, role, check, count) if count else None
             if severity:
-                message = f"{table.roles[role]} {rule.problem}: {text.format_count(count, 'row')}"
+                message = f"{table.roles[role]} {check.text}: {format_count(count, check.noun)}"
                 yield Finding(
-                    rule.kind, severity[0], table.label, count, message, severity[1],
+                    check.name, severity[0], table.label, count, message, severity[1],
                     as_examples(rows),
                 )  # fmt: skip
         for role in ("score", "pos", "rel"):
@@ -190,89 +158,97 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ColumnRule:
-    """A condition that finds suspect values of a column."""
-
-    kind: str
-    level: str
-    where: str
-    problem: str
-    why: str
-
-
-def _count_and_examples(table: CheckedTable, role: str, rule: ColumnRule) -> str:
-    """The number of rows that a rule finds, and the first three of them."""
+def _count_and_examples(table: CheckedTable, role: str, where: str) -> str:
+    """The number of rows for which a condition holds, and the first three of them."""
     ids = [*table.keys.split(", "), *(["item"] if "item" in table.roles else [])]
     columns = {name: name for name in ids} | ({} if role in ids else {role: f"raw_{role}"})
     row = ", ".join(f"'{name}': {column}" for name, column in columns.items())
-    return f"count(*) FILTER ({rule.where}), min({{{row}}}, 3) FILTER ({rule.where})"
+    return f"count(*) FILTER ({where}), min({{{row}}}, 3) FILTER ({where})"
 
 
 def _severity(
-    data: CheckData, table: CheckedTable, role: str, rule: ColumnRule, count: int
+    data: CheckData, table: CheckedTable, role: str, check: Check, count: int
 ) -> tuple[str, str] | None:
     """The level of a finding and its `why`; None if the values are valid in this table."""
-    if rule.kind in ("null-scores", "null-positions", "null-grades"):
+    if check.name in ("null-scores", "null-positions", "null-grades"):
         is_unranked = role == table.ranking_role and count == table.rows
         # In a run with grades, NULL means not retrieved or not judged.
         if table is not data.qrels and "rel" in table.roles and not (is_unranked and table.scored):
             return None
         if is_unranked:
             return "error", REFUSED + "Nothing is ranked."
-    return rule.level, rule.why
+    return check.level, check.why
 
 
-_NULL_ID = REFUSED + "Remove these rows."
-_NO_RANK = "These rows take no position, as if they were not in the run."
-# By the role of the column.
-RULES = {
-    **{role: (ColumnRule("null-ids", "error", f"{role} IS NULL", "is NULL", _NULL_ID),)
-       for role in ("system", "query", "item")},
-    "score": (
-        ColumnRule("text-scores", "error", "raw_score IS NOT NULL AND score IS NULL",
-                   "is not a number", REFUSED + "Fix or remove these rows."),
-        ColumnRule("nan-scores", "error", is_nan("score"),
-                   "is NaN", REFUSED + "NaN cannot be sorted. Find out where it comes from."),
-        ColumnRule("null-scores", "warning", "raw_score IS NULL", "is NULL", _NO_RANK),
-        ColumnRule("infinite-scores", "warning", "isinf(score)",
-                   "is infinite",
-                   "Infinite scores are all tied. Look for a division by 0 or log(0)."),
-    ),
-    "pos": (
-        ColumnRule("text-positions", "error",
-                   f"raw_pos IS NOT NULL AND (pos IS NULL OR {is_nan('pos')})",
-                   "is not a number", REFUSED + "Fix or remove these rows."),
-        ColumnRule("null-positions", "warning", "raw_pos IS NULL", "is NULL", _NO_RANK),
-        ColumnRule("positions-from-0", "error", "pos = 0",
-                   "starts at 0", REFUSED + "Position 1 is the top. Add 1."),
-        ColumnRule("positions-below-1", "error", "pos < 1 AND pos <> 0",
-                   "is below 1", REFUSED + "Position 1 is the top."),
-        ColumnRule("fractional-positions", "error", "pos > 1 AND pos <> floor(pos)",
-                   "is not a whole number", REFUSED + "If it is a score, pass it as score=."),
-        ColumnRule("huge-positions", "error",
-                   f"pos > 9007199254740992 AND NOT {is_nan('pos')}",
-                   "is infinite or too large",
-                   REFUSED + "Use NULL for items that were not retrieved."),
-    ),
-    "rel": (
-        ColumnRule("text-grades", "error", "raw_rel IS NOT NULL AND rel IS NULL",
-                   "is not a number", REFUSED + "Map each grade to a number."),
-        ColumnRule("nan-grades", "error", is_nan("rel"),
-                   "is NaN", REFUSED + "Remove these rows, or use NULL for unjudged items."),
-        ColumnRule("null-grades", "warning", "raw_rel IS NULL",
-                   "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
-        ColumnRule("infinite-grades", "error", "isinf(rel)",
-                   "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
-        ColumnRule("negative-grades", "warning", "rel < 0 AND NOT isinf(rel)",
-                   "is below 0",
-                   "These items count as judged and not relevant, with gain 0. Change this with "
-                   "negative=."),
-        ColumnRule("grades-below-1", "warning", "rel > 0 AND rel < 1",
-                   "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
-                   "this with threshold=."),
-        ColumnRule("high-grades", "warning", "rel > 10 AND isfinite(rel)",
-                   "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
-                   "Is this a count or a percentage?"),
-    ),
-}  # fmt: skip
+def _check_rows(data: CheckData) -> Iterator[Finding]:
+    """Run every check of rows on the tables it applies to."""
+    for check in ROWS:
+        for table in getattr(data, check.tables):
+            # Not of a column alone that evaluate ignores.
+            reads = table.roles.keys() >= {*check.roles} and check.roles != (table.unused,)
+            if reads and check.applies(table):
+                yield from _find(data, table, check)
+
+
+def _find(data: CheckData, table: CheckedTable, check: Check) -> Iterator[Finding]:
+    """The findings of a check in one table."""
+    names = _names(data, table)
+    sql = check.sql.format(**names)
+    by_system = "{system}" in check.sql
+    if " AS count" not in sql:
+        system = "system, " if by_system else ""
+        sql = f"""SELECT {system}count(*) AS count, min(example, 3) AS examples
+                  FROM ({sql}) AS example GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
+    for row in data.fetch(table, sql):
+        count = int(row["count"])
+        words = names | row
+        if check.name == "id-spelling":
+            ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
+            words["repair"] = _repair(data, table.table, check.roles[0], ids)
+        message = check.text.format(**words)
+        message += f": {text.format_count(count, check.noun)}" if check.noun else ""
+        level, why = row.get("level", check.level), check.why.format(**words)
+        hidden = {"sort", "system"} if by_system else {"sort"}
+        examples = as_examples(row.get("examples"), hidden)
+        label = table.system_label(row.get("system"))
+        yield Finding(check.name, level, label, count, message, why, examples)
+
+
+def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
+    """The values that the SQL and the sentences of a check can contain."""
+    low = table.table.ascending
+    return {
+        **{f"{role}_column": column for role, column in table.roles.items()},
+        "ranking_column": table.roles.get(table.ranking_role),
+        "k": data.k,
+        "after_k": data.k + 1,
+        "threshold": data.threshold,
+        "rows": "rows",
+        "keys": table.keys,
+        "system": "system" if table.keys != "query" else "NULL AS system",
+        # `score` is negated if low scores are best. Examples show the original score.
+        "sign": "0 - " if low else "",
+        "order": "ascending" if low else "descending",
+        "descending": low,
+        "item": "item" if "item" in table.roles else "NULL AS item",
+        "systems": "" if data.inputs.many else ", or pass system= if there are several systems",
+    }
+
+
+def _repair(data: CheckData, run: Table, role: str, ids: Sequence[str]) -> str:
+    """What to pass so that these ids of run and judgments match."""
+    assert data.inputs.qrels
+    tables = (run, data.inputs.qrels)
+    columns = [table.roles[role] for table in tables]
+    if any(table.unit == "ids" and table.roles[role] != role for table in tables):
+        return "Write them the same way in both tables"
+    values = [x if re.fullmatch(r"[A-Za-z_]\w*", x) else quote(x) for x in columns]
+    if not all(is_text(table.columns[x]) for table, x in zip(tables, columns, strict=True)):
+        values = [f"CAST({value} AS VARCHAR)" for value in values]
+    for step, where in STEPS.items():
+        sql = f"SELECT list_transform($1, lambda x: {make_step(step, where, 'x')})"
+        ((changed,),) = data.session.con.execute(sql, [ids]).fetchall()
+        if changed != ids:
+            values = [step.format(value) for value in values]
+        ids = changed
+    return f'Pass {role}="{values[0]}"' if values[0] == values[1] else f"Pass {role}={values!r}"

@@ -19,18 +19,14 @@ from rankql.diagnostics.contributions import (
     positions_sql,
 )
 from rankql.errors import RankqlError, require, require_whole_number
+from rankql.evaluation.checks.columns import validate_columns
+from rankql.evaluation.checks.duplicates import evaluation_errors, require_unique_rows
+from rankql.evaluation.checks.rankings import RANKINGS
+from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.notes import COUNTED, describe_notes
-from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
-from rankql.evaluation.refusals import (
-    evaluation_errors,
-    require_sound,
-    require_unique_rows,
-    validate_columns,
-)
 from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import with_source_ctes
@@ -157,11 +153,9 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         inputs = replace(inputs, runs={None: table}, system=None)
         evaluation = replace(evaluation, inputs=inputs)
     # For all queries, because a single one may have no judged item.
-    counters = count_rankings(evaluation)
-    require_ranked_rows(counters)
-    if inputs.qrels is not None:
-        counters = require_common_items(evaluation, counters)
-    notes = describe_notes(COUNTED, replace(counters, queries=()))
+    evidence = Evidence(evaluation, count_rankings(evaluation))
+    checks = [check for check in RANKINGS if check.needs == "counters"]
+    notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     evaluation = replace(evaluation, inputs=inputs)
     terms = metric_terms(metric, conventions)
@@ -248,9 +242,10 @@ def _evaluate(
     sentences = [*inputs.notes]
     if not is_missing:
         unique = unique_columns(inputs, evaluation.metrics, evaluation.conventions)
-        counters = require_sound(evaluation, count_rankings(evaluation), unique, one_query)
-        sentences = [*session.notes, *inputs.notes]
-        sentences += [] if one_query else describe_notes(COUNTED, counters)
+        evidence = Evidence(evaluation, count_rankings(evaluation), unique=unique)
+        kept = [check for check in RANKINGS if not one_query or check.name not in OF_RANKINGS]
+        found = inspect(kept, evidence)
+        sentences = [*session.notes, *inputs.notes, *([] if one_query else found)]
     else:
         require_unique_rows(evaluation, [("qrels", "item", "")])
     return Result(
@@ -262,6 +257,9 @@ def _evaluate(
     )
 
 
+# The checks of all queries; and those of which one query may fail.
+OF_QUERIES = ("no-overlap", "unjudged-queries")
+OF_RANKINGS = ("nothing-ranked", "no-common-items", "few-common-items")
 # NULL if the metric is undefined.
 LOSS_COLUMNS = ["contribution", "ideal_contribution", "loss"]
 

@@ -16,8 +16,6 @@ from rankql.results import TableResult
 LEVELS = ("error", "warning", "note")
 _COLUMNS = ("level", "kind", "table", "count", "message", "examples", "why")
 _SCHEMA = {name: pl.Int64 if name == "count" else pl.String for name in _COLUMNS}
-# Starts the `why` of a finding that is an error of `evaluate`.
-REFUSED = "evaluate refuses this. "
 
 
 @dataclass(frozen=True)

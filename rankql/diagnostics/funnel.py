@@ -14,13 +14,15 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, require, require_whole_number
+from rankql.evaluation.checks.columns import validate_columns
+from rankql.evaluation.checks.duplicates import evaluation_errors, require_unique_rows
+from rankql.evaluation.checks.rankings import RANKINGS
+from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.refusals import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import number_positions, score_order, with_source_ctes
@@ -161,7 +163,8 @@ def funnel(
             confidence=confidence, **columns, **ordering, **rest,
         )  # fmt: skip
         with evaluation_errors(evaluation):
-            notes = require_common_items(evaluation, count_rankings(evaluation)).doubts
+            evidence = Evidence(evaluation, count_rankings(evaluation))
+            notes = inspect([x for x in RANKINGS if x.name == "no-common-items"], evidence)
             options_of_best = {k: v for k, v in rest.items() if k not in ("collapse", "positions")}
             best = _evaluate_best_orders(session, inputs, settings, k, options_of_best)
             items = _find_lost_items(session, inputs, settings, k, final_run.scored)

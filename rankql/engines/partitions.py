@@ -17,7 +17,11 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation import overlap, refusals
+from rankql.evaluation.checks import columns as column_checks
+from rankql.evaluation.checks import counters as counting
+from rankql.evaluation.checks.duplicates import evaluation_errors, require_unique_rows
+from rankql.evaluation.checks.rankings import RANKINGS
+from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
@@ -37,6 +41,8 @@ COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text",
 # The number of ids in an error or a note.
 EXAMPLES = 3
 REFUSED_KINDS = ("undefined", "missing")
+# The errors about queries, which a partition has all rows of.
+ONE_BY_ONE = [check for check in RANKINGS if check.name == "several-values"]
 
 
 # The tables of a partition by label: `run`, `run 'name'`, `qrels` and `attributes`.
@@ -144,39 +150,40 @@ def _evaluate_rows(
             incomplete |= number < total
     if incomplete:
         return None
-    inputs, unjudged = overlap.leave_out_unjudged(session, inputs)
+    inputs, unjudged = counting.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
-            refusals.validate_numbers(session, table)
+            column_checks.validate_numbers(session, table)
     evaluation = Evaluation(session, inputs, task.conventions, task.metrics)
-    with refusals.evaluation_errors(evaluation):
-        refusals.require_one_value_per_query(evaluation)
+    with evaluation_errors(evaluation):
         reduction = reduce_tables(evaluation)
-        counters, unique = overlap.read_counters(reduction), reduction.unique_columns()
+        counters = counting.read_counters(reduction)
+        # What holds of all rows is checked by the driver.
+        inspect(ONE_BY_ONE, Evidence(evaluation, counters))
         if inputs.qrels is not None:
-            counts.append(Count("judged", ids=overlap.find_judged_queries(evaluation)))
+            counts.append(Count("judged", ids=counting.find_judged_queries(evaluation)))
             _count_matches(evaluation, counts)
-        refusals.require_unique_rows(evaluation, unique, counters.unique)
+        require_unique_rows(evaluation, reduction.unique_columns(), counters.unique)
         values, _ = finish(reduction)
     number = values[inputs.query].n_unique()
-    queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]
+    queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]
     for system, total, judged, examples in queries:
         counts.append(Count("queries", system, total))
         counts.append(Count("judged queries", system, judged))
         counts.append(Count("unjudged", system, ids=examples))
     for system, *numbers in counters.ranked:
-        names = overlap.RankedRows._fields[1:]
+        names = counting.RankedRows._fields[1:]
         counts += [Count(x, system, number) for x, number in zip(names, numbers, strict=True)]
     return values
 
 
 def _count_matches(evaluation: Evaluation, counts: list[Count]) -> None:
     """Count the judged items of each system, and say what is wrong if there are none."""
-    for system, *_, common in overlap.item_overlap(evaluation):
+    for system, _, _, common, *_ in counting.item_overlap(evaluation):
         counts.append(Count("common", system, common))
         if not common:
-            is_error, doubt = overlap.no_common_items(evaluation, system, 0)
-            _, message = overlap.no_common_items(evaluation, system, overlap.SEVERAL_QUERIES)
+            is_error, doubt = counting.no_common_items(evaluation, system, 0)
+            _, message = counting.no_common_items(evaluation, system, counting.SEVERAL_QUERIES)
             counts.append(Count("doubt", system, int(is_error), doubt))
             counts.append(Count("refusal", system, text=message))
 
@@ -212,38 +219,46 @@ class Totals:
         return counts | ({"weights": weights} if weights else {})
 
 
-def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Counters:
-    """The counters of all partitions; raise errors about all rows."""
+def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Counters:
+    """The counters of all partitions; raise their errors."""
     number, total = totals.number, totals.total
     for table in inputs.tables:
         names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
-        refusals.require_ids(table.label, number(f"rows of {table.label}"), ids)
+        column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
     named = (x for name, x in totals.rows if name == "queries" and number("queries", x))
     systems = sorted(named, key=str)
     queries = [
-        overlap.QueryOverlap(
+        counting.QueryOverlap(
             x, number("queries", x), number("judged queries", x), totals.read("unjudged", IDS, x)
         )
         for x in systems
     ]
     ranked = [
-        overlap.RankedRows(x, *(total(name, x) for name in overlap.RankedRows._fields[1:]))
+        counting.RankedRows(x, *(total(name, x) for name in counting.RankedRows._fields[1:]))
         for x in systems
         if number("rows", x)
     ]
     place = "score" if inputs.scored else "position"
-    orders_ties = inputs.scored and meta.conventions["ties"] in overlap.ORDERED_TIES
-    counters = overlap.Counters(queries, ranked, [], place, orders_ties)
-    overlap.require_ranked_rows(counters)
-    overlap.require_judged_queries(queries, totals.read("judged", IDS))
-    doubts = []
+    orders_ties = inputs.scored and meta.conventions["ties"] in counting.ORDERED_TIES
+    matches = []
     for system, _, judged, _ in queries:
         if ("common", system) in totals.rows and not number("common", system):
-            if judged >= overlap.SEVERAL_QUERIES or number("doubt", system):
-                raise RankqlError(totals.read("refusal", TEXT, system))
-            doubts.append(totals.read("doubt", TEXT, system))
+            is_error = judged >= counting.SEVERAL_QUERIES or number("doubt", system) > 0
+            problem = totals.read("refusal" if is_error else "doubt", TEXT, system)
+            matches.append(counting.ItemMatch(system, 0, 0, 0, is_error, problem))
+    return counting.Counters(
+        queries, ranked, [], place, orders_ties,
+        judged_queries=totals.read("judged", IDS) or (), matches=matches,
+    )  # fmt: skip
+
+
+def describe_totals(evaluation: Evaluation, meta: Meta, totals: Totals) -> list[str]:
+    """The notes on all rows; raise errors about them."""
+    counters = combine_counters(evaluation.inputs, meta, totals)
+    checks = (check for check in RANKINGS if check.needs == "counters")
+    notes = inspect(checks, Evidence(evaluation, counters))
     check_counts(meta, totals.values())
-    return replace(counters, doubts=doubts)
+    return notes

@@ -27,7 +27,6 @@ from rankql.evaluation.means import (
     system_columns,
 )
 from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.result import Result
@@ -182,12 +181,12 @@ def evaluate_in_spark(
     none = partitions.count_partition(task, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, none)
     moments, totals = _add_up(counted, meta)
-    known = partitions.combine_counters(inputs, meta, totals)
+    notes = partitions.describe_totals(plan, meta, totals)
     return SparkResult(
         meta=meta,
         sql=sql,
         columns=read,
-        notes=describe_notes(COUNTED, known),
+        notes=notes,
         interval=interval,
         confidence=confidence,
         means=summarise_groups(moments, meta, interval, confidence),

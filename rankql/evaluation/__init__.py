@@ -5,8 +5,8 @@ each document, `shown` knows the items of train and the catalogue) and resolves 
 conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
 every later query takes it. `reduce` writes the query that gives one row per ranking, with columns
 of the `protocol`, and `columns` has the metrics as columns of polars; `readable` writes the query
-of named `steps` that `result.sql` shows, a macro per metric; `compute` runs both. The `refusals`
-read the counters of `overlap`, and so do the `notes`. `result` holds and checks the values,
+of named `steps` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are
+all that can be wrong with the data, or is worth a note. `result` holds and checks the values,
 `means_result` what is displayed of them. `means` averages them, with the intervals of `stats`;
 `corrected_means` respects clusters and a judge, `combine` joins results, `values` reads tables of
 values per query, and `convert` writes runs and judgments in other formats. It imports sources and

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError, require
+from rankql.evaluation.checks.columns import validate_columns
+from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.refusals import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote

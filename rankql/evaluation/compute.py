@@ -17,11 +17,11 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.counters import Counters, no_shared_items, read_counters
+from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.overlap import Counters, no_shared_items, read_counters
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
-from rankql.evaluation.refusals import require_unique_rows
 from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING

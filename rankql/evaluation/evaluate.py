@@ -15,12 +15,13 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require, require_package
+from rankql.evaluation.checks.counters import read_counters
+from rankql.evaluation.checks.duplicates import evaluation_errors
+from rankql.evaluation.checks.rankings import RANKINGS, VALUES
+from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import compute_catalogue, finish, reduce_tables, split_hidden
 from rankql.evaluation.means import require_interval
-from rankql.evaluation.notes import COUNTED, OTHERS, describe_notes
-from rankql.evaluation.overlap import read_counters
 from rankql.evaluation.plan import make_plan
-from rankql.evaluation.refusals import evaluation_errors, require_sound
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -234,12 +235,12 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         evaluation = make_plan(session, arguments)
         with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
             reduction = reduce_tables(evaluation)
-            counters = read_counters(reduction)
-            counters = require_sound(evaluation, counters, reduction.unique_columns())
-            values, notes = finish(reduction)
+            unique = reduction.unique_columns()
+            evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
+            notes = inspect(RANKINGS, evidence)
+            values, of_memory = finish(reduction)
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)
-            counters = replace(counters, seen=seen, outside=outside)
             meta = evaluation.make_meta(catalogue=catalogue)
             if (path := arguments.output) is None:
                 check_values(meta, values)
@@ -247,13 +248,14 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 ((fingerprint,),) = evaluation.run_sql(f"SELECT {FINGERPRINT} FROM qrels")
                 meta = replace(meta, fingerprint=fingerprint)
             place = values if path is None else write_values(meta, values, path)
+        evidence = replace(evidence, values=values, seen=seen, outside=outside)
         return Result(
             meta=meta,
             sql=evaluation.sql,
             columns=evaluation.columns,
             notes=[
-                *session.notes, *evaluation.inputs.notes, *describe_notes(COUNTED, counters),
-                *describe_notes(OTHERS, evaluation, counters, values), *notes,
+                *session.notes, *evaluation.inputs.notes, *notes,
+                *inspect(VALUES, evidence), *of_memory,
             ],
             interval=arguments.interval,
             confidence=arguments.confidence,

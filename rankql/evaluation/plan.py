@@ -11,13 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
+from rankql.evaluation.checks.columns import validate_columns
+from rankql.evaluation.checks.counters import leave_out_unjudged
+from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
-from rankql.evaluation.overlap import leave_out_unjudged, require_judged_queries
 from rankql.evaluation.readable import reads_judged, require_compatible
-from rankql.evaluation.refusals import validate_columns
 from rankql.evaluation.request import EvaluateArguments, Reading
 from rankql.evaluation.shown import add_training, drop_seen, reads_grades, require_sources
 from rankql.macros import quote
@@ -91,7 +92,7 @@ def read_rankings(
     inputs = replace(inputs, qrels=None) if alone else inputs
     if not keeps_unjudged:
         inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
-        require_judged_queries(left_out)
+        require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
     return inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
 

@@ -74,8 +74,8 @@ def reads_catalogue(metric: Metric) -> bool:
 
 
 def reads_grades(metrics: Sequence[Metric]) -> bool:
-    """Does one of them read the grades of items?"""
-    return any(metric.shown is None or "rel" in metric.shown.of_shown for metric in metrics)
+    """Does one of them read the grades of items, or are there none?"""
+    return not metrics or any(m.shown is None or "rel" in m.shown.of_shown for m in metrics)
 
 
 def add_training(

@@ -8,7 +8,7 @@ import polars as pl
 from duckdb import DuckDBPyRelation
 
 from rankql.errors import require_flag, require_whole_number
-from rankql.evaluation.refusals import require_ids
+from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.reader import count_values, fetch_frame

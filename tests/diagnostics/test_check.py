@@ -7,10 +7,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.diagnostics.check import RULES, check
+from rankql.diagnostics.check import check
 from rankql.diagnostics.findings import Finding, Report
-from rankql.diagnostics.row_findings import CHECKS
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
 
@@ -142,8 +142,8 @@ def test_finding(kind):
 
 
 def test_every_check_has_a_case():
-    rules = [rule for rules in RULES.values() for rule in rules]
-    assert {check.kind for check in [*CHECKS, *rules]} - CASES.keys() == {
+    rules = [rule for rules in COLUMNS.values() for rule in rules]
+    assert {check.name for check in [*ROWS, *rules]} - CASES.keys() == {
         "null-ids",
         "text-scores",
         "text-grades",
@@ -265,12 +265,12 @@ def test_no_or_few_items_in_common():
     }
     findings = [f for f in check(runs, qrels) if f.kind.endswith("common-items")]
     assert [(f.kind, f.level, f.table, f.count) for f in findings] == [
-        ("few-common-items", "warning", "run 'd'", 1),
         ("no-common-items", "warning", "run 'e'", 100),
+        ("few-common-items", "warning", "run 'd'", 1),
     ]
     # The ids of another run do not decide whether this one may have no hit.
     notes = evaluate(runs, qrels, "RR", interval=None).notes
-    assert [note for note in notes if note == findings[1].message]
+    assert [note for note in notes if note == findings[0].message]
 
 
 def test_run_with_its_own_grades():

@@ -169,7 +169,8 @@ def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     comparison = rankql.compare({"old": result.collect(), "new": again.collect()}, metrics="AP")
     assert comparison.pairs["difference"][0] == 0
     result.per_query.write.parquet(f"file://{tmp_path}/values")
-    written = {"old": f"{tmp_path}/values/*.parquet", "new": ours}
+    values = rankql.read_values(f"{tmp_path}/values/*.parquet")
+    written = {"old": values, "new": ours}
     assert rankql.compare(written, metrics="AP").pairs["difference"][0] == pytest.approx(0)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.evaluation import refusals
+from rankql.evaluation.checks import duplicates
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
 
@@ -218,12 +218,12 @@ def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("in_polars", [refusals.IN_POLARS, range(2000)])
+@pytest.mark.parametrize("in_polars", [duplicates.IN_POLARS, range(2000)])
 @pytest.mark.parametrize("table", ["run", "qrels", None])
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
 def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metric, monkeypatch):
     """DuckDB or, among many rows, polars compares their hashes."""
-    monkeypatch.setattr(refusals, "IN_POLARS", in_polars)
+    monkeypatch.setattr(duplicates, "IN_POLARS", in_polars)
     items = pl.DataFrame({"item": range(1000)}).with_columns(query=pl.col("item") // 100)
     tables = {
         "run": items.with_columns(score=pl.col("item") % 100 / 64),

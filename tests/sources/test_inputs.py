@@ -17,8 +17,8 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta
-from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
@@ -550,7 +550,8 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     rows = add_counters([partitions.count_partition(task, each) for each in tables])
     with open_session(None) as session:
         inputs = task.read_inputs(session, {"run": run.to_arrow(), "qrels": qrels.to_arrow()})
-    notes = describe_notes(COUNTED, partitions.combine_counters(inputs, meta, rows))
+        evaluation = Evaluation(session, inputs, rules, parse(metrics))
+    notes = partitions.describe_totals(evaluation, meta, rows)
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 

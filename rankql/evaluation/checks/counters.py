@@ -1,11 +1,11 @@
-"""What a run and the judgments have in common: counters, notes and errors."""
+"""Counters: what rankings have, what runs and judgments have in common, and a closer look at it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from shlex import quote as shell_quote
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -17,9 +17,6 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import run_label, show_id
-
-# Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
-ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
 class QueryOverlap(NamedTuple):
@@ -48,6 +45,23 @@ class RankedRows(NamedTuple):
         return self.lowest == self.highest and self.longest > 1
 
 
+class ItemMatch(NamedTuple):
+    """The items of a system and of the judgments, in the queries of both, and those in both."""
+
+    system: str | None
+    items: int
+    judged: int
+    common: int
+    # If there is no common item: is that an error, and what is said.
+    is_error: bool = False
+    problem: str = ""
+
+    @property
+    def is_small(self) -> bool:
+        """Are few items in both, or none?"""
+        return self.common < FEW * min(self.items, self.judged)
+
+
 @dataclass(frozen=True)
 class Counters:
     """The counters of all systems, and whether something is wrong."""
@@ -56,7 +70,7 @@ class Counters:
     ranked: Sequence[RankedRows]
     # Those in both may be more: they are counted within the positions that are read, and not in
     # rankings whose tied items have no position.
-    items: Sequence[ItemOverlap]
+    items: Sequence[ItemMatch]
     # What ranks the items, and whether tied ones are in an order of their own.
     place: str = "score"
     orders_ties: bool = False
@@ -66,15 +80,9 @@ class Counters:
     # What is known to be unique within a query, or one attribute of it, by table and column.
     unique: frozenset[tuple[str, str]] = frozenset()
     highest_grade: float | None = None
-    # The queries, those with attributes, and examples of others.
-    attributes: tuple[int, int, Sequence[object]] = (0, 0, ())
-    # The systems of which few items match. What is doubtful, in sentences.
-    few: Sequence[ItemOverlap] = ()
-    doubts: Sequence[str] = ()
-    # The items shown of each system and those that the user has in train; and the different items
-    # of each, and those in the catalogue.
-    seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
-    outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    # Some queries that are judged, and systems with few judged items; None: not asked yet.
+    judged_queries: Sequence[object] | None = None
+    matches: Sequence[ItemMatch] | None = None
 
 
 def read_counters(reduction: Reduction) -> Counters:
@@ -119,7 +127,7 @@ def read_counters(reduction: Reduction) -> Counters:
         [] if unranked else ranked,
         [
             # If all are NULL, as those below 0, the items are compared.
-            (x["system"], x["items"], x["judged_items"] or 1, x["common"])
+            ItemMatch(x["system"], x["items"], x["judged_items"] or 1, x["common"])
             for x in rows
             if x["judged_queries"]
         ],
@@ -136,40 +144,6 @@ def read_counters(reduction: Reduction) -> Counters:
 ORDERED_TIES = ("item", "order")
 # A smaller share of items in common is worth a note.
 FEW = 0.05
-
-
-def query_overlap(evaluation: Evaluation) -> list[QueryOverlap]:
-    """Count the queries and judged queries of each system."""
-    inputs = evaluation.inputs
-    system = "system" if inputs.many else "NULL"
-    rows = evaluation.run_sql(f"""
-        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
-        FROM (SELECT DISTINCT {inputs.keys} FROM run)
-        LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
-        GROUP BY ALL ORDER BY 1""")
-    return [QueryOverlap(*row) for row in rows]
-
-
-def require_judged_queries(
-    overlap: Sequence[QueryOverlap], judged: Sequence[object] | None = None, hint: str = ""
-) -> None:
-    """Refuse a run without any judged query. judged: some queries that are."""
-    for each in overlap:
-        if not each.judged:
-            run = run_label(each.system)
-            raise RankqlError(no_judged_query_message(run, each.unjudged, judged) + hint)
-
-
-def no_judged_query_message(
-    run: str, unjudged: Sequence[object] | None, judged: Sequence[object] | None
-) -> str:
-    """The error about a run without any judged query."""
-    if not judged:
-        return "No item has a grade: there are no judgments, or every grade is NULL"
-    return (
-        f"No query of {run} is judged: it has {format_examples(unjudged)}, qrels has "
-        f"{format_examples(judged)}. Write query ids the same way in both"
-    )
 
 
 def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
@@ -210,19 +184,7 @@ def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:
     return None if queries is None else list(queries)
 
 
-def require_ranked_rows(counters: Counters) -> None:
-    """Refuse a run without any position or score."""
-    for each in counters.ranked:
-        if not each.placed:
-            name = "score" if counters.place == "score" else "pos"
-            run = run_label(each.system)
-            raise RankqlError(
-                f"Every {counters.place} of {run} is NULL, so nothing is ranked. "
-                f"Pass the column that holds the {counters.place}s: {name}="
-            )
-
-
-def item_overlap(evaluation: Evaluation) -> list[ItemOverlap]:
+def item_overlap(evaluation: Evaluation) -> list[ItemMatch]:
     """Count the items of the run, of the judgments, and of both."""
     keys, system = evaluation.inputs.keys, "system" if evaluation.inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
@@ -232,38 +194,30 @@ def item_overlap(evaluation: Evaluation) -> list[ItemOverlap]:
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(item) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    return [(name, *numbers) for name, *numbers in evaluation.run_sql(sql)]
+    return [ItemMatch(*row) for row in evaluation.run_sql(sql)]
 
 
 # From so many judged queries on, that none has a judged item is no chance.
 SEVERAL_QUERIES = 5
 
 
-def require_common_items(evaluation: Evaluation, counters: Counters) -> Counters:
-    """Refuse a run without any judged item, unless it may be true; count those with few of them."""
-    counts = counters.items
+def match_items(evaluation: Evaluation, counters: Counters) -> list[ItemMatch]:
+    """The systems with few judged items, unless most ids are the same, or with none."""
+    matches = counters.items
     judged = {each.system: each.judged for each in counters.queries}
     qrels = evaluation.inputs.qrels
-    if any(is_small_overlap(*count) for count in counts) or (qrels and qrels.empty):
-        counts = item_overlap(evaluation)
-    doubts, few = [], []
-    for count in counts:
-        system, _, items, common = count
-        if not items:
+    if any(each.is_small for each in matches) or (qrels and qrels.empty):
+        matches = item_overlap(evaluation)
+    few = []
+    for each in matches:
+        if not each.judged:  # no item is relevant, and no other is listed
             continue
-        if not common:
-            is_error, message = no_common_items(evaluation, system, judged[system])
-            if is_error:
-                raise RankqlError(message)
-            doubts.append(message)
-        elif is_small_overlap(*count) and not has_same_ids(evaluation, system):
-            few.append(count)
-    return replace(counters, few=few, doubts=doubts)
-
-
-def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
-    """Do the run and the judgments have few items in common, or none?"""
-    return common < FEW * min(items, judged)
+        if not each.common:
+            problem = no_common_items(evaluation, each.system, judged[each.system])
+            few.append(ItemMatch(*each[:4], *problem))
+        elif each.is_small and not has_same_ids(evaluation, each.system):
+            few.append(each)
+    return few
 
 
 def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
@@ -275,7 +229,7 @@ def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
         FROM (SELECT DISTINCT item FROM run {only})
         LEFT JOIN (SELECT DISTINCT item, true AS known FROM qrels) USING (item)"""
     )
-    return not is_small_overlap(system, items, judged, common)
+    return not ItemMatch(system, items, judged, common).is_small
 
 
 def no_common_items(evaluation: Evaluation, system: str | None, queries: int) -> tuple[bool, str]:
@@ -345,3 +299,16 @@ def no_shared_items(evaluation: Evaluation, label: str, table: str) -> RankqlErr
         f"No item of the run is in {label}: the run has {format_examples(items)}, {label} has "
         f"{format_examples(others)}. Write item ids the same way in both"
     )
+
+
+def match_attributes(evaluation: Evaluation) -> tuple[int, int, Sequence[object]]:
+    """The queries, those with attributes, and examples of others."""
+    inputs = evaluation.inputs
+    if inputs.attributes is None:
+        return 0, 0, ()
+    ((queries, known, missing),) = evaluation.run_sql(
+        f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
+        FROM (SELECT DISTINCT query FROM {inputs.graded})
+        LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
+    )
+    return queries, known, missing

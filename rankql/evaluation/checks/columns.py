@@ -1,0 +1,83 @@
+"""Refuse ids, grades, positions and scores that are none, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankql.errors import RankqlError
+from rankql.macros import quote
+from rankql.sources.id_lists import refuse_rounded
+from rankql.sources.inputs import Inputs
+from rankql.sources.reader import count_values, fetch
+from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table, format_mapping, is_text, text_number
+
+
+def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
+    """Refuse invalid ids, grades, positions and scores.
+
+    counted: NaN among scores is found by a counter.
+    """
+    with duckdb_errors():
+        for table in [*inputs.tables, *inputs.beyond]:
+            counts = count_values(session, table, inputs.ids(table))
+            require_ids(table.label, *counts, table.unit)
+            for name in inputs.ids(table):
+                refuse_rounded(session, table, name, "x_", table.columns[name])
+            is_number = not table.text and counted and inputs.scored
+            validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
+
+
+def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
+    """Refuse a table that is empty, or in which ids are NULL."""
+    if not total:
+        raise RankqlError(f"{label} is empty: it has no {unit}")
+    for name, count in counts.items():
+        if count < total:
+            raise RankqlError(
+                f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
+            )
+
+
+def _refuse_labels(session: Session, table: Table) -> None:
+    """Refuse grades that are a few words, with the mapping that reads them."""
+    name = table.roles.get("rel")
+    if name is None or not is_text(table.columns[name]):
+        return
+    value = f"CAST({quote(name)} AS VARCHAR)"
+    words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
+    if not session.con.execute(words).fetchall()[0][0]:
+        return
+    sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
+    labels = [label for (label,) in session.con.execute(sql).fetchall()]
+    raise RankqlError(
+        f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
+        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name)}"
+    )
+
+
+# The roles of numbers.
+NUMBERS = ("rel", "pos", "score")
+
+
+def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
+    """Refuse grades, positions and scores that are not numbers."""
+    bad = {}
+    if "rel" in roles:
+        _refuse_labels(session, table)
+    for role in roles:
+        if role in table.roles and table.integer(role) is None:
+            name, value = quote(table.roles[role]), table.number(role)
+            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
+    if bad:
+        # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
+        columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
+        (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
+        bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
+    for role, wrong in bad.items():
+        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
+        fetch(session, sql)
+    if pos := table.integer("pos"):
+        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
+        if session.con.execute(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+            fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")

@@ -1,0 +1,172 @@
+"""Rows that occur twice, which no metric may count.
+
+Of few rows, counters say whether there are any. Of many, hashes are compared. A query then names
+three of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.steps import Column, Unique
+from rankql.macros import quote
+from rankql.registry.column_names import USERS, squash
+from rankql.sources.frames import may_lack_threads
+from rankql.sources.reader import count_values, fetch, reword_error
+from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table, unknown_column
+
+
+def require_unique_rows(
+    evaluation: Evaluation, columns: Sequence[Unique], known: Collection[Column] = ()
+) -> None:
+    """Refuse duplicates within a query: see `find_repeated`."""
+    for message in find_repeated(evaluation, columns, known):
+        raise RankqlError(message)
+
+
+def find_repeated(
+    evaluation: Evaluation, columns: Sequence[Unique], known: Collection[Column] = ()
+) -> Iterator[str]:
+    """The errors about duplicates within a query, by table, column and a condition.
+
+    The condition is on rows of the run, or on all judgments of an item. known: tables and columns
+    that are known to be unique.
+    """
+    for source, column, where in columns:
+        key = evaluation.inputs.keys if source == "run" else "query"
+        some = where if source == "run" else ""
+        if (
+            (source, column) not in known
+            and _repeats(evaluation, source, f"{key}, {column}", some)
+            and (message := find_duplicates(evaluation, source, column, where))
+        ):
+            yield message
+
+
+SHARED = "several items share a position"
+# polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
+# not apply. For fewer rows it is not worth the import of pyarrow.
+IN_POLARS = range(500_000, 20_000_000)
+# The number of parts if the hashes of all rows do not fit into memory.
+PARTS = 32
+
+
+def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
+    """Do two rows have the same hash? Hashes are faster to compare than ids."""
+    inputs = evaluation.inputs
+    tables = (table for table in inputs.tables if inputs.home(table) == source)
+    rows = sum(count_values(evaluation.session, table, [])[0] for table in tables)
+    # Hashes of all rows take less time than the ranks of scores.
+    sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
+    if rows in IN_POLARS and not may_lack_threads():
+        hashes = evaluation.run_frame(sql)["h"]
+        return hashes.n_unique() < len(hashes)
+    count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
+    try:
+        return bool(evaluation.run_sql(count)[0][0])
+    except duckdb.OutOfMemoryException:  # compare the hashes in parts
+        conditions = (f"WHERE h % {PARTS} = {part}" for part in range(PARTS))
+        return any(evaluation.run_sql(f"{count} {where}")[0][0] for where in conditions)
+
+
+def find_duplicates(
+    evaluation: Evaluation, source: str, column: str, where: str = ""
+) -> str | None:
+    """The error about duplicates, with three examples; None if there are none."""
+    inputs = evaluation.inputs
+    key = inputs.keys if source == "run" else "query"
+    columns, several = f"{key}, {column}", "count(*) > 1"
+    if source == "qrels" and where:
+        where, several = "", f"count(rel) > 1 AND {where}"
+        if evaluation.conventions.negative == "unjudged":  # compare what the table says
+            rules = replace(evaluation.conventions, negative="keep")
+            evaluation = replace(evaluation, conventions=rules)
+            several = several.replace("count(rel)", "count(*) FILTER (rel >= 0)")
+            several += " OR (min(rel) < 0 AND min(rel) < max(rel))"
+    rows = evaluation.run_sql(
+        f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
+        GROUP BY {columns} HAVING {several} ORDER BY {columns} LIMIT 3"""
+    )
+    if not rows:
+        return None
+    examples = "; ".join(
+        ", ".join(
+            f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"
+            for name, value in zip(columns.split(", "), row, strict=True)
+        )
+        for row in rows
+    )
+    hint = ""
+    if inputs.collapsible and column == "item" and source == "run":
+        (name, *_) = (table.roles["item"] for table in inputs.runs.values())
+        hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
+    if source == "run" and not inputs.many:
+        (table,) = inputs.runs.values()
+        hint += _describe_separator(evaluation.session, table, column)
+    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
+
+
+def _describe_separator(session: Session, table: Table, column: str) -> str:
+    """The column that tells the items or positions of a run apart: of systems, or of the key.
+
+    Systems rank at least half of the queries each; users have queries of their own.
+    """
+    key = table.roles["query"]
+    if table.trec:
+        return ", or pass the column of the systems: system='tag'"
+    names = [name for name in table.own_columns if name not in table.roles.values()]
+    for name in sorted(names, key=lambda name: name not in table.known("query")):
+        if not table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
+            columns = ", ".join(map(quote, (name, key, table.roles[column])))
+            unique = f"count(DISTINCT ({columns})) = count(*)"
+            several = f"count(DISTINCT {quote(name)}) < count(*)"
+            dense = f"2 * count(DISTINCT ({quote(name)}, {quote(key)})) >= "
+            dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
+            sql = f"SELECT {unique} AND {several}, {dense} FROM {table.sql}"
+            ((separates, is_dense),) = fetch(session, sql)
+            if separates and (name in table.known("query") or squash(name) in USERS):
+                return f", or pass the key of the queries: query={[name, key]!r}"
+            if separates and is_dense:
+                return f", or pass the column of the systems: system={name!r}"
+    return ", or pass the column of the systems: system="
+
+
+# Sums of higher grades may overflow.
+_HUGE = 1e290
+
+
+@contextmanager
+def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
+    """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
+    with duckdb_errors():
+        try:
+            yield
+        except duckdb.Error as error:
+            line = reword_error(error)
+            if match := re.match('Referenced column "(.+?)" not found', line):
+                runs = [*evaluation.inputs.runs.values()]
+                raise unknown_column("metrics", match[1], runs) from error
+            if SHARED in line:
+                raise RankqlError(duplicates_message(evaluation)) from error
+            raise
+
+
+def duplicates_message(evaluation: Evaluation) -> str:
+    """The error about duplicates among the items, with three examples."""
+    inputs = evaluation.inputs
+    message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
+    if not message and not inputs.scored:
+        message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
+    if not message:
+        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
+        if highest is not None and highest > _HUGE:
+            return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
+    return message or SHARED

@@ -1,0 +1,505 @@
+"""The checks of runs and judgments as an evaluation sees them, in one order: errors, then notes.
+
+`RANKINGS` run before the values are computed, `VALUES` after. To add a note, write a `Check` there,
+and a function that finds its facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from rankql.evaluation.checks.columns import validate_numbers
+from rankql.evaluation.checks.counters import describe_chunk, format_examples
+from rankql.evaluation.checks.duplicates import find_repeated
+from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.grades import grade_scale, has_fractions
+from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
+from rankql.evaluation.shown import cutoff, reads_catalogue, reads_grades
+from rankql.evaluation.steps import has_one_value
+from rankql.macros import quote
+from rankql.registry.column_names import USERS, squash
+from rankql.registry.conventions import SHORT_IDEALS
+from rankql.registry.metric_record import Metric
+from rankql.sources.choice import suggest_query
+from rankql.sources.reader import count_values, fetch
+from rankql.sources.tables import Table
+from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words, run_label
+
+# So many rows are enough to see whether users have several queries, or grades are ratings.
+FIRST_ROWS = 20_000
+# Above this share of undefined queries, a note says how to count them.
+MUCH_UNDEFINED = 0.05
+# A larger share of items that the user has in train is worth a note.
+MUCH_SEEN = 0.01
+# Ratings go up to this grade at least.
+HIGHEST_RATING = 4
+# Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
+RATINGS = f"""SELECT count(*) FILTER (rel >= {{threshold:g}}) AS count, count(rel) AS judged,
+    count / count(rel) AS part, count(*) FILTER (rel > 0 AND rel < 1) AS fractions,
+    CASE WHEN fractions > 0 THEN ', ' || fractions || ' below 1' ELSE '' END AS below,
+    min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
+    HAVING count >= 0.95 * judged AND highest >= {HIGHEST_RATING} AND count(DISTINCT rel) >= 4
+       AND count(*) FILTER (rel <= 1) <= judged / 2"""
+RATINGS_PROBLEM = (
+    "{part:.0%} of judged items count as relevant (threshold {threshold:g}, grades {lowest:g} to "
+    "{highest:g}{below})"
+)
+# `check` says this of what is an error of `evaluate`.
+REFUSED = "evaluate refuses this. "
+
+
+def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
+    if evidence.counters.has_nan:
+        for table in evidence.evaluation.inputs.runs.values():
+            validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
+    return ()
+
+
+def _several_values(evidence: Evidence) -> Iterable[Facts]:
+    """Attributes with several values for a query, unless they are known to have one."""
+    inputs = evidence.evaluation.inputs
+    for home in ("attributes", "qrels", "run"):
+        for name in inputs.attributes_in(home):
+            column = inputs.attribute(name)
+            if (home, column) in evidence.counters.unique:
+                continue
+            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
+                GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
+            for query, low, high in evidence.evaluation.run_sql(sql):
+                yield {"argument": inputs.argument(name), "name": name, "home": home, "low": low,
+                       "high": high, "query": query}  # fmt: skip
+
+
+def _two_weights(evidence: Evidence) -> Iterable[Facts]:
+    """A column of weights that two tables have with different values."""
+    inputs = evidence.evaluation.inputs
+    name = inputs.weight
+    if name is None:
+        return
+    first, *others = [table for table in inputs.tables if table.has(name)]
+
+    def weights(table: Table) -> str:
+        key, weight = quote(table.roles["query"]), quote(table.actual_name(name))
+        columns = f"CAST({key} AS VARCHAR) AS query, TRY_CAST({weight} AS DOUBLE) AS weight"
+        return f"(SELECT DISTINCT {columns} FROM {table.sql})"
+
+    for other in others:
+        sql = f"""SELECT query, a.weight, b.weight FROM {weights(first)} AS a
+            JOIN {weights(other)} AS b USING (query) WHERE a.weight <> b.weight
+            ORDER BY query LIMIT 1"""
+        for query, one, another in fetch(evidence.evaluation.session, sql):
+            yield {"name": name, "one": one, "first": first.label, "another": another,
+                   "other": other.label, "query": query}  # fmt: skip
+
+
+def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
+    place = evidence.counters.place
+    for each in evidence.counters.ranked:
+        if not each.placed:
+            name = "score" if place == "score" else "pos"
+            yield {"system": each.system, "place": place, "name": name}
+
+
+def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
+    evaluation, (_, known, missing) = evidence.evaluation, evidence.attributes
+    if evaluation.inputs.attributes is not None and not known:
+        ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
+        yield {"graded": evaluation.inputs.graded, "missing": format_examples(missing),
+               "others": format_examples(others)}  # fmt: skip
+
+
+def _no_grades(evidence: Evidence) -> Iterable[Facts]:
+    unjudged = [each for each in evidence.counters.queries if not each.judged]
+    if unjudged and (evidence.evaluation.inputs.qrels is None or not evidence.judged_queries):
+        yield {"count": unjudged[0].queries}
+
+
+def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    for each in evidence.counters.queries:
+        if inputs.qrels is None or each.judged or not evidence.judged_queries:
+            continue
+        hint = ""
+        if evidence.counters.judged_queries is None:  # not in Spark
+            con, run = evidence.evaluation.session.con, next(iter(inputs.runs.values()))
+            hint = suggest_query(con, run, inputs.qrels)
+        unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
+        yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
+               "count": each.queries}  # fmt: skip
+
+
+def _unjudged(evidence: Evidence) -> Iterable[Facts]:
+    for system, queries, judged, unjudged in evidence.counters.queries:
+        if judged and (count := queries - judged):
+            some = format_examples(unjudged) + (", ..." if count > 3 else "")
+            yield {"system": system, "count": count, "queries": format_queries(queries),
+                   "are": is_or_are(count), "some": some,
+                   "examples": [{"query": query} for query in unjudged or ()]}  # fmt: skip
+
+
+def _unranked(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.counters.ranked:
+        if each.placed < each.rows:
+            yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
+                   "place": evidence.counters.place}  # fmt: skip
+
+
+def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.counters.ranked:
+        if evidence.counters.orders_ties and each.is_constant:
+            yield {"system": each.system, "count": each.placed}
+
+
+def _no_matches(evidence: Evidence) -> Iterable[Facts]:
+    if evidence.evaluation.inputs.qrels and reads_grades(evidence.evaluation.metrics):
+        for each in evidence.matches:
+            if not each.common:
+                level = "error" if each.is_error else "warning"
+                yield {"text": each.problem, "level": level, "count": each.items,
+                       "of": each.system}  # fmt: skip
+
+
+def _few_matches(evidence: Evidence) -> Iterable[Facts]:
+    if evidence.evaluation.inputs.qrels and reads_grades(evidence.evaluation.metrics):
+        for system, items, judged, common, *_ in evidence.matches:
+            least, what, where = min(
+                (judged, "judged items", f"in {run_label(system)}"),
+                (items, f"items of {run_label(system)}", "judged"),
+            )
+            if common:
+                yield {"common": common, "least": least, "what": what, "are": is_or_are(common),
+                       "where": where, "count": common, "of": system}  # fmt: skip
+
+
+def _duplicates(evidence: Evidence) -> Iterable[Facts]:
+    known = evidence.counters.unique
+    for text in find_repeated(evidence.evaluation, evidence.unique, known):
+        yield {"text": text}
+
+
+NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
+RANKINGS = (
+    Check("nan-scores", "evaluation", "error", "", _nan_scores),
+    Check(
+        "several-values", "evaluation", "error",
+        "{argument}: {name} must have one value per query, but {home} has {low!r} and {high!r} for "
+        "query {query!r}",
+        _several_values,
+    ),
+    Check(
+        "two-weights", "evaluation", "error",
+        "weight: {name} is {one:g} in {first}, but {another:g} in {other}, for query {query!r}. "
+        "Rename or remove one of these columns",
+        _two_weights,
+    ),
+    Check(
+        "nothing-ranked", "counters", "error",
+        "Every {place} of {run} is NULL, so nothing is ranked. Pass the column that holds the "
+        "{place}s: {name}=",
+        _nothing_ranked,
+    ),
+    Check(
+        "no-attributes", "evaluation", "error",
+        "No query has attributes: {graded} has {missing}, attributes has {others}. Write query ids "
+        "the same way in both",
+        _no_attributes,
+    ),
+    Check(
+        "no-overlap", "counters", "error", NO_GRADES, _no_grades,
+        why=f"{REFUSED}There is nothing to evaluate.",
+    ),
+    Check(
+        "no-overlap", "counters", "error",
+        "No query of {run} is judged: it has {unjudged}, qrels has {judged}. Write query ids the "
+        "same way in both{hint}",
+        _no_overlap, why=f"{REFUSED}There is nothing to evaluate.",
+    ),
+    Check(
+        "unjudged-queries", "counters", "warning",
+        "{count:,} of {queries} of {run} {are} not judged and left out",
+        _unjudged, " ({some})", "Are judgments missing?",
+    ),
+    Check(
+        "unranked-rows", "counters", "note",
+        "{missing:,} of {total:,} rows of {run} have no {place} (NULL) and count as not retrieved",
+        _unranked,
+    ),
+    Check(
+        "equal-scores", "counters", "note",
+        "all {count:,} rows of {run} have the same score, so only ties= decides the order of the "
+        "items",
+        _equal_scores,
+    ),
+    Check(
+        "no-common-items", "counters", "error", "{text}", _no_matches,
+        why="Its metrics would be 0.",
+    ),
+    Check(
+        "few-common-items", "counters", "warning",
+        "Only {common:,} of {least:,} {what} {are} {where}, and few ids are in both tables",
+        _few_matches,
+        ". To find ids that are written differently, call check with the same arguments",
+        "Write item ids the same way in both tables.",
+    ),
+    Check("duplicates", "evaluation", "error", "{text}", _duplicates),
+)  # fmt: skip
+
+
+def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
+    queries, known, missing = evidence.attributes
+    if count := queries - known:
+        examples = format_examples(missing) + (", ..." if count > 3 else "")
+        yield {"count": count, "queries": format_queries(queries), "examples": examples}
+
+
+def _without_grades(evidence: Evidence) -> Iterable[Facts]:
+    if qrels := evidence.evaluation.inputs.qrels:
+        name = qrels.roles["rel"]
+        rows, counts = count_values(evidence.evaluation.session, qrels, [name])
+        if count := rows - counts[name]:
+            yield {"count": count, "rows": rows, "name": name}
+
+
+def _chunks(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    if inputs.qrels and any(table.unit == "ids" for table in inputs.runs.values()):
+        for chunk in describe_chunk(evidence.evaluation):
+            yield {"chunk": chunk}
+
+
+def _short_rankings(evidence: Evidence) -> Iterable[Facts]:
+    """Rankings for which the tool of the profile has a shorter ideal ranking."""
+    evaluation = evidence.evaluation
+    inputs, profile = evaluation.inputs, evaluation.conventions.profile.partition(",")[0]
+    names = [metric.name for metric in evaluation.metrics]
+    cuts = [name.partition("@")[2] or "1e9" for name in names if name.startswith("nDCG")]
+    if inputs.qrels is None or profile not in SHORT_IDEALS or not cuts:
+        return
+    place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
+    ((count,),) = evaluation.run_sql(
+        f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
+        JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
+        WHERE n < least(r, {k})"""
+    )
+    if count:
+        yield {"rankings": format_count(count, "ranking"), "have": has_or_have(count),
+               "profile": profile}  # fmt: skip
+
+
+def _ratings(evidence: Evidence) -> Iterable[Facts]:
+    """Grades of which nearly all count as relevant for a binary metric."""
+    evaluation = evidence.evaluation
+    inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
+    highest, scale = evidence.counters.highest_grade, 0
+    if evaluation.reduced:
+        scale = grade_scale(evaluation.session, inputs)
+    if (
+        (evaluation.arguments and "threshold" in evaluation.arguments.reading.options)
+        or any(table.is_assumed("rel") for table in inputs.judging)
+        or 0 < scale < HIGHEST_RATING
+        or (highest is not None and highest < HIGHEST_RATING)
+        or not any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
+    ):
+        return
+    source = inputs.graded
+    sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
+    if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
+        sql = RATINGS.format(rows=source, threshold=threshold)
+        for _, _, part, _, below, low, high in evaluation.run_sql(sql):
+            yield {"part": part, "threshold": threshold, "lowest": low, "highest": high,
+                   "below": below}  # fmt: skip
+
+
+def _fractions(evidence: Evidence) -> Iterable[Facts]:
+    """Grades between 0 and 1, which a binary metric counts as not relevant."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    options = evaluation.arguments.reading.options if evaluation.arguments else {}
+    if (
+        "threshold" not in options
+        and not any(table.is_assumed("rel") for table in inputs.judging)
+        and any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
+        and has_fractions(evaluation.session, inputs)
+        and not [*_ratings(evidence)]  # which names them
+    ):
+        sql = f"SELECT count(*), min(rel) FROM {inputs.graded} WHERE rel > 0 AND rel < 1"
+        for count, least in evaluation.run_sql(sql):
+            yield {"count": count, "grades": "grade" if count == 1 else "grades", "least": least}
+
+
+def _is_binary(metric: Metric, evaluation: Evaluation) -> bool:
+    """Does it read which grades reach the threshold, by default?"""
+    known = vars(evaluation.conventions)
+    return (
+        metric.record is not None
+        and "threshold" in metric.record.options
+        and "max_rel" not in metric.options  # fractions count
+        and metric.threshold(known) == evaluation.conventions.threshold
+    )
+
+
+def _undefined(evidence: Evidence) -> Iterable[Facts]:
+    """Shares of queries with a hit that leave many queries out."""
+    evaluation, values = evidence.evaluation, evidence.values
+    shares = [m.name for m in evaluation.metrics if m.record and m.record.is_share]
+    for name in shares if evaluation.conventions.undefined == "skip" else ():
+        if (count := values[name].null_count()) > MUCH_UNDEFINED * len(values):
+            yield {"name": name, "count": count, "total": len(values)}
+
+
+def _other_counts(evidence: Evidence) -> Iterable[Facts]:
+    """Metrics whose means are over more queries in one system than in another."""
+    evaluation = evidence.evaluation
+    if not evaluation.inputs.many:
+        return
+    names, rules = evaluation.names, evaluation.conventions.as_dict()
+    compared = (compared_value(name, rules) for name in names)
+    rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
+    for name in names if len(rows) else ():
+        counts = rows.sort(name, "system")["system", name].rows()
+        (fewest, count), (most, highest) = counts[0], counts[-1]
+        if count < highest:
+            yield {"name": name, "count": count, "fewest": fewest, "most": most,
+                   "queries": format_queries(highest)}  # fmt: skip
+
+
+def _clusters(evidence: Evidence) -> Iterable[Facts]:
+    query, cluster = evidence.evaluation.inputs.query, evidence.evaluation.cluster
+    if cluster is not None:
+        queries = evidence.values[[query, cluster]]
+        queries = queries.filter(queries[query].alias("key").is_first_distinct())
+        codes = cluster_codes(queries, query, cluster)
+        sizes = codes.value_counts()["count"].to_list()
+        yield {"text": describe_clusters(sizes, cluster)}
+
+
+def _users(evidence: Evidence) -> Iterable[Facts]:
+    """The column of sessions or users if several queries have the same, by the first rows."""
+    evaluation = evidence.evaluation
+    arguments = evaluation.arguments
+    if arguments is None or arguments.cluster is not None or arguments.interval is None:
+        return
+    for table in evaluation.inputs.tables:
+        taken = {*table.sources([*table.roles.values()])}
+        free = [name for name in table.columns if name not in taken]
+        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
+        for name in [*([table.shared] if table.shared else []), *users]:
+            rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
+            queries = f"""
+                SELECT any_value(u) AS u, count(DISTINCT u) AS users
+                FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
+            repeated = (
+                "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
+                f"FROM ({queries})"
+            )
+            if evaluation.session.con.execute(repeated).fetchall()[0][0]:
+                yield {"name": name}
+                return
+
+
+def _seen(evidence: Evidence) -> Iterable[Facts]:
+    """Items that the user has in train."""
+    k = cutoff(evidence.evaluation.metrics)
+    positions = "" if k is None else f" in the first {format_count(k, 'position')}"
+    for system, (total, count) in evidence.seen.items():
+        if count > MUCH_SEEN * total:
+            yield {"system": system, "share": count / total, "positions": positions}
+
+
+def _strangers(evidence: Evidence) -> Iterable[Facts]:
+    """Runs of users that are all unknown in train."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    if inputs.train and not any(count for _, count in evidence.seen.values()):
+        key = inputs.train.key("query", inputs.as_text("query"))
+        train = f"(SELECT {key} AS query FROM {inputs.train.sql})"
+        if not evaluation.run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
+            yield {}
+
+
+def _outside(evidence: Evidence) -> Iterable[Facts]:
+    """Shown items that are not in the catalogue."""
+    evaluation = evidence.evaluation
+    names = [metric.name for metric in evaluation.metrics if reads_catalogue(metric)]
+    for system, (total, inside) in evidence.outside.items():
+        if count := total - inside:
+            yield {"system": system, "names": join_words(names), "count": count, "total": total,
+                   "are": is_or_are(count), "leave": "leaves" if len(names) == 1 else "leave",
+                   "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
+
+
+_COMPARED = "; compare uses the same queries for all systems"
+
+
+def is_of_counts(note: str) -> bool:
+    """Is it about means over different queries, which a comparison does not have?"""
+    return note.endswith(_COMPARED)
+
+
+VALUES = (
+    Check(
+        "without-attributes", "values", "note",
+        "{count:,} of {queries} have no row in attributes ({examples}): their slice is NULL",
+        _without_attributes,
+    ),
+    Check(
+        "null-grades", "values", "note",
+        "{count:,} of {rows:,} rows of qrels have no grade ({name} is NULL) and are left out: "
+        "their items count as unjudged",
+        _without_grades,
+    ),
+    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks),
+    Check(
+        "short-rankings", "values", "note",
+        "{rankings} {have} fewer items than the ideal ranking, which {profile} cuts to as many: "
+        "its nDCG is higher there",
+        _short_rankings,
+    ),
+    Check(
+        "seen-items", "values", "note",
+        "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
+        "removes them",
+        _seen,
+    ),
+    Check(
+        "strangers", "values", "note",
+        "No user of the run is in train. If this is not true, write their ids the same way in both",
+        _strangers,
+    ),
+    Check(
+        "outside-catalogue", "values", "note",
+        "{names} {leave} out {count:,} of {total:,} items of {run} that {are} not in the catalogue "
+        "of {size} items",
+        _outside,
+    ),
+    Check(
+        "undefined", "values", "note",
+        "{name} leaves out {count:,} of {total:,} rankings without a relevant item; "
+        "undefined='zero' counts them as 0",
+        _undefined,
+    ),
+    Check(
+        "other-counts", "values", "note",
+        "{name}: means are over {count:,} ({fewest}) to {queries} ({most}), those with a value"
+        + _COMPARED,
+        _other_counts,
+    ),
+    Check(
+        "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
+        _ratings,
+    ),
+    Check(
+        "fractions", "values", "note",
+        "{count:,} positive {grades} below 1 (from {least:g}) count as not relevant. If they are, "
+        "pass threshold= with the lowest relevant grade",
+        _fractions,
+    ),
+    Check("clusters", "values", "note", "{text}", _clusters),
+    Check(
+        "users", "values", "note",
+        "Queries with the same {name} are not independent: pass cluster={name!r} so that "
+        "intervals respect it",
+        _users,
+    ),
+)  # fmt: skip

@@ -1,0 +1,111 @@
+"""One record per check, and what checks read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.evaluation.checks.counters import (
+    Counters,
+    ItemMatch,
+    find_judged_queries,
+    match_attributes,
+    match_items,
+)
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.steps import Unique
+from rankql.text import join_words, run_label
+
+# What a sentence says, by the names in its text.
+Facts: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: what it needs, how bad it is, how it is found, and what is said.
+
+    `find` returns facts, a dict for each sentence, none if all is well. They may have the `system`,
+    another `level`, and for `check` the `count` and `examples`. Checks of rows have `sql` instead,
+    which selects the rows that are wrong. They become one finding, or one per system if the query
+    selects {system}. A query with the column `count` returns findings instead of rows. It may have
+    the columns `examples` and `level`, and columns that the text has.
+    """
+
+    name: str
+    # Counters of rankings, which Spark has too; an evaluation; its values; or rows of tables.
+    needs: Literal["counters", "evaluation", "values", "rows"]
+    # "error": `evaluate` refuses the data.
+    level: Literal["error", "warning", "note"]
+    text: str
+    find: Callable[[Evidence], Iterable[Facts]] = lambda _: ()
+    # What a note of `evaluate` adds, and what `check` says of the consequences. Without `why`,
+    # `check` says it in another way.
+    more: str = ""
+    why: str = ""
+    # Of rows: SQL or a condition, the tables that it reads, the roles that they need, what a row
+    # stands for ("" if the text has the number), and whether it applies to a table.
+    sql: str = ""
+    tables: str = ""
+    roles: tuple[str, ...] = ()
+    noun: str = "query"
+    applies: Callable[[Any], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What checks read. Each question is asked at most once, and if a counter says so."""
+
+    evaluation: Evaluation
+    counters: Counters
+    # The values per query, once they are computed.
+    values: pl.DataFrame = field(default_factory=pl.DataFrame)
+    # What must be unique: see `unique_columns`.
+    unique: Sequence[Unique] = ()
+    # The items shown of each system and those that the user has in train; and the different items
+    # of each, and those in the catalogue.
+    seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def attributes(self) -> tuple[int, int, Sequence[object]]:
+        """The queries, those with attributes, and examples of others."""
+        return match_attributes(self.evaluation)
+
+    @cached_property
+    def judged_queries(self) -> Sequence[object] | None:
+        """Some queries that are judged."""
+        known = self.counters.judged_queries
+        return find_judged_queries(self.evaluation) if known is None else known
+
+    @cached_property
+    def matches(self) -> Sequence[ItemMatch]:
+        """The systems with few judged items, or none, in their queries."""
+        known = self.counters.matches
+        return match_items(self.evaluation, self.counters) if known is None else known
+
+
+def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
+    """Raise the first error; return the notes. One that several runs have names them all."""
+    same: dict[str, tuple[Check, list[Facts]]] = {}
+    for check in checks:
+        for facts in check.find(evidence):
+            if facts.get("level", check.level) == "error":
+                raise RankqlError(write(check, facts))
+            text = (check.text + check.more).format_map({"run": "", **facts})
+            same.setdefault(text, (check, []))[1].append(facts)
+    notes = []
+    for check, each in same.values():
+        runs = [run_label(facts["system"]) for facts in each if "system" in facts]
+        run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
+        notes.append((check.text + check.more).format_map({"run": run, **each[0]}))
+    return notes
+
+
+def write(check: Check, facts: Facts) -> str:
+    """The sentence of a check about one run."""
+    return check.text.format_map({"run": run_label(facts.get("system")), **facts})

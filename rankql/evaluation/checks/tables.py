@@ -1,0 +1,260 @@
+"""The checks of rows of tables, which `check` runs: `COLUMNS` of one column each, and `ROWS`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
+from rankql.evaluation.checks.record import Check
+from rankql.sources.tables import Table, same_kind
+
+# Scores look reversed if relevant items rank this many standard errors below chance.
+REVERSED_Z = -2.3
+
+
+def is_nan(column: str) -> str:
+    """The condition that a number is NaN.
+
+    isnan() of DuckDB 2.0 misses NaN in Parquet files, whose statistics leave it out (duckdb issue
+    25521).
+    """
+    return f"(NOT isfinite({column}) AND NOT isinf({column}))"
+
+
+def is_numeric(table: Table, *columns: str) -> bool:
+    """Whether the columns have numeric types."""
+    return same_kind([*(table.columns[column] for column in columns), "DOUBLE"])
+
+
+def _suspect(
+    name: str, level: Literal["error", "warning"], where: str, text: str, why: str
+) -> Check:
+    """A check of the values of a column, by a condition on those that are suspect."""
+    return Check(name, "rows", level, text, why=why, sql=where, noun="row")
+
+
+_NULL_ID = REFUSED + "Remove these rows."
+_NO_RANK = "These rows take no position, as if they were not in the run."
+# By the role of the column.
+COLUMNS = {
+    **{role: (_suspect("null-ids", "error", f"{role} IS NULL", "is NULL", _NULL_ID),)
+       for role in ("system", "query", "item")},
+    "score": (
+        _suspect("text-scores", "error", "raw_score IS NOT NULL AND score IS NULL",
+                 "is not a number", REFUSED + "Fix or remove these rows."),
+        _suspect("nan-scores", "error", is_nan("score"),
+                 "is NaN", REFUSED + "NaN cannot be sorted. Find out where it comes from."),
+        _suspect("null-scores", "warning", "raw_score IS NULL", "is NULL", _NO_RANK),
+        _suspect("infinite-scores", "warning", "isinf(score)",
+                 "is infinite",
+                 "Infinite scores are all tied. Look for a division by 0 or log(0)."),
+    ),
+    "pos": (
+        _suspect("text-positions", "error",
+                 f"raw_pos IS NOT NULL AND (pos IS NULL OR {is_nan('pos')})",
+                 "is not a number", REFUSED + "Fix or remove these rows."),
+        _suspect("null-positions", "warning", "raw_pos IS NULL", "is NULL", _NO_RANK),
+        _suspect("positions-from-0", "error", "pos = 0",
+                 "starts at 0", REFUSED + "Position 1 is the top. Add 1."),
+        _suspect("positions-below-1", "error", "pos < 1 AND pos <> 0",
+                 "is below 1", REFUSED + "Position 1 is the top."),
+        _suspect("fractional-positions", "error", "pos > 1 AND pos <> floor(pos)",
+                 "is not a whole number", REFUSED + "If it is a score, pass it as score=."),
+        _suspect("huge-positions", "error",
+                 f"pos > 9007199254740992 AND NOT {is_nan('pos')}",
+                 "is infinite or too large",
+                 REFUSED + "Use NULL for items that were not retrieved."),
+    ),
+    "rel": (
+        _suspect("text-grades", "error", "raw_rel IS NOT NULL AND rel IS NULL",
+                 "is not a number", REFUSED + "Map each grade to a number."),
+        _suspect("nan-grades", "error", is_nan("rel"),
+                 "is NaN", REFUSED + "Remove these rows, or use NULL for unjudged items."),
+        _suspect("null-grades", "warning", "raw_rel IS NULL",
+                 "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
+        _suspect("infinite-grades", "error", "isinf(rel)",
+                 "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
+        _suspect("negative-grades", "warning", "rel < 0 AND NOT isinf(rel)",
+                 "is below 0",
+                 "These items count as judged and not relevant, with gain 0. Change this with "
+                 "negative=."),
+        _suspect("grades-below-1", "warning", "rel > 0 AND rel < 1",
+                 "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
+                 "this with threshold=."),
+        _suspect("high-grades", "warning", "rel > 10 AND isfinite(rel)",
+                 "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
+                 "Is this a count or a percentage?"),
+    ),
+}  # fmt: skip
+
+_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
+# How an id {0} is made like another, step by step, and where a step may change it. There
+# is no backslash, because the SQL is copied from messages.
+STEPS = {
+    "trim({0})": "true",
+    f"trim({{0}}, {_BLANKS})": "true",
+    "nfc_normalize({0})": "true",
+    "lower({0})": "true",
+    "coalesce(nullif(regexp_extract({0}, '^(-?[0-9]+)[.]0+$', 1), ''), {0})": "contains({0}, '.')",
+    "coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '0'",
+    "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '-'",
+}
+
+
+def make_step(step: str, where: str, value: str) -> str:
+    """A step of `STEPS` on a value, as SQL."""
+    return f"CASE WHEN {where.format(value)} THEN {step.format(value)} ELSE {value} END"
+
+
+def _check_spelling(role: str) -> Check:
+    """A check for ids of the run that match ids of qrels except for spelling."""
+
+    def has_text(run: Any) -> bool:
+        return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
+
+    def normalised(ids: str) -> str:
+        sql = f"(SELECT CAST(id AS VARCHAR) AS id, CAST(id AS VARCHAR) AS x FROM {ids})"
+        for step, where in STEPS.items():
+            sql = f"(SELECT * REPLACE ({make_step(step, where, 'x')} AS x) FROM {sql})"
+        return sql
+
+    ids = [f"(SELECT DISTINCT {role} AS id FROM {table})" for table in ("rows", "qrels")]
+    unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
+    sql = f"""SELECT r.id AS run, min(q.id) AS qrels
+              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (x)
+              GROUP BY r.id"""
+    return Check(
+        "id-spelling", "rows", "error", f"{role} is spelled differently in qrels",
+        why="These ids count as unjudged or missing. {repair}.",
+        sql=sql, tables="pairs", roles=(role,), noun="id", applies=has_text,
+    )  # fmt: skip
+
+
+# u is that of Mann and Whitney: the pairs of items in which the relevant one scores higher.
+_REVERSED = f"""
+    SELECT system, count(*) AS count, avg(1 / first) AS forward, avg(1 / last) AS backward
+    FROM (SELECT {{system}}, query, count(*) FILTER (hit) AS n,
+              count(*) FILTER (hit IS DISTINCT FROM true) AS m,
+              sum(place) FILTER (hit) - n * (n + 1) / 2 AS u,
+              min(down) FILTER (hit) AS first, min(up) FILTER (hit) AS last
+          FROM (SELECT *, rel >= 1 AS hit,
+                    rank() OVER up
+                        + (count(*) OVER (PARTITION BY {{keys}}, score) - 1) / 2 AS place,
+                    row_number() OVER (PARTITION BY {{keys}} ORDER BY score DESC) AS down,
+                    row_number() OVER up AS up
+                FROM graded WHERE score IS NOT NULL
+                WINDOW up AS (PARTITION BY {{keys}} ORDER BY score ASC))
+          GROUP BY {{keys}})
+    WHERE n > 0 AND m > 0 GROUP BY system
+    HAVING sum(u - n * m / 2) < {REVERSED_Z} * sqrt(sum(n * m * (n + m + 1) / 12))
+       AND backward > 1.5 * forward
+    ORDER BY system"""
+
+ROWS = (
+    _check_spelling("query"),
+    _check_spelling("item"),
+    Check(
+        "duplicate-items", "rows", "error",
+        "item appears more than once in a ranking",
+        why="evaluate refuses metrics that read both. Keep one row for each item, or pass "
+        "collapse='{item_column}'{systems}.",
+        tables="runs", noun="item", roles=("item",),
+        sql="SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
+    ),
+    Check(
+        "duplicate-positions", "rows", "error",
+        "several items at one position",
+        why="Metrics would exceed 1. Number the positions with row_number(){systems}.",
+        tables="runs", noun="position", roles=("pos",),
+        sql="""SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
+           GROUP BY ALL HAVING count(*) > 1""",
+    ),
+    *(Check(
+        kind, "rows", "error",
+        problem,
+        why=why,
+        tables="judgments", noun="item",
+        sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
+            FROM rows WHERE rel IS NOT NULL GROUP BY query, item
+            HAVING count(*) > 1 AND min(rel) {test} max(rel)""",
+    ) for kind, test, problem, why in (
+        ("duplicate-judgments", "=", "item is judged more than once",
+         "The ideal ranking would count it twice. Keep one row for each item."),
+        ("conflicting-judgments", "<", "item has different grades",
+         "Keep one grade for each item: the latest, the highest or the mean."),
+    )),
+    Check(
+        "rank-score-order", "rows", "warning",
+        "{score_column} is not in the order of {pos_column}",
+        why="{ranking_column} orders the ranking. To use the other column, pass score= or pos=. "
+        "If low scores are best, pass descending=False.",
+        tables="runs", roles=("pos", "score"),
+        sql="""SELECT {keys}, unnest(arg_min(
+               {{'item': item, 'pos': pos, 'score': {sign}score, 'score_above': {sign}above}}, pos))
+           FROM (SELECT {keys}, {item}, pos, score,
+                     lag(score) OVER (PARTITION BY {keys} ORDER BY pos, score DESC) AS above
+                 FROM rows WHERE pos IS NOT NULL AND score IS NOT NULL)
+           WHERE score > above GROUP BY {keys}""",
+    ),
+    Check(
+        "missing-queries", "rows", "warning",
+        "judged but not in the run",
+        why="Each of these queries counts as 0 in means. Change this with missing=.",
+        tables="matched",
+        sql="""SELECT * FROM (SELECT DISTINCT {system} FROM rows) CROSS JOIN judged
+           EXCEPT SELECT DISTINCT {system}, query FROM rows""",
+    ),
+    Check(
+        "no-relevant", "rows", "warning",
+        "no item has grade {threshold:g} or more",
+        why="Metrics such as nDCG, AP and recall are undefined for these queries, which are "
+        "left out of means. Change this with undefined= or threshold=.",
+        tables="graded",
+        sql="""SELECT {keys}, max(rel) AS highest FROM rows
+           WHERE rel IS NOT NULL GROUP BY {keys} HAVING max(rel) < {threshold:g}""",
+    ),
+    Check(
+        "ratings", "rows", "warning",
+        RATINGS_PROBLEM,
+        why="Metrics of relevant items, such as P and RR, are near 1. For ratings pass "
+        "threshold=, often 4.",
+        tables="graded", noun="", applies=lambda table: not table.table.is_assumed("rel"),
+        sql=RATINGS,
+    ),
+    Check(
+        "ties-at-k", "rows", "warning",
+        "equal scores at positions {k} and {after_k}",
+        why="Item ids decide which of these items is in the top {k}. Pass ties='expected' to "
+        "average over all orders.",
+        tables="runs", applies=lambda run: run.scored,
+        sql="""SELECT {keys}, {sign}top[{k}] AS score
+           FROM (SELECT {keys}, max(score, {after_k}) AS top FROM rows
+                 WHERE score IS NOT NULL GROUP BY {keys})
+           WHERE top[{k}] = top[{after_k}]""",
+    ),
+    Check(
+        "reversed-scores", "rows", "warning",
+        "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
+        why="{score_column} is sorted in {order} order. If the best scores are at the other "
+        "end, as for distances, pass descending={descending}.",
+        tables="judged", noun="", applies=lambda run: run.scored,
+        sql=_REVERSED,
+    ),
+    Check(
+        "judged-share", "rows", "note",
+        "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
+        why="Unjudged items count as not relevant, which can make a new system look worse than "
+        "it is. Change this with unjudged=.",
+        tables="judged", noun="",
+        applies=lambda run: not (run.qrels and "split" in run.qrels.table.context),
+        sql="""SELECT system, sum(retrieved) - sum(judged) AS count, sum(judged) AS judged,
+               sum(retrieved) AS retrieved, sum(judged) / sum(retrieved) AS judged_part,
+               min({{'sort': judged / retrieved, 'query': query, 'judged': judged,
+                      'retrieved': retrieved}}, 3)
+                 FILTER (judged < retrieved) AS examples,
+               CASE WHEN sum(judged) < sum(retrieved) / 2 THEN 'warning' ELSE 'note' END AS level
+           FROM (SELECT {system}, query, count(rel) AS judged, count(*) AS retrieved FROM top
+                 GROUP BY {keys})
+           GROUP BY system HAVING sum(judged) < sum(retrieved) ORDER BY system""",
+    ),
+)  # fmt: skip
