@@ -79,6 +79,8 @@ from .expressions.precision import (
     ap,
     bpref,
     f1_at,
+    false_abstention,
+    false_answer,
     hit_at,
     infap,
     interpolated_precision,
@@ -129,6 +131,8 @@ cg_by_score: MetricFunction[...]
 dcg_by_score: MetricFunction[...]
 err_by_score: MetricFunction[...]
 f1_at_by_score: MetricFunction[...]
+false_abstention_by_score: MetricFunction[...]
+false_answer_by_score: MetricFunction[...]
 hit_at_by_score: MetricFunction[...]
 idcg_by_score: MetricFunction[...]
 infap_by_score: MetricFunction[...]
@@ -144,6 +148,8 @@ list_cg: Callable[..., pl.Expr]
 list_dcg: Callable[..., pl.Expr]
 list_err: Callable[..., pl.Expr]
 list_f1_at: Callable[..., pl.Expr]
+list_false_abstention: Callable[..., pl.Expr]
+list_false_answer: Callable[..., pl.Expr]
 list_hit_at: Callable[..., pl.Expr]
 list_idcg: Callable[..., pl.Expr]
 list_infap: Callable[..., pl.Expr]
@@ -231,6 +237,10 @@ __all__ = [
     "exposure_disparity",
     "f1_at",
     "f1_at_by_score",
+    "false_abstention",
+    "false_abstention_by_score",
+    "false_answer",
+    "false_answer_by_score",
     "freshness",
     "funnel",
     "gate",
@@ -265,6 +275,8 @@ __all__ = [
     "list_dcg",
     "list_err",
     "list_f1_at",
+    "list_false_abstention",
+    "list_false_answer",
     "list_hit_at",
     "list_idcg",
     "list_infap",

@@ -165,6 +165,24 @@ CREATE OR REPLACE MACRO num_rel_ret(rel, pos, threshold := 1) AS
     rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE), pos, NULL);
 COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved.';
 
+-- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
+CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
+    CASE WHEN relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
+
+-- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
+CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
+    CASE WHEN relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
+
+CREATE OR REPLACE MACRO false_answer(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_false_answer(
+        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold), count(rel)), pos, NULL);
+COMMENT ON MACRO false_answer IS 'False answer: 1 if something is shown although nothing is relevant, else 0.';
+
+CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_false_abstention(
+        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
+COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
+
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
 -- The number of positions in all rankings: k for each.
@@ -293,6 +311,15 @@ COMMENT ON MACRO list_num_rel IS 'num_rel over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_num_rel_ret(rels, threshold := 1) AS list_num_rel(rels, threshold);
 COMMENT ON MACRO list_num_rel_ret IS 'num_rel_ret over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_false_answer(rels, threshold := 1, ideal := NULL) AS
+    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_false_answer(
+        len(rels), rankql_list_relevant(judged, threshold), list_count(judged)))[1];
+COMMENT ON MACRO list_false_answer IS 'false_answer over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NULL) AS
+    rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
 
 -- Hits in the top k by score; the expected number with ties 'expected'.
@@ -426,3 +453,11 @@ COMMENT ON MACRO num_rel_by_score IS 'num_rel with a score and an item instead o
 CREATE OR REPLACE MACRO num_rel_ret_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     rankql_hits_by_score(rel, score, item, NULL, threshold, ties);
 COMMENT ON MACRO num_rel_ret_by_score IS 'num_rel_ret with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO false_answer_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    rankql_false_answer(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold), count(rel));
+COMMENT ON MACRO false_answer_by_score IS 'false_answer with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO false_abstention_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    rankql_false_abstention(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold));
+COMMENT ON MACRO false_abstention_by_score IS 'false_abstention with a score and an item instead of the position.';

@@ -306,6 +306,36 @@ def num_rel_ret(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     return r.top(r.mean(r.hits(threshold))).sum()
 
 
+@metric()
+def false_answer(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """False answer: 1 if something is shown although nothing is relevant, else 0.
+
+    NULL if something is relevant, or nothing is judged. The mean over the queries that have no
+    relevant item is the share of them that got an answer.
+
+    >>> df = pl.DataFrame({"rel": [0, None], "pos": [1, 2]})
+    >>> df.select(false_answer("rel", "pos")).item()
+    1.0
+    """
+    r = ranking(rel, pos)
+    unanswerable = (r.relevant(threshold) == 0) & (r.judged.count() > 0)
+    return pl.when(unanswerable).then(r.in_top.any().cast(pl.Float64))
+
+
+@metric()
+def false_abstention(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """False abstention: 1 if nothing is shown although something is relevant, else 0.
+
+    NULL if nothing is relevant.
+
+    >>> df = pl.DataFrame({"rel": [1, 0], "pos": [None, None]}, schema={"rel": int, "pos": int})
+    >>> df.select(false_abstention("rel", "pos")).item()
+    1.0
+    """
+    r = ranking(rel, pos)
+    return pl.when(r.relevant(threshold) > 0).then((~r.in_top.any()).cast(pl.Float64))
+
+
 @metric(by=None)
 def micro_precision_at(
     rel: Column = "rel",

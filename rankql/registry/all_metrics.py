@@ -198,6 +198,20 @@ RELEVANCE = (
         rows="judged",
         reads_judged=True,
     ),
+    MetricRecord(
+        function="false_answer",
+        name="FalseAnswer",
+        better="lower",
+        undefined="something is relevant, or nothing is judged",
+        rows="judged",
+        counts_retrieved=True,
+    ),
+    _of_relevant(
+        function="false_abstention",
+        name="FalseAbstention",
+        better="lower",
+        counts_retrieved=True,
+    ),
     _of_relevant(
         function="arhr",
         name="ARHR",

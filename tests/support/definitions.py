@@ -187,6 +187,16 @@ def num_rel_ret(rows, threshold=1):
     return float(len(hits(rows, None, threshold)))
 
 
+def false_answer(rows, threshold=1):
+    if relevant(rows, threshold) or not judged(rows):
+        return None
+    return float(len(shown(rows)) > 0)
+
+
+def false_abstention(rows, threshold=1):
+    return float(len(shown(rows)) == 0) if relevant(rows, threshold) else None
+
+
 def judged_at(rows, k=None):
     size = len(shown(rows)) if k is None else k
     return 0.0 if size == 0 else len(judged(shown(rows, k))) / size
