@@ -39,4 +39,15 @@ def __getattr__(name: str) -> object:
         except PackageNotFoundError:  # a checkout on the path, not installed
             installed = "unknown"
         return globals().setdefault(name, installed)
-    return _lazy_getattr(name)
+    try:
+        return _lazy_getattr(name)
+    except AttributeError:
+        module = Path(__file__).with_name(name)
+        if name.startswith("_") or module.exists() or module.with_suffix(".py").exists():
+            raise
+        from rankql.registry.parse import function_called
+
+        if function := function_called(name):
+            hint = f"rankql has no {name!r}. Use rankql.{function}"
+            raise AttributeError(hint) from None
+        raise

@@ -13,7 +13,14 @@ import polars as pl
 
 from rankql import macros
 from rankql.cli import demo
-from support import case_table, doc_blocks, metric_pages, negative_grades, notebooks
+from support import (
+    case_table,
+    doc_blocks,
+    metric_pages,
+    negative_grades,
+    notebooks,
+    other_names_table,
+)
 from support.paths import ROOT
 from support.printed_dialects import PRINTED, snapshot_path, write_snapshot
 
@@ -45,6 +52,11 @@ def cases():
     case_table.PAGE.write_text(case_table.with_table(), "utf-8")
 
 
+def names():
+    """The names that mean something else in other tools, in docs/coming-from.md."""
+    other_names_table.PAGE.write_text(other_names_table.with_table(), "utf-8")
+
+
 def notebook():
     """The outputs of the Jupyter notebook."""
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +74,7 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-GENERATED = {f.__name__: f for f in (sql, metrics, grades, dialects, cases, docs, notebook)}
+GENERATED = {f.__name__: f for f in (sql, metrics, grades, dialects, cases, names, docs, notebook)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or GENERATED:

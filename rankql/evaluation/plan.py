@@ -37,7 +37,7 @@ def make_plan(session: Session, arguments: EvaluateArguments) -> Evaluation:
     """Read the inputs, and resolve conventions and metrics."""
     conventions, groupings = arguments.reading.conventions, arguments.groupings
     attached = groupings if arguments.cluster is None else [*groupings, [arguments.cluster]]
-    metrics = parse(arguments.metrics)
+    metrics = parse(arguments.metrics, conventions.profile)
     inputs = read_rankings(
         session, arguments.run, arguments.qrels, arguments.reading, reads_grades(metrics),
         attributes=arguments.attributes, groups=attached, weight=arguments.weight,

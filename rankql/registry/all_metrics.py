@@ -29,6 +29,8 @@ RELEVANCE = (
     MetricRecord(
         function="ndcg",
         name="nDCG",
+        aliases=("normalized_dcg",),
+        ir_measures={"ndcg_burges@": {"gain": "exp2"}},  # of ranx
         trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
         undefined=NO_GAIN,
         sums_gains=True,
@@ -42,6 +44,7 @@ RELEVANCE = (
     MetricRecord(
         function="dcg",
         name="DCG",
+        ir_measures={"dcg_burges@": {"gain": "exp2"}},
         lowest=None,
         highest=None,
         rows="judged",
@@ -75,7 +78,7 @@ RELEVANCE = (
     _of_relevant(
         function="rr",
         name="RR",
-        aliases=("MRR", "reciprocal_rank"),
+        aliases=("MRR", "reciprocal_rank", "RecipRank"),
         trec_eval={"recip_rank": {}},
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE) / {place}",
@@ -125,7 +128,7 @@ RELEVANCE = (
     _of_relevant(
         function="hit_at",
         name="Success",
-        aliases=("Hit", "HR", "HitRate", "hit_rate"),
+        aliases=("Hit", "HR", "HitRate", "HitRatio"),
         trec_eval={"success_": {}},
         is_share=True,
         explanation=ExplanationSql(
@@ -168,6 +171,7 @@ RELEVANCE = (
     MetricRecord(
         function="err",
         name="ERR",
+        aliases=("expected_reciprocal_rank",),
         own=(CONTINUATION,),
         undefined=NO_GAIN,
         no_expected_ties={},
@@ -288,7 +292,7 @@ _auc = partial(
     rows="judged",
 )
 ORDER = (
-    _auc(name="AUC", aliases=("ROC_AUC",)),
+    _auc(name="AUC", aliases=("ROC_AUC", "AUROC")),
     MetricRecord(function="rbo", undefined="a ranking is empty"),
     MetricRecord(
         function="kendall_tau_b",

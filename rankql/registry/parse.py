@@ -20,6 +20,7 @@ from rankql.errors import (
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
+from rankql.registry.other_names import bare, describe_other_name, respell
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
@@ -40,15 +41,18 @@ _EXPRESSION = re.compile(
 )
 
 
-def parse(names: str | Sequence[str]) -> list[Metric]:
-    """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own."""
+def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
+    """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own.
+
+    Some names of a tool have a meaning under its profile alone.
+    """
     names = list_metrics(names)
     listed = bool(names) and isinstance(names, str | list | tuple)
     require(listed, f"metrics must be names such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else names
     texts = [part for text in given for part in split_metrics(text)]
     by_name: dict[str, Metric] = {}
-    for metric in (metric for text in texts for metric in _parse_one(text)):
+    for metric in (metric for text in texts for metric in _parse_one(text, profile)):
         other = by_name.setdefault(metric.canonical, metric)
         same = other.expression == metric.expression
         require(same, f"Two metrics are called {metric.name!r}. Rename one of them")
@@ -100,6 +104,12 @@ def is_metric(name: str) -> bool:
         return bool(parse(name))
     except RankqlError:
         return False
+
+
+def function_called(name: str) -> str:
+    """The function of SQL and polars of a metric that has this name in `evaluate`, or nothing."""
+    record = _record_of(name)
+    return record.function if record and record.level == "ranking" else ""
 
 
 def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any]) -> list[str]:
@@ -162,13 +172,29 @@ def _record_of(name: str) -> MetricRecord | None:
     return metric.record
 
 
-def _parse_one(text: str) -> Iterator[Metric]:
+def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
+    spelled = respell(_ranx_name(text.strip(), profile))
+    for metric in _parse_spelled(spelled):
+        yield replace(metric, label=text.strip()) if respell(text) != text.strip() else metric
+
+
+def _ranx_name(text: str, profile: str) -> str:
+    """A name that ranx alone gives this meaning, as ours under its profile."""
+    patience = re.fullmatch(r"(?i)rbp(\.\d+)", text)
+    name = f"RBP(p=0{patience[1]})" if patience else "NumRelRet" if text == "hits" else text
+    if name == text or profile.startswith("ranx"):
+        return name
+    require(not patience, f"{text!r} is a name of ranx: write {name}, or set conventions='ranx'")
+    return text
+
+
+def _parse_spelled(text: str) -> Iterator[Metric]:
     own = _EXPRESSION.fullmatch(text)
     stem = own["label"].partition("@")[0].strip() if own else ""
-    if metric := _trec_metric(text.strip()) or _set_metric(text):
-        yield metric
+    if metrics := [*_trec_metrics(text.strip()), *_set_metric(text)]:
+        yield from metrics
     elif own and not find_shown(stem) and is_metric(stem):
         raise RankqlError(
             f"{own['label'].strip()!r} is the name of a metric of rankql. Give the expression "
@@ -260,36 +286,47 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
 
 
 def _find_record(name: str) -> MetricRecord:
-    if record := _index().get(name.lower()) or _index(squash).get(squash(name)):
+    squashed = _index(squash)
+    record = _index().get(name.lower()) or squashed.get(squash(name)) or squashed.get(bare(name))
+    if record:
         return record
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
-    raise RankqlError(describe_unknown("metric", name, [record.name for record in EVALUATED]))
+    names = [record.name for record in EVALUATED]
+    raise RankqlError(describe_other_name(name) or describe_unknown("metric", name, names))
 
 
-def _trec_metric(text: str) -> Metric | None:
-    """The metric that trec_eval calls so, as trec_eval defines it, whatever the conventions."""
+def _trec_metrics(text: str) -> Iterator[Metric]:
+    """The metrics that trec_eval calls so, as trec_eval defines them, whatever the conventions.
+
+    Its command writes ndcg_cut.5,10 for ndcg_cut_5 and ndcg_cut_10.
+    """
     names = _names_elsewhere("trec_eval")
+    match = re.fullmatch(r"(?i)(\w+)\.(\d[\d.,]*)", text)
+    if match and f"{match[1]}_".lower() in names:
+        for cutoff in match[2].split(","):
+            yield from _trec_metrics(f"{match[1]}_{cutoff}")
+        return
     match = re.fullmatch(r"(\w*?)((?<=_)\d[\d.]*)?", text.lower())
-    if not match or match[1] not in names or (match[2] is not None) != match[1].endswith("_"):
-        return None
-    record, options = names[match[1]]
-    return _metric(text, record, options, match[2])
+    if match and match[1] in names and (match[2] is not None) == match[1].endswith("_"):
+        record, options = names[match[1]]
+        yield _metric(text, record, options, match[2])
 
 
-def _set_metric(text: str) -> Metric | None:
+def _set_metric(text: str) -> Iterator[Metric]:
     """The metric that ir_measures calls so, as `SetP(rel=2)`, or capped recall: `R_cap@10`."""
     names = _names_elsewhere("ir_measures")
     match = _NAME.fullmatch(text)
     name = match["name"].lower() if match else ""
     cutoffs = f"{name}@" in names
     if not match or not (cutoffs or name in names):
-        return None
+        return
     record, fixed = names[f"{name}@" if cutoffs else name]
     options = dict(_parse_options(text, record, match["options"] or ""))
     if (match["k"] is not None and not cutoffs) or not options.keys().isdisjoint({"k", *fixed}):
         raise RankqlError(f"{text!r}: {match['name']} has only the option rel. Use {record.name}")
-    return _metric(text, record, {**fixed, **options}, match["k"])
+    for cutoff in (match["k"] or "").split(","):
+        yield _metric(text, record, {**fixed, **options}, cutoff or None)
 
 
 def _parse_cutoff(text: str, digits: str) -> int:

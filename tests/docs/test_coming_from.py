@@ -13,7 +13,8 @@ import pytest
 import pytrec_eval
 
 import rankql
-from support import metric_engines, other_tools
+from rankql.registry.parse import find_shown, parse
+from support import metric_engines, other_names_table, other_tools
 from support.doc_blocks import cells, run_blocks
 from support.other_tools import frames
 from support.paths import ROOT
@@ -38,6 +39,33 @@ def names(peer):
 def evaluated(name, **options):
     result = rankql.evaluate(*frames(RUN, QRELS), name, interval=None, **options)
     return dict(result.per_query.select("query", pl.last().fill_null(0)).rows())
+
+
+def test_names_of_other_tools_are_accepted():
+    """As the page writes them. Arguments of a command line, and calls, are no names."""
+    count = 0
+    for peer in ("trec_eval, pytrec_eval", "ir_measures", "ranx"):
+        for row in ROWS[2:]:
+            for name in re.findall("`(.+?)`", row[ROWS[0].index(peer)]):
+                if name != "-l 2":
+                    count += bool(parse(name.removeprefix("-m "), peer))
+    assert count > 50
+
+
+def test_a_name_that_means_something_else_is_accepted_or_says_so():
+    table = other_names_table.with_table()
+    assert table == PAGE, "run python tests/generate.py names"
+    rows = [row.strip("|").split("|") for row in table.partition("<!-- other")[2].splitlines()]
+    rows = [row for row in rows if len(row) == 4 and row[0].startswith(" `")]
+    refused = []
+    for cells_ in rows:
+        for name in re.findall("`(.+?)`", cells_[0]):
+            if not find_shown(name):
+                sentence = f"{name!r} of {cells_[1].strip()}: {cells_[2].strip()}. The closest"
+                with pytest.raises(rankql.RankqlError, match=re.escape(sentence)):
+                    parse(f"{name}@10")
+                refused.append(name)
+    assert len(refused) > 20
 
 
 @pytest.mark.slow

@@ -38,6 +38,22 @@ from support.random_runs import QRELS, RUN
         ("micro_recall_at@3", ["microR@3"]),
         ("R_cap@10", ["P(denominator=min)@10"]),
         ("hit rate@10", ["Success@10"]),
+        # Spellings of other tools.
+        ("ndcg_at_10", ["nDCG@10"]),
+        ("ndcgAt5", ["nDCG@5"]),
+        ("precision_at_5", ["P@5"]),
+        ("map_at_5", ["AP@5"]),
+        ("mean_reciprocal_rank", ["RR"]),
+        ("RecipRank@10", ["RR@10"]),
+        ("meanAveragePrecision", ["AP"]),
+        ("RetrievalNormalizedDCG@3", ["nDCG@3"]),
+        ("expected_reciprocal_rank(max_rel=3)@10", ["ERR(max_rel=3)@10"]),
+        ("ndcg_cut.5,10", ["nDCG@5", "nDCG@10"]),
+        ("P.5", ["P@5"]),
+        ("recall.100", ["R@100"]),
+        ("ndcg_burges@5,10", ["nDCG(gain=exp2)@5", "nDCG(gain=exp2)@10"]),
+        ("NumRet(rel=2)", ["NumRelRet(rel=2)"]),
+        ("precision@5-l2", ["P(rel=2)@5"]),
         ("Personalisation@10", ["Personalisation@10"]),
         ("mine = sum(rel) / 2", ["mine"]),
     ],
@@ -47,6 +63,23 @@ def test_names(name, canonical):
     assert under == canonical
     if canonical != ["mine"]:  # which is a label, not a name
         assert [metric.canonical for x in under for metric in names.parse(x)] == under
+
+
+def test_names_that_mean_something_in_ranx_alone():
+    """rbp.8 and hits are names under its profile; others have an error that says what to write."""
+    values = rankql.evaluate(RUN, QRELS, ["rbp.8", "hits"], conventions="ranx")
+    assert [*values] == ["RBP(p=0.8)", "NumRelRet"]
+    with pytest.raises(rankql.RankqlError, match=r"'rbp.8' is a name of ranx: write RBP"):
+        rankql.evaluate(RUN, QRELS, "rbp.8")
+    for name in ("hits", "hits@10"):
+        with pytest.raises(rankql.RankqlError, match=r"Success@10; in ranx, NumRelRet"):
+            rankql.evaluate(RUN, QRELS, name)
+    assert [*rankql.evaluate(RUN, QRELS, "hits = count(pos)")] == ["hits"]
+
+
+def test_a_function_by_the_name_of_a_metric_says_how_it_is_called():
+    with pytest.raises(AttributeError, match=r"rankql has no 'mrr'. Use rankql.rr"):
+        rankql.mrr  # noqa: B018
 
 
 def test_names_of_trec_eval_keep_their_meaning():
