@@ -36,7 +36,6 @@ from .expressions.cascade import (
 from .expressions.catalogue import (
     average_popularity,
     catalogue_coverage,
-    expected_exposure_loss,
     exposure,
     exposure_disparity,
     freshness,
@@ -231,7 +230,6 @@ __all__ = [
     "err_ia",
     "evaluate",
     "exp2_gain",
-    "expected_exposure_loss",
     "explain",
     "exposure",
     "exposure_disparity",

@@ -136,7 +136,3 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that must move to be proportional to merit.';
-
-CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
-    coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
-COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';

@@ -215,21 +215,6 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
     return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
 
 
-@metric(by=None)
-def expected_exposure_loss(exposure: Column = "exposure", target: Column = "target") -> pl.Expr:
-    """Expected exposure loss: the squared distance of exposure from its target.
-
-    One row per item: exposure is its mean over the rankings that users may see, NULL or 0 if it is
-    never shown. The target is its mean over all rankings with better items above worse ones. Diaz
-    et al. 2020.
-
-    >>> items = pl.DataFrame({"exposure": [1.0, 0.5], "target": [0.75, 0.75]})
-    >>> items.select(expected_exposure_loss("exposure", "target")).item()
-    0.125
-    """
-    return (_exposed(exposure) - as_float(target)).pow(2).sum()
-
-
 def _exposed(exposure: Column) -> pl.Expr:
     """The exposure of a group or an item: none where it was never shown."""
     return as_float(exposure).fill_null(0)

@@ -69,7 +69,6 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "popularity": partial(check_popularity, users=arguments.get("users")),
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
-        "target": partial(check_amount, name="target"),
         "attributes": partial(check_sets, name="attributes"),
         "subtopics": partial(check_sets, name="subtopics"),
         "embedding": check_embedding,

@@ -376,7 +376,6 @@ CATALOGUE_METRICS = (
     _of_catalogue(
         function="exposure_disparity", better="lower", undefined="there is no exposure or no merit"
     ),
-    _of_catalogue(function="expected_exposure_loss", better="lower", highest=None),
 )
 
 DIVERSITY_METRICS = (

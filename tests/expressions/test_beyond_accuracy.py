@@ -158,7 +158,6 @@ ERRORS = [
     ("exposure", [(1,)], {"k": 0}, "k must be a whole number from 1"),
     ("exposure_disparity", [(-1, 1)], {}, "exposure must be a finite number from 0, not -1"),
     ("exposure_disparity", [(1, NAN)], {}, "merit must be a finite number from 0, not"),
-    ("expected_exposure_loss", [(1, NAN)], {}, "target must be a finite number from 0, not"),
     ("category_diversity", [("a", 1)], {"missing": "skip"},
      "missing must be 'drop', 'different' or 'same', not skip"),
     ("category_diversity", [("a", 0)], {}, "pos must be a whole number from 1, not 0"),

@@ -473,7 +473,6 @@ FRAME = FRAME.with_columns(one=1, view=pl.lit("view"), sets=pl.lit(["a"]))
 # A column, the literal that holds the same values, and a call with either.
 LITERALS = [
     ("one", pl.lit(1), lambda x: rankql.exposure_disparity("pos", x)),
-    ("one", pl.lit(1), lambda x: rankql.expected_exposure_loss(x, "pos")),
     ("sets", pl.lit(pl.Series([["a"]])), rankql.alpha_ndcg),
     ("one", pl.lit(1), rankql.sign_test),
     ("one", pl.lit(1), lambda x: rankql.debiased(x, x)),

@@ -121,7 +121,6 @@ def test_packages_missing_later(monkeypatch, tmp_path):
 IN_SQL = {
     "reference must be a number, not text. Cast it first": "tau_ap('1'::TEXT, 1)",
     "exposure must be a number, not text. Cast it first": "exposure_disparity('1', 1)",
-    "target must be a number, not text. Cast it first": "expected_exposure_loss(1, '1')",
     "grades must be a MAP of events and their grades, not 3": "graded('view', 3)",
     "since must be a timestamp, as moment is, not 3": (
         "split FROM time_split('timed', since := 3)"

@@ -108,7 +108,7 @@ class Refused:
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
     *("catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity"),
-    *("expected_exposure_loss", "missing_at", "duplicate_share", "unexpectedness", "serendipity"),
+    *("missing_at", "duplicate_share", "unexpectedness", "serendipity"),
 ]
 
 

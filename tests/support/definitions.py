@@ -452,10 +452,6 @@ def exposure_disparity(rows):
     return fsum(abs(e / totals[0] - m / totals[1]) for e, m in rows) / 2
 
 
-def expected_exposure_loss(rows):
-    return fsum(((e or 0) - t) ** 2 for e, t in rows if t is not None)
-
-
 # diversity: rows hold the columns that the metric names, the last one pos
 
 
