@@ -2030,11 +2030,11 @@ CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
--- A time of the same type as `moment`.
-CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
-    CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
+-- A time of the same type as `moment`, which is one if `timed`.
+CREATE OR REPLACE MACRO rankql_moment(value, timed, name) AS
+    CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = timed
          THEN rankql_instant(value)
-         ELSE rankql_fail(name || CASE WHEN rankql_is_time(moment)
+         ELSE rankql_fail(name || CASE WHEN timed
                                  THEN ' must be a timestamp' ELSE ' must be a finite number' END
                     || ', as moment is, not ' || rankql_text(value))
     END;
@@ -2045,7 +2045,7 @@ CREATE OR REPLACE MACRO rankql_age(moment, until) AS
     CASE WHEN until IS NULL THEN NULL
          WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
          ELSE rankql_refuse_time(moment, 'moment') END
-    + rankql_moment(until, moment, 'until');
+    + rankql_moment(until, rankql_is_time(moment), 'until');
 
 -- A duration of the type that fits `moment`.
 CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
@@ -2304,8 +2304,15 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
 -- The checked time of a row.
+-- ISO 8601 text as a number of microseconds. A cast to TIMESTAMP ignores the offset of a time zone.
+CREATE OR REPLACE MACRO rankql_iso_instant(value) AS CAST(CASE
+    WHEN regexp_matches(CAST(value AS VARCHAR), ':[0-9]{2}([.][0-9]+)? *([+-][0-9]{2}(:?[0-9]{2})?|[Zz])$')
+    THEN epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) ELSE epoch_us(TRY_CAST(value AS TIMESTAMP)) END AS DOUBLE);
+
+-- The time of an event as a number.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
+    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN rankql_instant(value)
+         WHEN rankql_is_text(value) AND isfinite(rankql_iso_instant(value)) THEN rankql_iso_instant(value)
          ELSE rankql_refuse_time(value, moment) END;
 
 -- 'test' or 'train'. `kind` is the type of the row, `others` its type without a column `split`.
@@ -2333,15 +2340,24 @@ CREATE OR REPLACE MACRO rankql_log(log, query, item, moment) AS TABLE
                  typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none')))) AS t_type
           FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row));
 
+-- The log for a split. With seen 'drop', an event goes if its user and item occurred earlier.
+CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABLE
+    SELECT rankql_row, others, rankql_key(q) AS q, i, rankql_logged(t, moment) AS t, rankql_is_time(t) OR rankql_is_text(t) AS timed
+    FROM rankql_log(log, query, item, moment)
+    QUALIFY CASE rankql_text(seen)
+        WHEN 'NULL' THEN true
+        WHEN 'drop' THEN coalesce(rankql_logged(t, moment) = min(rankql_logged(t, moment)) OVER (
+            PARTITION BY rankql_key(q), rankql_key(i)), true) OR q IS NULL OR i IS NULL
+        ELSE rankql_fail('seen must be ''drop'' or NULL, not ' || rankql_text(seen)) END;
+
 -- Rows with the same time and item stay together; nothing is random.
-CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
-    WITH logged AS (
-        SELECT rankql_row, rankql_key(q) AS q, i, rankql_logged(t, moment) AS t, rankql_whole(n, 'n') AS most, others
-        FROM rankql_log(log, query, item, moment)
-    ), latest AS (
-        SELECT rankql_row, q, others, most >= rank() OVER (
+CREATE OR REPLACE MACRO leave_one_out(
+    log, n := 1, query := 'user', item := 'item', moment := 'time', seen := NULL
+) AS TABLE
+    WITH latest AS (
+        SELECT rankql_row, q, others, rankql_whole(n, 'n') >= rank() OVER (
             PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
-        FROM logged
+        FROM rankql_split_log(log, seen, query, item, moment)
     )
     SELECT unnest(rankql_row),
            rankql_part(typeof(rankql_row), others, last AND NOT bool_and(last) OVER (PARTITION BY q)) AS split
@@ -2349,9 +2365,13 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
 -- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
-CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, item := NULL, moment := 'time') AS TABLE
+CREATE OR REPLACE MACRO time_split(
+    log, since := NULL, share := NULL, query := NULL, item := NULL, moment := 'time', seen := NULL
+) AS TABLE
     WITH logged AS (
-        SELECT rankql_row, rankql_key(q) AS q, rankql_logged(t, moment) AS t, others FROM rankql_log(log, query, item, moment)
+        SELECT * REPLACE (CASE WHEN query IS NOT NULL THEN q END AS q)
+        FROM rankql_split_log(log, seen, CASE WHEN seen IS NULL THEN query ELSE coalesce(query, 'user') END,
+                              CASE WHEN seen IS NULL THEN item ELSE coalesce(item, 'item') END, moment)
     ), placed AS (
         SELECT *, cume_dist() OVER latest_first AS part,
                rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last
@@ -2360,8 +2380,7 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN rankql_fail('either since or share must be given: a time, or a share of the rows')
-        WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
-        WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
+        WHEN since IS NOT NULL THEN t >= rankql_moment(since, timed, 'since')
         WHEN NOT coalesce(rankql_option(share) > 0 AND rankql_option(share) < 1, false)
         THEN rankql_fail('share must lie between 0 and 1, not ' || rankql_text(share))
         WHEN NOT bool_or(last) OVER ()

@@ -18,9 +18,11 @@ import click
 from rankql.cli.command import COLUMNS, command, task
 from rankql.cli.console import as_cli_options, call, show
 from rankql.cli.options import DATA
-from rankql.writing import write_file
+from rankql.writing import named_paths, output_path, write_file
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from rankql.decisions.comparison import Comparison
     from rankql.writing import HeaderlessPath
 
@@ -265,6 +267,79 @@ def convert_command(source: str, target: str, **options: Any) -> None:
     TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, otherwise TREC.
     """
     click.echo(call(source, target, **options), err=True)
+
+
+QUERY = click.option("--query", metavar="COLUMN", help="Column of the user.")
+ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
+
+
+@command("split", "split log.parquet --share 0.2 -o train.parquet test.parquet",
+         "split log.csv --last 1 --seen drop -o train.csv test.csv")  # fmt: skip
+@click.argument("log", type=DATA)
+@click.option(
+    "--share",
+    type=click.FLOAT,
+    metavar="SHARE",
+    help="Test has the latest rows, at most this share; with --query, of each user.",
+)
+@click.option("--since", metavar="TIME", help="Test has the rows from a time on.")
+@click.option("--last", "n", type=click.INT, help="Test has the last N events of each user.")
+@click.option(
+    "--seen", type=click.Choice(["drop"]), help="Leave out events whose user had the item earlier."
+)
+@QUERY
+@ITEM
+@click.option("--time", "moment", metavar="COLUMN", help="Column of the time.")
+@click.option("-o", "--output", "files", type=(DATA, DATA), required=True, metavar="TRAIN TEST",
+              help="Files to write: .parquet or .csv.")  # fmt: skip
+def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
+    """Split a log of users and items into train and test.
+
+    LOG has a row per event. Pass one of --share, --since and --last.
+    """
+    from rankql.logs.labels import leave_one_out, time_split
+    from rankql.logs.table_macros import parse_time, read_rows
+
+    if len(options.keys() & {"share", "since", "n"}) != 1 or files[0] == files[1]:
+        raise click.UsageError("Pass one of --share, --since and --last, and two files to write.")
+    if "since" in options:
+        options["since"] = parse_time(options["since"])
+    targets = [output_path(file, (".parquet", ".csv"), inputs=[log]) for file in files]
+    rows = read_rows(log).lazy().collect()
+    parts = (leave_one_out if "n" in options else time_split)(rows, **options)
+    for part, target in zip(("train", "test"), targets, strict=True):
+        _write_rows(parts.filter(split=part).drop("split"), target)
+        click.echo(f"{target.name}: {(parts['split'] == part).sum():,} rows of {part}", err=True)
+    if "seen" in options:
+        click.echo(f"Left out {len(rows) - len(parts):,} rows of seen items", err=True)
+
+
+@command("popular", "popular train.parquet -k 20 -o popular.parquet")
+@click.argument("train", type=DATA)
+@click.option("-k", type=click.INT, show_default="10", help="Number of items for each user.")
+@click.option("--users", type=DATA, metavar="TABLE", help="Table of the users, if not all.")
+@QUERY
+@ITEM
+@click.option("-o", "--output", "file", type=DATA, required=True, metavar="FILE",
+              help="File to write: .parquet or .csv.")  # fmt: skip
+def popular_command(train: str, file: str, **options: Any) -> None:
+    """Write the most popular items as a run.
+
+    It is the baseline of every recommender: each user gets the most popular items of TRAIN that the
+    user does not have in it.
+    """
+    from rankql.logs.popular import most_popular
+
+    target = output_path(file, (".parquet", ".csv"), inputs=[train, *named_paths(options.values())])
+    run = most_popular(train, **options)
+    _write_rows(run, target)
+    click.echo(f"{target.name}: {len(run):,} rows", err=True)
+
+
+def _write_rows(rows: pl.DataFrame, target: Path) -> None:
+    """Write rows as Parquet or CSV."""
+    with write_file(target) as temporary:
+        (rows.write_csv if target.suffix == ".csv" else rows.write_parquet)(temporary)
 
 
 def split_inputs(

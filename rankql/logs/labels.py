@@ -330,12 +330,14 @@ def leave_one_out(
     query: Column = "user",
     item: Column = "item",
     moment: Column = "time",
+    seen: str | None = None,
 ) -> None:
     """The log with `split`: test for the last event of each user, train for those before.
 
     With `n`, the last n events. Of events at the same time, the item that is higher as text comes
     last. Rows with the same time and item stay together. Users with nothing left to train on have
-    no test events.
+    no test events. With seen="drop", an event goes if its user had the item earlier: test then has
+    the last new item. Times are timestamps, numbers or text of ISO 8601.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
@@ -352,13 +354,15 @@ def time_split(
     query: Column | None = None,
     item: Column | None = None,
     moment: Column = "time",
+    seen: str | None = None,
 ) -> None:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
 
     Rows with the same time stay together. With `share`, test has as many of the latest times as
     make up at most this share of the rows, or with `query` of the rows of each user. The latest
     time is always in test, even if it has more than `share` of the rows, unless it is the only one.
-    `item` changes nothing: both splits have the same arguments.
+    With seen="drop", an event goes if its user had the `item` earlier, before the rows are counted.
+    Without it `item` changes nothing. Times are timestamps, numbers or text of ISO 8601.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})

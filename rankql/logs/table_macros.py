@@ -19,7 +19,13 @@ import duckdb
 import polars as pl
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message, require, require_plain_name
+from rankql.errors import (
+    RankqlError,
+    database_message,
+    parse_number,
+    require,
+    require_plain_name,
+)
 from rankql.expressions.checked_columns import Column, column, is_pandas
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
@@ -77,8 +83,8 @@ def table_function(
             columns = {name: _as_key(value) for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
             macro, pandas = function.__name__, is_pandas(data)
-            every = result is None or (isinstance(result, str) and not pandas)
-            frame = _read_frame(data, None if every else columns.values())
+            every = result is None or (isinstance(result, str) and not pandas) or others.get("seen")
+            frame = read_rows(data, None if every else columns.values())
             columns |= recognise_defaults(columns, given, column_names(frame))
             if result is None:
                 return _filter_rows(frame, macro, columns, others)
@@ -88,8 +94,10 @@ def table_function(
             if not pandas:
                 return _add_column(frame, macro, columns, others, result)
             require(result not in data.columns, _taken(result))
-            added = _add_column(frame.lazy(), macro, columns, others, result).collect()[result]
-            return data.assign(**{result: added.to_pandas().to_numpy()})
+            frame = frame.lazy().with_row_index(_INDEX)
+            added = _add_column(frame, macro, columns, others, result).collect()
+            rows = data.iloc[added[_INDEX].to_list()]
+            return rows.assign(**{result: added[result].to_pandas().to_numpy()})
 
         vars(of_table)["__signature__"] = signature.replace(return_annotation="Frame")
         return cast("TableFunction[Args]", of_table)
@@ -131,16 +139,22 @@ def _add_column(
 ) -> Any:
     """The data with the text column that a table macro adds; its rows keep their order."""
     exprs, names = _name_columns(frame, columns)
-    known = map(str.lower, frame.collect_schema().names())
-    require(name not in known, _taken(name))
-    query = f"SELECT {name} FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
+    known = frame.collect_schema().names()
+    require(name not in map(str.lower, known), _taken(name))
+    if options.get("seen") is not None:  # the macro reads them under these names
+        for role, default in (("query", "user"), ("item", "item")):
+            own = recognise(role, known) if columns[role] is None else None
+            exprs += [pl.col(own).alias(default)] if own else []
+    query = f"SELECT {_INDEX}, {name} FROM {_macro_call(macro, {**names, **options})}"
 
     def values(rows: pl.Series) -> pl.Series:
         table = rows.struct.unnest().with_row_index(_INDEX)
-        return run_query(query, table)[name]
+        added = run_query(query, table)  # without the rows that seen='drop' leaves out
+        return table.join(added, on=_INDEX, how="left", maintain_order="left")[name]
 
     added = pl.struct(exprs).map_batches(values, pl.String, is_elementwise=False)
-    return frame.with_columns(added.alias(name))
+    labelled = frame.with_columns(added.alias(name))
+    return labelled if options.get("seen") is None else labelled.drop_nulls(name)
 
 
 def _filter_rows(frame: Frame, macro: str, columns: Columns, options: Mapping[str, object]) -> Any:
@@ -165,7 +179,7 @@ def _taken(name: str) -> str:
     return f"the log has a column {name!r} already: drop or rename it"
 
 
-def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
+def read_rows(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
     """The data as a polars frame; of other data, only the columns that are named."""
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
         return data
@@ -181,7 +195,8 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
 
 def _infer_types(session: Session, table: Table) -> str:
     """A text file with numbers, times and booleans where all rows have them."""
-    kinds = ("BIGINT", "DOUBLE", "TIMESTAMP", "BOOLEAN") if table.text else ("TIMESTAMP",)
+    times = ("TIMESTAMP", "TIMESTAMPTZ")
+    kinds = ("BIGINT", "DOUBLE", *times, "BOOLEAN") if table.text else times
     casts = []
     for name in (macros.quote(name) for name, kind in table.columns.items() if kind == "VARCHAR"):
         for kind in kinds:
@@ -189,6 +204,8 @@ def _infer_types(session: Session, table: Table) -> str:
             other = f"{value} IS NULL OR regexp_matches({name}, '^[+-]?0[0-9]')"
             if kind == "BIGINT":  # '1.5' would be 2
                 other += f" OR CAST({value} AS VARCHAR) <> {name}"
+            if kind == "TIMESTAMP":  # the cast ignores an offset
+                other += f" OR regexp_matches({name}, ':[0-9.]+ *([+-][0-9]|[Zz]$)')"
             sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
             if not session.con.execute(sql).fetchall():
                 casts.append(f"CAST({name} AS {kind}) AS {name}")
@@ -252,6 +269,15 @@ def value_sql(value: object) -> str:
     if isinstance(value, datetime.timedelta):
         return f"to_microseconds({value // datetime.timedelta(microseconds=1)})"
     return macros.literal(value if isinstance(value, str) else str(value))
+
+
+def parse_time(text: str) -> datetime.datetime | float:
+    """A time that is written as text: a number, or ISO 8601."""
+    number = parse_number(text)
+    try:
+        return datetime.datetime.fromisoformat(text) if number is None else number
+    except ValueError:
+        raise RankqlError(f"Cannot parse the time {text!r}. Write it as 2026-01-31") from None
 
 
 def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:

@@ -62,6 +62,58 @@ def test_split_by_hand(name, options, test):
     assert_table(name, HISTORY, options, split(HISTORY, test))
 
 
+# Of a the second x and z come again, of b the x at the time of the first one stays.
+AGAIN = history([
+    ("a", "x", 1), ("a", "y", 3), ("a", "x", 4), ("a", "z", 2), ("a", "z", 5),
+    ("b", "x", 5), ("b", "x", 5), ("b", "y", 2), ("b", None, 6), ("b", None, 7),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "test"),
+    [
+        ("leave_one_out", {}, {("a", "y", 3), ("b", None, 7)}),
+        (
+            "time_split",
+            {"since": 3},
+            {("a", "y", 3), ("b", "x", 5), ("b", None, 6), ("b", None, 7)},
+        ),
+        ("time_split", {"since": 9, "query": "user", "item": "item"}, set()),
+        ("time_split", {"share": 0.25}, {("b", None, 6), ("b", None, 7)}),
+    ],
+)
+def test_seen_items_are_left_out_before_the_split(name, options, test):
+    kept = AGAIN.filter(pl.int_range(pl.len()).is_in([2, 4]).not_())
+    expected = [
+        {**row, "split": "test" if tuple(row.values()) in test else "train"}
+        for row in kept.rows(named=True)
+    ]
+    assert_table(name, AGAIN, {**options, "seen": "drop"}, expected)
+
+
+def test_seen_items_are_found_by_the_columns_that_the_log_has():
+    """Also in a lazy frame, and in pandas, whose index stays."""
+    log = AGAIN.rename({"user": "customer_id", "item": "product_id"})
+    expected = [0, 1, 3, 5, 6, 7, 8, 9]
+    for frame in (log, log.lazy(), log.to_pandas()):
+        rows = rankql.time_split(frame, since=3, seen="drop")
+        rows = rows.collect() if isinstance(rows, pl.LazyFrame) else rows
+        assert len(rows) == 8
+    assert rows.index.to_list() == expected
+    with pytest.raises(rankql.RankqlError, match="seen must be 'drop' or NULL, not keep"):
+        rankql.leave_one_out(AGAIN, seen="keep")
+
+
+def test_times_are_read_from_text_of_iso_8601():
+    """By their instants: an offset moves a time by hours."""
+    times = ["2026-01-02T00:30:00+02:00", "2026-01-01T23:00:00Z", "2026-01-01", "2026-01-01 23:30"]
+    log = pl.DataFrame({"user": 1, "item": [*"abcd"], "time": times})
+    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "train", "test"]
+    split_ = rankql.time_split(log, since=datetime(2026, 1, 1, 23))["split"].to_list()
+    assert split_ == ["train", "test", "train", "test"]
+    assert rankql.leave_one_out(log[:3])["split"].to_list() == ["train", "test", "train"]
+
+
 ROWS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "é", "Z", ""]), st.integers(0, 3)),
     min_size=1,

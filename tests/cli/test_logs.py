@@ -1,0 +1,63 @@
+"""The commands split and popular: files that evaluate reads."""
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+
+LOG = pl.DataFrame(
+    {
+        "userId": [1, 1, 1, 2, 2, 2],
+        "movieId": ["a", "b", "a", "c", "a", "b"],
+        "timestamp": [f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3, 1, 2, 4)],
+    }
+)
+
+
+def run_cli(*arguments, code=0):
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_log_is_split_and_evaluated(tmp_path, monkeypatch, suffix):
+    monkeypatch.chdir(tmp_path)
+    LOG.write_csv("log.csv")
+    files = f"train.{suffix}", f"test.{suffix}"
+    result = run_cli("split", "log.csv", "--last", 1, "--seen", "drop", "-o", *files)
+    assert result.stderr == (
+        f"{files[0]}: 3 rows of train\n{files[1]}: 2 rows of test\nLeft out 1 rows of seen items\n"
+    )
+    expected = rankql.leave_one_out(LOG, seen="drop")
+    read = pl.read_csv if suffix == "csv" else pl.read_parquet
+    for name, file in zip(("train", "test"), files, strict=True):
+        part = expected.filter(split=name)
+        assert read(file)["movieId"].to_list() == part["movieId"].to_list()
+    run_cli("popular", files[0], "-k", 2, "-o", f"popular.{suffix}")
+    run = rankql.most_popular(pl.read_csv(files[0]) if suffix == "csv" else files[0], k=2)
+    assert read(f"popular.{suffix}").rows() == run.rows()
+    assert "R@2" in run_cli("eval", f"popular.{suffix}", files[1], "-m", "R@2").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "a.csv", "b.csv"], "Pass one of --share, --since and --last"),
+        (["--share", ".2", "--last", "1", "-o", "a.csv", "b.csv"], "Pass one of --share"),
+        (["--share", ".2", "-o", "a.csv", "a.csv"], "two files to write"),
+        (["--share", ".2", "-o", "log.csv", "b.csv"], "would overwrite an input"),
+        (["--share", ".2", "-o", "a.csv", "b.txt"], "must end in one of: .parquet, .csv"),
+        (["--share", "2", "-o", "a.csv", "b.csv"], "share must lie between 0 and 1, not 2"),
+        (["--since", "soon", "-o", "a.csv", "b.csv"], "Cannot parse the time 'soon'"),
+    ],
+)
+def test_a_wrong_split_writes_nothing(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    LOG.write_csv("log.csv")
+    result = run_cli("split", "log.csv", *arguments, code=2)
+    assert message in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["log.csv"]
+    assert pl.read_csv("log.csv").rows() == LOG.rows()
