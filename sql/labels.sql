@@ -322,7 +322,8 @@ CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABL
     QUALIFY CASE rankql_text(seen)
         WHEN 'NULL' THEN true
         WHEN 'drop' THEN coalesce(rankql_logged(t, moment) = min(rankql_logged(t, moment)) OVER (
-            PARTITION BY rankql_key(q), rankql_key(i)), true) OR q IS NULL OR i IS NULL
+            PARTITION BY CASE WHEN seen IS NOT NULL THEN rankql_key(q) END,  -- else one partition, in no time
+                         CASE WHEN seen IS NOT NULL THEN rankql_key(i) END), true) OR q IS NULL OR i IS NULL
         ELSE rankql_fail('seen must be ''drop'' or NULL, not ' || rankql_text(seen)) END;
 
 -- Rows with the same time and item stay together; nothing is random.
