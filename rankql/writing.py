@@ -28,12 +28,17 @@ _FULL = os.strerror(errno.ENOSPC)
 DATA_SUFFIXES = (*PARQUET, ".csv", ".json")
 # Standard output as an output file.
 STDOUT = Path("-")
+# The inputs of the call that is running, as absolute paths: the folder may change after it.
+CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
 
 
 def output_path(
     path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
 ) -> Path:
-    """The path of an output file, links resolved, or STDOUT; refuse inputs and devices."""
+    """The path of an output file, links resolved, or STDOUT.
+
+    Refuse devices, and inputs: those passed, and those of the call that is running.
+    """
     try:
         name = os.path.expanduser(path)
         target = STDOUT if name in ("-", "/dev/stdout") else Path(name).resolve()
@@ -48,7 +53,9 @@ def output_path(
         wrong = f"is in a folder that does not exist: {str(target.parent)!r}"
     elif target.exists() and not target.is_file():  # a device, or no name at all
         wrong = "is not a regular file"
-    elif target.exists() and any(_reads(each, target) for each in named_paths(inputs)):
+    elif target.exists() and any(
+        _reads(each, target) for each in [*CALL_PATHS.get(), *named_paths(inputs)]
+    ):
         wrong = "would overwrite an input"
     if wrong:
         raise RankqlError(f"output {str(path)!r} {wrong}")
@@ -112,12 +119,8 @@ def name_columns(data: Any, columns: Any) -> Any:
     return HeaderlessPath(path, lists)
 
 
-# The paths that the arguments of the call name which is making a result.
-CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
-
-
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
-    """Let the result of a function refuse to be saved over a file that an argument names.
+    """Let a function and its result refuse to write over a file that an argument names.
 
     If the function has `columns=`, its arguments that are data get them here.
     """
@@ -136,7 +139,9 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
                 for each, is_data in zip(args, flags, strict=False)
             )
             keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
-        outer = CALL_PATHS.set([*named_paths([*args, *keywords.values()])])
+        read = [value for name, value in keywords.items() if name != "output"]
+        paths = map(os.path.expanduser, named_paths([*args, *read]))
+        outer = CALL_PATHS.set([*CALL_PATHS.get(), *map(os.path.abspath, paths)])
         try:
             return function(*args, **keywords)
         finally:

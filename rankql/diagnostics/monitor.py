@@ -25,6 +25,7 @@ from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.writing import remember_inputs
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
@@ -227,6 +228,7 @@ def _join(names: Sequence[str]) -> str:
     return text.join_words(names if len(names) < 4 else [*names[:3], f"{len(names) - 3:,} more"])
 
 
+@remember_inputs
 def monitor(
     days: Data, qrels: Data | None = None, metrics: str | Sequence[str] = ("nDCG@10",), *,
     day: str = "day", period: Literal["day", "week"] | None = None,

@@ -204,9 +204,7 @@ def evaluate(
         train=train,
         catalogue=catalogue,
         seen=seen,
-        output=None
-        if output is None
-        else output_path(output, PARQUET, (run, qrels, attributes, train)),
+        output=None if output is None else output_path(output, PARQUET),
     )
     result = evaluate_in_duckdb(arguments)
     if judge is None:

@@ -1,5 +1,7 @@
 """All that writes files, against the rules of rankql/writing.py."""
 
+import functools
+import inspect
 import os
 import resource
 import signal
@@ -95,6 +97,68 @@ def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
     with pytest.raises(RankqlError, match="would overwrite an input"):
         write(name, inputs.get(kind, other), to)
     assert to.read_bytes() == before
+
+
+QRELS = TABLE.select("query", "item", "rel")
+LABELS = QRELS.filter(pl.col("query").str.contains("[1-5]$"))
+VALUES = QRELS.group_by("query").agg(AP=pl.col("rel").mean(), kpi=pl.col("rel").sum())
+# What reads files, and the input that each call names: `run.parquet` if it is a run.
+READERS = {
+    "evaluate": lambda file: rankql.evaluate(file, metrics="AP"),
+    "evaluate qrels": lambda file: rankql.evaluate(TABLE, file, "AP"),
+    "evaluate train": lambda file: rankql.evaluate(TABLE, metrics="AP", train=file),
+    "evaluate catalogue": lambda file: rankql.evaluate(TABLE, metrics="Coverage@3", catalogue=file),
+    "evaluate judge": lambda file: rankql.evaluate(TABLE, LABELS, "AP", judge=file),
+    "evaluate attributes": lambda file: rankql.evaluate(
+        TABLE, metrics="AP", attributes=file, by="kpi"
+    ),
+    "compare": lambda file: rankql.compare({"a": file, "b": TABLE}, metrics="AP"),
+    "gate": lambda file: rankql.gate(file, minimum="AP>=0"),
+    "gate baseline": lambda file: rankql.gate(TABLE, baseline=file, max_drop="AP:0.1"),
+    "check": rankql.check,
+    "explain": rankql.explain,
+    "funnel": lambda file: rankql.funnel({"a": file}, QRELS),
+    "monitor": lambda file: rankql.monitor(file, metrics="AP"),
+    "judges": lambda file: rankql.judges({"llm": file}, QRELS),
+    "associate": lambda file: rankql.associate(VALUES, file, on="query", outcome="kpi"),
+}
+ATTRIBUTES = ("evaluate attributes", "associate")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (VALUES if name in ATTRIBUTES else TABLE).write_parquet(tmp_path / "in.parquet")
+    before = (tmp_path / "in.parquet").read_bytes()
+    monkeypatch.chdir(tmp_path)
+    result = READERS[name]("in.parquet")
+    monkeypatch.chdir(tmp_path / "out")
+    with pytest.raises(RankqlError, match="would overwrite an input"):
+        result.save("../in.parquet")
+    result.save("result.parquet")
+    assert (tmp_path / "in.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["qrels", "train", "catalogue", "attributes"])
+def test_values_are_not_written_over_an_input(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (VALUES if kind == "attributes" else TABLE).write_parquet("in.parquet")
+    over = functools.partial(rankql.evaluate, output="in.parquet")
+    monkeypatch.setattr(rankql, "evaluate", over)
+    with pytest.raises(RankqlError, match="would overwrite an input"):
+        READERS[f"evaluate {kind}"]("in.parquet")
+
+
+def test_every_function_that_reads_data_and_returns_a_result_is_tested():
+    names = []
+    for name in rankql.__all__:
+        function = getattr(rankql, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            made = getattr(rankql, str(signature.return_annotation), None)
+            if made is not None and hasattr(made, "save"):
+                names.append(name)
+    assert {*names} - {"combine"} == {name.partition(" ")[0] for name in READERS}
 
 
 @pytest.mark.few(12)
