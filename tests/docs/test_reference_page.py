@@ -55,6 +55,13 @@ def test_chinese_pages(page):
     assert doc_tables.aligned(TEXTS[page]) == TEXTS[page]
 
 
+@pytest.mark.parametrize("page", [name for name in TEXTS if name.startswith("docs/zh/")])
+def test_the_english_page_links_to_the_chinese_one(page):
+    english = page.replace("zh/metrics", "metrics/index").replace("zh/", "")
+    link = "../zh/metrics.md" if page == "docs/zh/metrics.md" else page.removeprefix("docs/")
+    assert f"\n\n[简体中文]({link})\n\n" in TEXTS[english][:400]
+
+
 def test_chinese_words_that_people_search_for_are_on_their_page():
     conf = ast.parse((ROOT / "docs/conf.py").read_text("utf-8"))
     (node,) = [x for x in conf.body if isinstance(x, ast.Assign) and x.targets[0].id == "KEYWORDS"]
