@@ -286,15 +286,30 @@ def test_no_sideways_scrolling(site, browser):
 
 @pytest.mark.site
 @pytest.mark.browser
-def test_tables_and_picture_on_a_phone(site, browser):
-    """Cells of Chinese tables are 5 characters wide or more, and the picture is a phone's."""
+@pytest.mark.parametrize(("width", "name"), [(1280, "report-{}.png"), (390, "report-{}-phone.png")])
+def test_the_index_shows_one_picture_of_each_size_and_colour(site, browser, width, name):
+    """So that the page is as high in the dark as in the light."""
+    shown = "[...document.querySelectorAll('article img')].filter(x => x.offsetWidth > 0)"
+    heights = set()
+    for scheme in ("light", "dark"):
+        page = browser.new_page(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, device_scale_factor=1
+        )
+        page.goto((site / "index.html").as_uri())
+        (picture,) = page.evaluate(f"{shown}.map(x => [x.src.split('/').at(-1), x.offsetWidth])")
+        assert picture[0] == name.format(scheme) and picture[1] > 300
+        heights.add(int.from_bytes(page.screenshot(full_page=True)[20:24]))  # of the PNG
+        page.close()
+    assert max(heights) - min(heights) < 20
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_tables_on_a_phone(site, browser):
+    """Cells of Chinese tables are 5 characters wide or more."""
     page = browser.new_page(viewport={"width": 390, "height": 800})
     narrow = "Math.min(...[...document.querySelectorAll('td, th')].map(cell => cell.offsetWidth))"
     for name in ("metrics", "textbook", "start", "monitor"):
         page.goto((site / "zh" / f"{name}.html").as_uri())
         assert page.evaluate(narrow) >= 80, name
-    page.goto((site / "index.html").as_uri())
-    shown = "[...document.querySelectorAll('article img')].filter(x => x.offsetWidth > 0)"
-    (picture,) = page.evaluate(f"{shown}.map(x => [x.src.split('/').at(-1), x.offsetWidth])")
-    assert picture[0] == "report-light-phone.png" and picture[1] > 300
     page.close()
