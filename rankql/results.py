@@ -29,6 +29,10 @@ SENTENCES = 12
 # The columns that say how something went.
 STATUSES = ("verdict", "status", "alarm")
 
+# The packages of charts, and how to install them.
+CHARTS = ("altair", "vl_convert")
+INSTALL = "pip install 'rankql[report]'"
+
 
 class TableResult:
     """A result that is a table.
@@ -211,6 +215,14 @@ class TableResult:
         notes = (f"<p><small>{text.format_sentence(line)}</small></p>" for line in self.remarks())
         return "".join(tables), "".join(sentences), "".join(notes)
 
+    @property
+    def lacks_charts(self) -> list[str]:
+        """The note on a page whose charts are left out, as a package of theirs is missing."""
+        drawn = type(self)._charts is not TableResult._charts
+        missing = [package for package in CHARTS if drawn and not find_spec(package)]
+        why = f"Note: The charts are left out, they need {' and '.join(missing)}: {INSTALL}"
+        return [why] if missing else []
+
     def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """The charts of an HTML page, and those that are folded."""
         return [], []
@@ -219,7 +231,9 @@ class TableResult:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
         title = self._headline() or self.caption or self.title or type(self).__name__
         tables, sentences, notes = self._render_parts("")
-        charts = self._charts() if all(map(find_spec, ("altair", "vl_convert"))) else ((), ())
+        lacking = self.lacks_charts
+        charts = ((), ()) if lacking else self._charts()
+        notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
         shown, folded = (
             f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
             for each in charts
@@ -231,6 +245,12 @@ class TableResult:
         body = f"{sentences}{tables}{shown}{more}{notes}"
         main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
         return str(load_output("page").render_page(title, main))
+
+
+def require_charts() -> None:
+    """Refuse a report without a package of its charts."""
+    for package in CHARTS:
+        require_package(package, "report", "report")
 
 
 def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Block:

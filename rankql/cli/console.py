@@ -52,6 +52,8 @@ def show(result: Any) -> None:
         # Files of data have the same rows, whatever is displayed.
         (result if output.lower().endswith(DATA_SUFFIXES) else view).save(output)
         click.echo(f"Wrote {output}", err=True)
+        for note in view.lacks_charts if output.lower().endswith(".html") else ():
+            click.echo(note, err=True)
     if meta["silent"]:
         return
     if meta["per_query"]:

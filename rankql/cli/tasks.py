@@ -189,10 +189,13 @@ def report_command(
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     from rankql.decisions.comparison import require_page
+    from rankql.results import require_charts
 
     files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
     page: dict[str, Any] = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
-    require_page(Path(output), **page)  # a wrong path fails at once
+    require_page(Path(output), **page)  # a wrong path fails at once, and a missing package
+    if Path(output).suffix.lower() in ("", ".html"):
+        require_charts()
     click.echo("Comparing the runs ...", err=True)
     comparison = _compare(inputs, options)
     click.echo("Writing the report ...", err=True)

@@ -14,7 +14,6 @@ import rankql
 from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
-from rankql.errors import require_package
 from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import METRICS, select_pairs, shorten_names
@@ -28,7 +27,7 @@ from rankql.output.report_source import (
     parse_metric,
 )
 from rankql.output.specs import CONFIG
-from rankql.results import make_block
+from rankql.results import make_block, require_charts
 from rankql.text import (
     Block,
     format_cell,
@@ -52,8 +51,7 @@ def render_report(
     max_drop: Limits | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
-    for package in ("altair", "vl_convert"):
-        require_package(package, "report", "report")
+    require_charts()
     import jinja2
     import markupsafe
 

@@ -8,8 +8,10 @@ import runpy
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
+from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
@@ -116,6 +118,29 @@ def test_packages_missing_later(monkeypatch, tmp_path):
     for use in (comparison.plot, lambda: comparison.save(tmp_path / "report.html")):
         with pytest.raises(rankql.RankqlError, match=r"(plot|report) needs"):
             use()
+
+
+def test_a_report_is_refused_before_the_runs_are_read(monkeypatch, tmp_path):
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["report", "a.run", "b.run", "c.qrels", "-o", "r.html"])
+    assert done.exit_code == 2
+    assert "report needs altair: pip install 'rankql[report]'" in done.stderr
+    assert "Comparing" not in done.stderr
+
+
+def test_a_page_without_its_charts_says_so(monkeypatch, tmp_path):
+    """Of monitor and funnel, on the page and on the terminal; other pages have no charts."""
+    monkeypatch.setattr("rankql.results.find_spec", lambda name: None)
+    note = "The charts are left out, they need altair and vl_convert: pip install"
+    RUN.write_parquet(tmp_path / "a.parquet")
+    QRELS.write_parquet(tmp_path / "q.parquet")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["funnel", "a=a.parquet", "q.parquet", "-o", "page.html"])
+    assert done.exit_code == 0 and note in done.stderr
+    assert note in (tmp_path / "page.html").read_text("utf-8")
+    rr().save("rr.html")
+    assert note not in (tmp_path / "rr.html").read_text("utf-8")
 
 
 IN_SQL = {

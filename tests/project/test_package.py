@@ -87,7 +87,7 @@ def test_in_a_fresh_environment(built, tmp_path, versions):
 def works(python, folder):
     """The demo, a query, the text of the macros, and a result, without pandas and scipy."""
     folder.mkdir()
-    printed = run(python, "-m", "rankql", "demo", "--queries", 500, cwd=folder)
+    printed = run(python.parent / "rankql", "demo", "--queries", 500, cwd=folder)
     assert "nDCG@10" in printed and "│ all" in printed
     assert (folder / "rankql-demo" / "shop.parquet").exists()
     query = "import duckdb, rankql; rankql.register(duckdb); print(duckdb.sql(%r).fetchall())"
@@ -120,6 +120,31 @@ def test_what_an_index_accepts(built):
     """The description renders, and the wheel has no file that it should not have."""
     run(sys.executable, "-m", "twine", "check", "--strict", *built)
     run(sys.executable, "-m", "check_wheel_contents", built[1])
+
+
+def test_workflows():
+    """One runs .ci/run, the other publishes a tag without a password, after its checks."""
+    folder = ROOT / ".github" / "workflows"
+    ci, release = (
+        yaml.safe_load((folder / f"{x}.yml").read_text("utf-8")) for x in ("ci", "release")
+    )
+    (test,) = ci["jobs"].values()
+    assert "bash .ci/run" in test["steps"][-1]["run"]
+    # YAML 1.1 reads `on` as true.
+    assert release[True] == {"push": {"tags": ["v*"]}}
+    build, publish = release["jobs"]["build"], release["jobs"]["publish"]
+    commands = "\n".join(step.get("run", "") for step in build["steps"])
+    for command in ("-m build", "twine check --strict", "check_wheel_contents", "GITHUB_REF_NAME"):
+        assert command in commands
+    assert publish["permissions"] == {"id-token": "write"} and publish["needs"] == "build"
+    assert "password" not in (folder / "release.yml").read_text("utf-8").partition("jobs:")[2]
+
+
+def test_classifiers_name_the_versions_that_are_tested():
+    listed = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+    assert listed == re.findall(r'python-version: "(.*)"', text)
+    assert PROJECT["requires-python"] == f">={listed[0]}"
 
 
 def test_citation():
