@@ -120,9 +120,10 @@ READERS = {
     "funnel": lambda file: rankql.funnel({"a": file}, QRELS),
     "monitor": lambda file: rankql.monitor(file, metrics="AP"),
     "judges": lambda file: rankql.judges({"llm": file}, QRELS),
+    "read_values": rankql.read_values,
     "associate": lambda file: rankql.associate(VALUES, file, on="query", outcome="kpi"),
 }
-ATTRIBUTES = ("evaluate attributes", "associate")
+ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -16,7 +16,7 @@ import pytest
 
 import rankql
 from rankql.errors import RankqlError
-from rankql.logs.table_macros import _read_frame
+from rankql.logs.table_macros import read_rows
 from support.formats import write_rows
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
@@ -253,7 +253,7 @@ def test_logs_have_the_types_of_all_rows(tmp_path, name):
     })  # fmt: skip
     path = tmp_path / name
     rows.write_csv(path) if name.endswith("csv") else rows.write_ndjson(path)
-    result = _read_frame(path)
+    result = read_rows(path)
     assert result.schema == rows.with_columns(pl.col("at").str.to_datetime("%FT%T")).schema
     assert result.drop("at").equals(rows.drop("at"))
 
