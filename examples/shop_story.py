@@ -111,7 +111,8 @@ link = rankql.associate(offline, **trial)
 crowded = rankql.associate(offline.per_query.filter(pl.col("crowded")), **trial)
 for part in (link, crowded):
     print(part.table.select("outcome", "n", "spearman", "spearman_lo", "spearman_hi"))
-print(link.quadrants("DCG@5", "conversion"))
+moves = link.pairs.select(pl.col("DCG@5", "conversion").sign().cast(int)).drop_nulls()
+print(moves.group_by(pl.all()).len("queries").sort(pl.all(), descending=True))
 print(
     con.sql("""
     SELECT crowded, system, sum(clicks) / sum(shown) AS CTR, sum(sold) / sum(sessions) AS conversion

@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import describe_unknown, normal_z, require, require_package, require_plain_name
+from rankql.errors import normal_z, require, require_package, require_plain_name
 from rankql.evaluation.checks.counters import format_examples
 from rankql.evaluation.combine import open_result, read_metadata
 from rankql.evaluation.means import compared_value
@@ -44,9 +44,6 @@ _SCHEMA = {
     "remark": pl.String,
 }
 _Values: TypeAlias = Mapping[str, Sequence[str]]
-_WORDS = {"up": 1, "same": 0, "down": -1}
-# Changes within this share of their standard deviation count as no change.
-_SHARE = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -67,27 +64,6 @@ class Association(TableResult):
     systems: tuple[str, str] | None
     confidence: float
     notes: list[str] = field(default_factory=list)
-
-    def quadrants(self, metric: str, outcome: str) -> pl.DataFrame:
-        """Count the keys by whether metric and outcome went up, stayed the same or went down.
-
-        A change of at most a tenth of the standard deviation of the changes counts as the same.
-        """
-        systems = "Pass tables with a column 'system', and baseline="
-        require(self.systems is not None, f"quadrants needs two systems. {systems}")
-        for kind, name, known in (
-            ("metric", metric, self.metrics), ("outcome", outcome, self.outcomes)
-        ):  # fmt: skip
-            require(name in known, describe_unknown(kind, name, known))
-        values = pl.col(metric, outcome).cast(pl.Float64)
-        rows = self.pairs.drop_nulls([metric, outcome]).select(values)
-        require(len(rows) > 0, f"No key has values of both {metric!r} and {outcome!r}")
-        small = pl.all().abs() <= pl.all().std().fill_null(0) * _SHARE
-        moves = rows.select(pl.when(small).then(0).otherwise(pl.all().sign()).name.keep()).rows()
-        cells = itertools.product(_WORDS, _WORDS)
-        counts = [(x, y, moves.count((_WORDS[x], _WORDS[y]))) for x, y in cells]
-        table = pl.DataFrame(counts, ["metric", "outcome", "n"], orient="row")
-        return table.with_columns(share=pl.col("n") / len(rows))
 
     def _details(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("on", "systems", "confidence")}

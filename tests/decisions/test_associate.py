@@ -1,7 +1,6 @@
 """Metrics and outcomes: joined, correlated, and the launches of the past."""
 
 import functools
-import itertools
 import math
 from datetime import date
 
@@ -441,27 +440,6 @@ def test_one_system_is_correlated_with_its_own_outcomes():
         assert result.systems is None and row(result)["n"] == 6
         assert result.pairs["CTR"].to_list() == NOW["CTR"].to_list()[:6]
         assert "Dropped 1 of 7 keys that only outcomes has" in result.notes
-
-
-def test_quadrants_by_hand():
-    """a up up, b up down, c down up, d down down, e same up, f up same."""
-    counts = two().quadrants("AP", "CTR")
-    ways = [*itertools.product(("up", "same", "down"), repeat=2)]
-    assert counts["metric", "outcome"].rows() == ways
-    assert counts["n"].to_list() == [1, 1, 1, 1, 0, 0, 1, 0, 1]
-    assert counts["share"].to_list() == [n / 6 for n in counts["n"]]
-
-
-def test_small_changes_count_as_the_same():
-    """Changes of less than a tenth of their standard deviation are noise."""
-    scores = systems(OLD, OLD.with_columns(pl.col("AP") + pl.Series([1e-4, -1e-4, 1, -1, 0, 2, 2])))
-    result = rankql.associate(scores, systems(WAS, NOW), on="query", baseline="old")
-    assert result.quadrants("AP", "CTR").filter(metric="same")["n"].sum() == 3
-
-
-def test_quadrants_refuse():
-    require_message("Unknown outcome 'CRT'. Did you mean 'CTR'?", two().quadrants, "AP", "CRT")
-    require_message("quadrants needs two", associate_values(X, Y).quadrants, "AP", "CTR")
 
 
 # Displayed

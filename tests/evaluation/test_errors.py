@@ -110,7 +110,7 @@ METRICS = [
     ("Freshness@10", {}, r"evaluate does not compute 'Freshness'. Call freshness\(\)"),
     ("ndcg10", {}, "Did you mean 'nDCG'"),
     ("MAP@R", {}, "k must be a whole number from 1 to 9007199254740992, not R"),
-    ("context_recall", {}, "'context_recall' of Ragas: the share of an answer that the texts support, by a model. The closest in rankql: R@k"),
+    ("context_recall", {}, "by a model. The closest in rankql: R@k"),
     ("P@0", {}, "k must be a whole number from 1 to 9007199254740992, not 0"),
     ("P@ten", {}, "k must be a whole number from 1 to 9007199254740992, not ten"),
     (f"P@{2**53 + 1}", {}, "k must be a whole number from 1 to 9007199254740992, not 90071992547"),

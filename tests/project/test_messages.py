@@ -58,11 +58,6 @@ IN_PYTHON = {
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
-    "No key has values of both 'RR' and 'clicks'": lambda: rankql.associate(
-        *(SYSTEMS.with_columns(pl.lit(None, pl.Float64).alias(x)) for x in ("RR", "clicks")),
-        on="query",
-        baseline="a",
-    ).quadrants("RR", "clicks"),
     "clicks is too large for some key. Scale it down": lambda: linked(
         [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),
