@@ -251,6 +251,26 @@ def judged(folder: Path | str, queries: int = 600, labelled: int = 60, seed: int
     return folder
 
 
+def annotated(folder: Path | str, queries: int = 100, seed: int = 9) -> Path:
+    """Simulate labels.csv: 10 items per query, graded by the people ann and bo and by two models.
+
+    gpt errs as often as people, llama more often. Errors are more frequent in difficult queries.
+    """
+    rng, rows = random.Random(seed), []
+    errors = {"ann": 0.7, "bo": 0.7, "gpt": 0.75, "llama": 1.1}
+    for query in range(queries):
+        level, hard = rng.gauss(1, 0.7), max(0.2, rng.gauss(1, 0.4))
+        for item in range(10):
+            truth = rng.gauss(level, 1)
+            grades = (round(truth + rng.gauss(0, e * hard)) for e in errors.values())
+            rows.append((f"q{query:02}", f"d{item}", *(min(3, max(0, x)) for x in grades)))
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pl.DataFrame(rows, ("query", "item", *errors), orient="row")
+    table.write_csv(folder / "labels.csv")
+    return folder / "labels.csv"
+
+
 def ab_test(folder: Path | str, arms: str = "AB", users: int = 12_000, seed: int = 21) -> Path:
     """Simulate an A/B test of rankers: A is the old one, B sorts better, and C equals A.
 

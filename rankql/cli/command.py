@@ -26,7 +26,8 @@ _GROUPS = {
     "Input": (
         *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
         "catalogue", "seen", "runs", "database", "columns", "k", "of", "on", "outcome",
-        "baseline", "queries", "dialect", "day", "period", "share", "since", "n", "users", "moment",
+        "baseline", "queries", "annotators", "models", "consensus",
+        "dialect", "day", "period", "share", "since", "n", "users", "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -41,9 +42,9 @@ _GROUPS = {
 _COMMON = (
     "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "conventions", "baseline",
     "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "period", "dialect", "tag",
-    "queries", "attributes", "train", "seen", "share", "since", "n", "users", "moment", "files",
-    "file", "output", "format", "per_query", *VIEWS, "title", "junit", "debug", "version",
-    "help_all",
+    "queries", "annotators", "models", "consensus", "attributes", "train", "seen", "share",
+    "since", "n", "users", "moment", "files", "file", "output", "format", "per_query", *VIEWS,
+    "title", "junit", "debug", "version", "help_all",
 )  # fmt: skip
 
 

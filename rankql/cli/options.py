@@ -135,6 +135,7 @@ _SPELLINGS = {
         "NAME", ("--lower-is-better",), lambda names: dict.fromkeys(names, False),
         settings={"help": "Column of your own where lower is better, such as a waiting time. "
                   "Repeatable.", **_REPEATED}),
+    **dict.fromkeys(("annotators", "models"), _Spelling("COLUMN,...", parse=split_commas)),
     "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",
                     {"required": True, **_REPEATED}),
     "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -17,12 +18,19 @@ from rankql.evaluation.corrected_means import check_pools, note_scales
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
+from rankql.logs.labels import consensus as consensus_of
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.computed import assume_grades
 from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, assign_roles, read_text_numbers, refuse_repeated
+from rankql.sources.tables import (
+    Data,
+    assign_roles,
+    read_text_numbers,
+    refuse_repeated,
+    require_column,
+)
 from rankql.stats.means import Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -31,6 +39,10 @@ if TYPE_CHECKING:
 
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
+# A model agrees as much as a person if its weighted kappa is lower by less than this, or if so many
+# pairs, which show a difference as large in 19 of 20 samples, show none (`--annotators` of
+# tests/run_simulation.py).
+MARGIN, ENOUGH_PAIRS = 0.1, 4_000
 # Intervals of fewer queries are rough: if queries differ much, those of weighted kappa contain the
 # true value in 79% of samples of 10 queries, and in 88.5% of 25.
 FEW_QUERIES = 50
@@ -46,7 +58,8 @@ class JudgeReport(TableResult):
     and the mean difference judge - human. `grades` has the share of each grade under both, and
     `confusion` how often the judge gave each grade to items of a human grade. With runs, `systems`
     has the mean of every system under both labels and their difference (`bias`), and `orders` how
-    far both order the systems alike.
+    far both order the systems alike. Of several annotators, `title` and `sentences` say whether a
+    model agrees with the first as much as another annotator does.
     """
 
     table: pl.DataFrame
@@ -57,6 +70,8 @@ class JudgeReport(TableResult):
     threshold: float
     confidence: float
     notes: list[str] = field(default_factory=list)
+    title: str = ""
+    sentences: list[str] = field(default_factory=list)
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table, and how far both labels order the systems alike."""
@@ -71,10 +86,13 @@ class JudgeReport(TableResult):
 @remember_inputs
 def judges(
     llm: Data | Mapping[str, Data],
-    human: Data,
+    human: Data | None = None,
     runs: Data | Mapping[str, Data] | None = None,
     metrics: str | Sequence[str] = ("nDCG@10",),
     *,
+    annotators: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    consensus: Literal["mean", "median", "majority"] | None = None,
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -85,11 +103,16 @@ def judges(
     leave out one query at a time (jackknife), as items of a query are not independent. Labels can
     agree badly and still order systems well, and the other way round.
 
+    A table with a column of grades for each annotator and model is read by `annotators` and
+    `models`. Only items that all of them labelled count. The first line of the result says whether
+    a model agrees with the first annotator as much as the second does.
+
     Parameters
     ----------
     llm : table or dict
-        Labels by a language model (query, item and grade), or a dict of name: table for several.
-    human : table
+        Labels by a language model (query, item and grade), or a dict of name: table for several; or
+        a table with a column for each annotator and model.
+    human : table, optional
         Human labels of some of the same items. Of two annotators, name the other one too:
         judges({"ann": labels}, {"bo": others}).
     runs : run or dict, optional
@@ -99,6 +122,12 @@ def judges(
         whether it orders the systems alike.
     metrics : str or list of str
         Metrics of the runs.
+    annotators : list of str, optional
+        Columns of human labels, the first is the reference.
+    models : list of str, optional
+        Columns of labels by models.
+    consensus : str, optional
+        Combine the annotators into the reference: 'mean', 'median' or 'majority'.
     confidence : float
         Level of the confidence intervals.
     con, **options
@@ -117,24 +146,35 @@ def judges(
     threshold = options.get("threshold", 1)
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
-    tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
-    other = "people"
-    if is_several_runs(human):
-        require(len(human) == 1, "human must be one table of labels, not several")
-        ((other, human),) = human.items()
-    require(bool(tables), "judges needs at least one table of labels. Pass a dict of name: table")
     columns = {name: options.get(name) for name in ("query", "item", "rel")}
-    with open_session(con, human, *tables.values()) as session:
-        people = _read_labels(session, human, "human", columns)
-        labels = {
-            name: _read_labels(session, data, f"judge {name!r}", columns)
-            for name, data in tables.items()
-        }
+    notes: list[str] = []
+    other, tables = "people", dict[str, Any]()
+    if annotators is not None or models is not None:
+        require(human is None, "human and annotators= are given. Pass one table with annotators=")
+        people, labels = _read_annotators(con, llm, annotators, models, consensus, columns, notes)
+        other = consensus or str((annotators or ("",))[0])
+        named = {x: y for x, y in columns.items() if isinstance(y, str) and x != "rel"}
+        human, tables = people.rename(named), {x: y.rename(named) for x, y in labels.items()}
+        options.pop("rel", None)
+    else:
+        require(consensus is None, "consensus= needs annotators=, the columns of human labels")
+        tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
+        if is_several_runs(human):
+            require(len(human) == 1, "human must be one table of labels, not several")
+            ((other, human),) = human.items()
+        require(human is not None, "human is missing. Pass human labels, or annotators=")
+        require(bool(tables), "judges needs at least one table of labels: a dict of name: table")
+        with open_session(con, human, *tables.values()) as session:
+            people = _read_labels(session, human, "human", columns)
+            labels = {
+                name: _read_labels(session, data, f"judge {name!r}", columns)
+                for name, data in tables.items()
+            }
     keywords: dict[str, Any] = {"con": con, **options}
     frames: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("table", "grades", "confusion", "systems", "orders")
     }
-    notes, fewest = [], FEW_QUERIES
+    fewest = FEW_QUERIES
     for name, data in tables.items():
         both = _join_labels(people, labels[name], name)
         fewest = min(fewest, both["query"].n_unique())
@@ -158,12 +198,74 @@ def judges(
         rough = f"Intervals of {text.format_queries(fewest)} are rough, and one query has none"
         notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
+    told = [*_compare_annotators(people, labels, annotators or (), models or (), confidence)]
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
         threshold=threshold,
         confidence=confidence,
         notes=notes,
+        title=told[0] if told else "",
+        sentences=told[1:],
     )
+
+
+def _read_annotators(
+    con: duckdb.DuckDBPyConnection | None, data: Data, annotators: Any, models: Any, how: Any,
+    columns: Mapping[str, Any], notes: list[str],
+) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:  # fmt: skip
+    """The reference and the other labels of the items that all annotators and models labelled."""
+    for name, names in (("annotators", annotators), ("models", models)):
+        listed = isinstance(names, list | tuple) and all(isinstance(x, str) for x in names)
+        require(listed and bool(names), f"{name}= must be a list of columns, not {names!r}")
+    names = [*annotators, *models]
+    require(len({*names}) == len(names), f"A column is named twice: {text.join_words(names)}")
+    with open_session(con, data) as session:
+        table = session.table(data, "labels")
+        for name in names:
+            require_column(table, name, "annotators" if name in annotators else "models")
+        labels = {x: _read_labels(session, data, x, {**columns, "rel": x}) for x in names}
+    keys = ["query", "item"]
+    both = pl.concat([x.select(keys) for x in labels.values()]).group_by(keys).len()
+    every = both.filter(len=len(labels)).select(keys)
+    if lacking := both.height - every.height:
+        notes.append(f"{lacking:,} of {both.height:,} items lack a label: left out")
+    labels = {
+        x: y.join(every, on=keys, maintain_order="left", how="semi") for x, y in labels.items()
+    }
+    if how is None:
+        return labels.pop(annotators[0]), labels
+    human = pl.concat([labels.pop(name) for name in annotators])
+    return human.group_by(keys, maintain_order=True).agg(rel=consensus_of("rel", how=how)), labels
+
+
+def _compare_annotators(
+    people: pl.DataFrame, labels: Mapping[str, pl.DataFrame], annotators: Sequence[str],
+    models: Sequence[str], confidence: float,
+) -> Iterator[str]:  # fmt: skip
+    """Whether each model agrees with the first annotator as much as the others do, in words."""
+    others = [name for name in annotators[1:] if name in labels]
+    for model, other in itertools.product(models, others):
+        tables = [_join_labels(people, labels[name], name) for name in (model, other)]
+        (one, two), difference, lo, hi = compare_kappas(*_count_cells(tables), confidence)
+        if lo is None or hi is None:
+            continue
+        how = "less than" if hi < 0 else "more than" if lo > 0 else "as much as"
+        told = f"{model} agrees with {annotators[0]} {how} {other} does"
+        if lo <= -MARGIN and hi >= 0 and people.height < ENOUGH_PAIRS:
+            told = f"Too few labels to tell whether {told}"
+        yield (
+            f"{told}: weighted kappa {one:.2f} against {two:.2f}, difference {difference:+.2f} "
+            f"({100 * confidence:g}% CI {lo:.2f} to {hi:.2f}; {people.height:,} items)"
+        )
+
+
+def compare_kappas(
+    cells: Sequence[Array], grades: Array, confidence: float
+) -> tuple[list[float], float, float | None, float | None]:
+    """The weighted kappas of two counts over the same queries, and their difference."""
+    (one, left_1), (two, left_2) = (_leave_one_out(x, grades)["weighted_kappa"] for x in cells)
+    ends = _jackknife(one - two, left_1 - left_2, confidence, (-2, 2))
+    return [one, two], one - two, *ends
 
 
 def _read_labels(
@@ -215,7 +317,7 @@ def _measure(
 
     human, llm = both["human"].to_numpy(), both["llm"].to_numpy()
     codes = both["query"].rank("dense").to_numpy().astype(np.intp) - 1
-    grades = np.unique([human, llm])
+    (cells,), grades = _count_cells([both])
 
     def share(hits: Any, among: Any = True, names: str = "value lo hi") -> dict[str, Any]:
         """The share of these items, with an interval that has queries as clusters."""
@@ -225,11 +327,19 @@ def _measure(
         return _estimate(sample, confidence, names)
 
     said_relevant, relevant = llm >= threshold, human >= threshold
-    cells = np.zeros((codes.max() + 1, len(grades), len(grades)))
-    np.add.at(cells, (codes, *(np.searchsorted(grades, x) for x in (human, llm))), 1)
+    coefficients = {
+        name: dict(
+            zip(
+                ("value", "lo", "hi"),
+                (_known(value), *_jackknife(value, left_out, confidence)),
+                strict=True,
+            )
+        )
+        for name, (value, left_out) in _leave_one_out(cells, grades).items()
+    }
     measures = {
         "exact_agreement": share(human == llm),
-        **_beyond_chance(cells, grades, confidence),
+        **coefficients,
         "false_positives": share(said_relevant, ~relevant),
         "false_negatives": share(~said_relevant, relevant),
         "mean_difference": _estimate(Sample(llm - human, codes), confidence),
@@ -259,26 +369,39 @@ def _estimate(sample: Sample, confidence: float, names: str = "value lo hi") -> 
     return dict(zip(names.split(), values, strict=True))
 
 
-def _beyond_chance(cells: Array, grades: Array, confidence: float) -> dict[str, Any]:
-    """The coefficients of `cohen_kappa` and `krippendorff_alpha`, from counts by query and grades.
+def _count_cells(tables: Sequence[pl.DataFrame]) -> tuple[list[Array], Array]:
+    """How often each query has each pair of grades, in every table, and the grades of all."""
+    import numpy as np
 
-    All are 1 - the mean distance of two labels of an item / the one expected by chance. Intervals
-    are those of the jackknife, which leaves out one query at a time.
+    pairs = [(x["human"].to_numpy(), x["llm"].to_numpy()) for x in tables]
+    grades = np.unique(np.concatenate([values for pair in pairs for values in pair]))
+    counts = []
+    for table, pair in zip(tables, pairs, strict=True):
+        codes = table["query"].rank("dense").to_numpy().astype(np.intp) - 1
+        cells = np.zeros((codes.max() + 1, len(grades), len(grades)))
+        np.add.at(cells, (codes, *(np.searchsorted(grades, x) for x in pair)), 1)
+        counts.append(cells)
+    return counts, grades
+
+
+def _leave_one_out(cells: Array, grades: Array) -> dict[str, tuple[float, Array]]:
+    """The coefficients of `cohen_kappa` and `krippendorff_alpha`, and those without each query.
+
+    All are 1 - the mean distance of two labels of an item / the one expected by chance.
     """
     import numpy as np
 
-    total, queries, result = cells.sum(axis=0), len(cells), {}
+    total = cells.sum(axis=0)
     tables = np.concatenate([total[None], total - cells])  # of all queries, and without each
     n = tables.sum(axis=(1, 2), keepdims=True)
+    result = {}
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = tables / n
         human, llm = shares.sum(axis=2), shares.sum(axis=1)
         pooled = n[:, 0] * (human + llm)
         ranks = np.cumsum(pooled, axis=1) - pooled / 2
-        by_chance, squares = (
-            human[:, :, None] * llm[:, None, :],
-            np.square(grades[:, None] - grades),
-        )
+        by_chance = human[:, :, None] * llm[:, None, :]
+        squares = np.square(grades[:, None] - grades)
         for name, distances, expected in (
             ("cohen_kappa", np.sign(squares), by_chance),
             ("weighted_kappa", squares, by_chance),
@@ -286,13 +409,26 @@ def _beyond_chance(cells: Array, grades: Array, confidence: float) -> dict[str, 
              pooled[:, :, None] * pooled[:, None, :] / (2 * n * (2 * n - 1))),
         ):  # fmt: skip
             observed, chance = ((x * distances).sum(axis=(1, 2)) for x in (shares, expected))
-            value, *left_out = (1 - observed / chance).tolist()
-            error = math.sqrt((queries - 1) * np.var(left_out))
-            moments = Moments(queries, value, error, queries - 1, 0, value, value, -1, 1)
-            # If labels agree in all queries, the error is not known.
-            lo, hi = (error > 0 and mean_interval(moments, confidence, "t")) or (None, None)
-            result[name] = {"value": None if math.isnan(value) else value, "lo": lo, "hi": hi}
+            values = 1 - observed / chance
+            result[name] = float(values[0]), values[1:]
     return result
+
+
+def _jackknife(
+    value: float, left_out: Array, confidence: float, limits: tuple[float, float] = (-1, 1)
+) -> tuple[float | None, float | None]:
+    """The interval of a value by leaving out one query at a time, if it has one."""
+    import numpy as np
+
+    queries = len(left_out)
+    error = math.sqrt((queries - 1) * np.var(left_out))
+    moments = Moments(queries, value, error, queries - 1, 0, value, value, *limits)
+    # If labels agree in all queries, the error is not known.
+    return (error > 0 and mean_interval(moments, confidence, "t")) or (None, None)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _compare_systems(

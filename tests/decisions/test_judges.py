@@ -3,9 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError, judges
+from rankql.cli.main import main
 from support import judged_runs
 from support.paths import ROOT
 
@@ -170,3 +172,115 @@ def test_two_annotators():
     assert report.table.drop("judge").equals(judges(llm, human).table.drop("judge"))
     with pytest.raises(RankqlError, match="human must be one table of labels, not several"):
         judges(llm, {"bo": human, "cy": human})
+
+
+def labelled(noise, queries=60, seed=4):
+    """A table with a column for each annotator: grades 0 to 3 with errors of this size."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(1, 1, (queries, 10))
+    columns = {
+        name: np.round(truth + rng.normal(0, e, truth.shape)).clip(0, 3).astype(int).ravel()
+        for name, e in noise.items()
+    }
+    keys = {"query": np.repeat(np.arange(queries), 10), "item": np.tile(np.arange(10), queries)}
+    return pl.DataFrame({**keys, **columns})
+
+
+def test_a_model_is_held_to_a_second_person():
+    """The sentence has the kappas of the table, and an interval that leaves out one query."""
+    wide = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.6, "llama": 1.5})
+    report = judges(wide, annotators=["ann", "bo"], models=["gpt", "llama"])
+    assert report.title.startswith("gpt agrees with ann as much as bo does: weighted kappa ")
+    (worse,) = report.sentences
+    assert worse.startswith("llama agrees with ann less than bo does: weighted kappa ")
+    kappas = dict(report.table.filter(measure="weighted_kappa").select("judge", "value").rows())
+    assert f"kappa {kappas['llama']:.2f} against {kappas['bo']:.2f}, difference" in worse
+
+    def difference(rows):
+        def kappa(name):
+            pair = rows.unpivot(["ann", name], index=["query", "item"], variable_name="annotator")
+            pair = pair.select(
+                unit=pl.struct("query", "item"), annotator="annotator", label="value"
+            )
+            return rankql.cohen_kappa(pair, "quadratic")["cohen_kappa"][0]
+
+        return kappa("llama") - kappa("bo")
+
+    value = difference(wide)
+    left_out = [difference(wide.filter(pl.col("query") != query)) for query in range(60)]
+    width = 2.000995 * np.sqrt(59 * np.var(left_out))
+    assert (
+        f"difference {value:+.2f} (95% CI {value - width:.2f} to {value + width:.2f}; 600" in worse
+    )
+
+
+def test_few_labels_do_not_tell_and_much_better_is_said():
+    wide = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.8, "best": 0.0}, queries=12, seed=8)
+    report = judges(wide, annotators=["ann", "bo"], models=["gpt", "best"])
+    assert report.title.startswith("Too few labels to tell whether gpt agrees with ann as much as")
+    many = labelled({"ann": 0.9, "bo": 0.9, "best": 0.0}, queries=200)
+    better = judges(many, annotators=["ann", "bo"], models=["best"]).title
+    assert better.startswith("best agrees with ann more than bo does")
+
+
+def test_annotators_alone_and_their_consensus():
+    """Only items with all labels count; one annotator has no second one to be compared with."""
+    wide = labelled({"ann": 0.6, "bo": 0.6, "cy": 0.6, "gpt": 0.6})
+    gaps = wide.with_columns(bo=pl.when(pl.int_range(pl.len()) % 6 > 0).then("bo"))
+    report = judges(gaps, annotators=["ann", "bo", "cy"], models=["gpt"])
+    assert report.table["pairs"].unique().to_list() == [500]
+    assert report.notes == ["100 of 600 items lack a label: left out"]
+    assert len([report.title, *report.sentences]) == 2
+    alone = judges(wide, annotators=["ann"], models=["gpt"])
+    pair = [wide.select("query", "item", rel=name) for name in ("gpt", "ann")]
+    assert alone.title == "" and alone.table.drop("judge").equals(judges(*pair).table.drop("judge"))
+    middle = wide.select("query", "item", rel=pl.concat_list("ann", "bo", "cy").list.median())
+    for how, human in (
+        ("median", middle),
+        ("mean", wide.select("query", "item", rel=pl.mean_horizontal("ann", "bo", "cy"))),
+    ):
+        result = judges(wide, annotators=["ann", "bo", "cy"], models=["gpt"], consensus=how)
+        assert result.table.drop("judge").equals(judges(pair[0], human).table.drop("judge"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"annotators": ["ann"]}, "models= must be a list of columns, not None"),
+        ({"annotators": "ann", "models": ["gpt"]}, "annotators= must be a list of columns"),
+        ({"annotators": ["ann", "bob"], "models": ["gpt"]}, "annotators='bob': no column of that"),
+        ({"annotators": ["ann"], "models": ["ann"]}, "A column is named twice: ann and ann"),
+        ({"consensus": "median"}, "consensus= needs annotators="),
+        ({}, "human is missing. Pass human labels, or annotators="),
+    ],
+)
+def test_wrong_annotators(options, message):
+    wide = labelled({"ann": 0.6, "gpt": 0.6}, queries=12)
+    with pytest.raises(RankqlError, match=message):
+        judges(wide, **options)
+
+
+def test_annotators_on_the_command_line(tmp_path, monkeypatch):
+    """With runs, whose columns have the names of the table."""
+    monkeypatch.chdir(tmp_path)
+    wide = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.6}).rename({"query": "topic"})
+    wide.write_csv("labels.csv")
+    wide.select("topic", "item", score="bo").write_csv("run.csv")
+    command = [
+        "judges",
+        "labels.csv",
+        "--annotators",
+        "ann,bo",
+        "--models",
+        "gpt",
+        "--query",
+        "topic",
+    ]
+    done = CliRunner().invoke(main, [*command, "--run", "run.csv"])
+    assert done.exit_code == 0, done.output
+    assert (
+        done.stdout.startswith("gpt agrees with ann as much as bo does")
+        and "nDCG@10" in done.stdout
+    )
+    done = CliRunner().invoke(main, ["judges", "labels.csv"])
+    assert done.exit_code == 2 and "or --annotators and --models" in done.stderr

@@ -1,6 +1,6 @@
 """How often the tests of compare reject, and their intervals hold, in the long run.
 
-    python tests/run_simulation.py [--means | --gate | --weights | --monitor | --judges]
+    python tests/run_simulation.py [--means | --gate | --weights | --monitor | --judges | ...]
 
 prints the tables of the documentation, in some minutes. test_comparisons.py asserts what they say.
 """
@@ -465,11 +465,12 @@ def comparison_tables(repeats):
 
 
 def main():
-    from research.judge_simulation import judge_table
+    from research.judge_simulation import annotator_table, judge_table
     from research.monitor_simulation import monitor_table
 
     tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
-              "monitor": monitor_table, "judges": judge_table}  # fmt: skip
+              "monitor": monitor_table, "judges": judge_table,
+              "annotators": annotator_table}  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     for name, function in tables.items():
