@@ -520,20 +520,62 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score :
                THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
+-- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
+CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument) AS
+    CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
+         ELSE rankql_fail('ranked_table needs ' || argument || ': ' || label || ' has no column ''' || name || '''. Name one: '
+                          || argument || ' := ''...''') END;
+
+-- A value that must not be NULL.
+CREATE OR REPLACE MACRO rankql_not_null(value, name, label) AS
+    CASE WHEN value IS NOT NULL THEN value
+         ELSE rankql_fail(name || ' must not be NULL. Leave such rows of the ' || label || ' out: WHERE ' || name
+                          || ' IS NOT NULL') END;
+
+-- A key is a column, or a list of them: the names of a list, the column that is called query in the result (__rankql_zero is
+-- 0 in every row), and whether a column is one of the others.
+CREATE OR REPLACE MACRO rankql_keys(query) AS CASE WHEN rankql_is_list(query) THEN TRY_CAST(query AS VARCHAR[]) ELSE [] END;
+CREATE OR REPLACE MACRO rankql_query_name(query) AS
+    CASE WHEN NOT rankql_is_list(query) THEN CAST(query AS VARCHAR)
+         WHEN list_contains(rankql_keys(query), 'query') THEN 'query' ELSE '__rankql_zero' END;
+CREATE OR REPLACE MACRO rankql_is_key(name, query) AS
+    lower(name) <> 'query' AND list_contains(list_transform(rankql_keys(query), lambda key: lower(key)), lower(name));
+
+-- The first key of a list that a row does not have, or that is NULL.
+CREATE OR REPLACE MACRO rankql_lacking_key(keys, query) AS
+    list_filter(rankql_keys(query), lambda name: lower(name) <> 'query' AND json_extract_string(
+        lower(CAST(to_json(keys) AS VARCHAR)), '/' || replace(replace(lower(name), '~', '~0'), '/', '~1')) IS NULL)[1];
+
+-- The rows of a run or of judgments, one per query and item. The value is a position or a grade.
+CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument) AS TABLE
+    SELECT q, k, i, rankql_only(v, i, label) AS v FROM (
+        SELECT rankql_not_null(rankql_there(q, q_type, rankql_query_name(query), label, 'query'), rankql_query_name(query), label) AS q,
+               CASE WHEN NOT rankql_is_list(query) OR rankql_lacking_key(k, query) IS NULL THEN k
+                    WHEN contains(lower(typeof(k)), lower(rankql_lacking_key(k, query)))
+                    THEN rankql_not_null(CASE WHEN false THEN k END, rankql_lacking_key(k, query), label)
+                    ELSE rankql_there(k, 'STRUCT(__rankql_none', rankql_lacking_key(k, query), label, 'query') END AS k,
+               rankql_not_null(rankql_there(i, i_type, item, label, 'item'), item, label) AS i,
+               rankql_there(v, v_type, value, label, argument) AS v
+        FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
+                     struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_key(name, query))) AS k,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none')))) AS q_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none')))) AS i_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type
+              FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source))))
+    GROUP BY q, k, i;
+
 -- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
 CREATE OR REPLACE MACRO ranked_table(
     run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos'
 ) AS TABLE
-    WITH shown AS (
-        SELECT rankql_value(rankql_row, query) AS q, rankql_value(rankql_row, item) AS i, rankql_only(
-            CAST(rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS BIGINT), i, 'run') AS p
-        FROM query_table(run) AS rankql_row GROUP BY q, i
-    ), judged AS (
-        SELECT rankql_value(rankql_row, query) AS q, rankql_value(rankql_row, item) AS i,
-               rankql_only(struct_extract(rankql_row, rel), i, 'judgments') AS r
-        FROM query_table(judgments) AS rankql_row GROUP BY q, i
-    )
-    SELECT q AS query, i AS item, r AS rel, p AS pos FROM shown FULL JOIN judged USING (q, i);
+    SELECT COLUMNS(lambda name: name IN ('item', 'rel', 'pos') OR rankql_is_key(name, query)
+                                OR name = 'query' AND rankql_query_name(query) <> '__rankql_zero')
+    FROM (SELECT q AS query, unnest(k), i AS item, r AS rel, CAST(rankql_pos(p, NULL, pos) AS BIGINT) AS pos
+          FROM (SELECT q, k, i, v AS p FROM rankql_items(run, 'run', query, item, pos, 'pos'))
+               FULL JOIN (SELECT q, k, i, v AS r FROM rankql_items(judgments, 'judgments', query, item, rel, 'rel'))
+               USING (q, k, i));
 COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and its judgments, with `rel` and `pos`.';
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.

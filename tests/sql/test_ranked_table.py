@@ -12,6 +12,7 @@ ROWS = [
     ("ann", "mug", 3, 2), ("ann", "tea", None, 1),
     ("bob", "jar", 1, None), ("bob", "mug", None, 1), ("cem", "pot", None, 4),
 ]  # fmt: skip
+ONE = "'user'"
 NAMES = "query := 'user', item := 'product', rel := 'stars', pos := 'place'"
 
 
@@ -56,3 +57,45 @@ def test_ids_of_different_case_are_different(con):
 def test_repeated_items_missing_ids_and_wrong_positions_are_refused(con, run, liked, message):
     with pytest.raises(duckdb.Error, match=message):
         ranked_table(con, run, liked, "count(rel), count(pos)").fetchall()
+
+
+# The same words in two countries.
+KEYS = [
+    ("RUN", ("words", "land", "item", "pos"), "('tea', 'de', 'x', 1), ('tea', 'us', 'x', 2)"),
+    ("LIKED", ("Land", "words", "item", "rel"), "('de', 'tea', 'x', 1), ('us', 'tea', 'z', 2)"),
+]
+
+
+@pytest.mark.parametrize("names", [("words", "land"), ("query", "land"), ("words", "query")])
+def test_a_query_may_have_several_columns(con, names):
+    """Under their names, in any order and case; one of them may be called query."""
+    renamed = dict(zip(("words", "land"), names, strict=True))
+    for table, columns, rows in KEYS:
+        columns = ", ".join(renamed.get(name.lower(), name) for name in columns)
+        con.execute(f"CREATE TABLE {table} AS FROM (VALUES {rows}) AS t ({columns})")
+    relation = con.sql(f"FROM ranked_table('run', 'liked', query := {[*names]}) ORDER BY ALL")
+    assert sorted(relation.columns) == sorted([*names, "item", "rel", "pos"])
+    rows = [{**dict(zip(relation.columns, row, strict=True))} for row in relation.fetchall()]
+    keys = ("words", "land", "item", "rel", "pos")
+    assert sorted(tuple(row[renamed.get(k, k)] for k in keys) for row in rows) == [
+        ("tea", "de", "x", 1, 1), ("tea", "us", "x", None, 2), ("tea", "us", "z", 2, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("'liked', 'liked', query := 'user', item := 'product'",
+         "ranked_table needs (pos: run|rel: judgments) has no column '(pos|rel)'. Name one: "),
+        ("'run', 'liked'", "ranked_table needs query: (run|judgments) has no column 'query'"),
+        ("'run', 'liked', " + NAMES.replace(ONE, "['user', 'land']"),
+         "ranked_table needs query: (run|judgments) has no column 'land'"),
+        ("'run', 'gaps', " + NAMES.replace(ONE, "['user', 'product']"),
+         "user must not be NULL. Leave such rows of the judgments out: WHERE user IS NOT NULL"),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_missing_or_null_is_named(con, call, message):
+    ranked_table(con)
+    con.execute("CREATE TABLE gaps AS SELECT NULL::TEXT AS user, product, stars FROM liked LIMIT 1")
+    with pytest.raises(duckdb.Error, match=message):
+        con.sql(f"FROM ranked_table({call})").fetchall()
