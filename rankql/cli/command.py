@@ -25,7 +25,8 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
-        "catalogue", "seen", "runs", "database", "columns", "k", "of", "on", "outcome",
+        "catalogue", "seen", "min_score", "ignore_identical_ids", "runs", "database",
+        "columns", "k", "of", "on", "outcome",
         "baseline", "queries", "annotators", "models", "consensus",
         "dialect", "day", "period", "share", "since", "n", "users", "moment",
     ),

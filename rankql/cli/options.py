@@ -105,6 +105,16 @@ def _parse_keys(texts: Sequence[str]) -> dict[str, str]:
     return {left: right or left for left, _, right in (text.partition("=") for text in texts)}
 
 
+def _parse_min_scores(texts: Sequence[str]) -> float | dict[str, float]:
+    """Parse NUMBER, or SYSTEM=NUMBER for several."""
+    pairs = [text.rpartition("=") for text in texts]
+    try:
+        scores = {name: float(score) for name, _, score in pairs}
+    except ValueError:
+        raise click.BadParameter(f"{texts[0]!r} is not NUMBER or SYSTEM=NUMBER") from None
+    return scores[""] if [*scores] == [""] else scores
+
+
 class _Spelling(NamedTuple):
     """How an option is written, where its name and type do not say it."""
 
@@ -135,6 +145,7 @@ _SPELLINGS = {
         "NAME", ("--lower-is-better",), lambda names: dict.fromkeys(names, False),
         settings={"help": "Column of your own where lower is better, such as a waiting time. "
                   "Repeatable.", **_REPEATED}),
+    "min_score": _Spelling("[SYSTEM=]NUMBER", (), _parse_min_scores, "Repeatable.", _REPEATED),
     **dict.fromkeys(("annotators", "models"), _Spelling("COLUMN,...", parse=split_commas)),
     "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",
                     {"required": True, **_REPEATED}),

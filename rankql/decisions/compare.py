@@ -50,6 +50,7 @@ def compare(
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
+    min_score: float | Mapping[str, float] | None = None,
     test: str = "auto",
     correction: str = "holm",
     confidence: float = 0.95,
@@ -72,7 +73,7 @@ def compare(
         Systems of a column are in the order of the rows of a frame or a file, otherwise of their
         names. Without `qrels`, they have the grades too, or are results: of `evaluate`, files that
         `output=` wrote, or values of your own, such as revenue, by `read_values`.
-    qrels, by, attributes, train, catalogue, seen, con, **options
+    qrels, by, attributes, train, catalogue, seen, min_score, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
         Metrics; by default nDCG@10, AP, RR@10, P@5 and R@100, or all that results have.
@@ -141,7 +142,8 @@ def compare(
     runs, name_notes = name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
+                              "min_score": min_score}  # fmt: skip
     run_options = {"judge": judge, **beyond, **keywords}
     result = combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:

@@ -71,6 +71,7 @@ def gate(
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
+    min_score: float | Mapping[str, float] | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -126,7 +127,7 @@ def gate(
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
         The default is True.
-    qrels, by, attributes, train, catalogue, seen, con, **options
+    qrels, by, attributes, train, catalogue, seen, min_score, con, **options
         As in `evaluate`.
 
     Examples
@@ -163,7 +164,8 @@ def gate(
     limits: dict[str, Limits] = {"minimum": minimum, "max_drop": max_drop or ()}
     limits["equivalence"] = equivalence
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
+                              "min_score": min_score}  # fmt: skip
     results = open_systems(data, qrels, {**beyond, **keywords})
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")

@@ -62,6 +62,7 @@ def evaluate(
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
+    min_score: float | Mapping[str, float] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
@@ -119,6 +120,11 @@ def evaluate(
         Items that could be shown, or their number.
     seen : 'drop', optional
         Drop the items that a user has in train, and move the rest up.
+    min_score : float or dict, optional
+        Show only items with at least this score, or at most, if the lowest is best.
+
+        A dict maps each system to its score. The others count as not retrieved, and the positions
+        of the rest stay.
     con : duckdb.DuckDBPyConnection, optional
         The connection whose tables are named. It gets TEMP macros called "rankql ...", no more.
     interval : 'auto', 't' or None
@@ -164,6 +170,8 @@ def evaluate(
     positions : 'renumber' or 'keep', optional
         With collapse, move the rows below a dropped chunk up, which is the default, or leave its
         position empty, which counts a duplicate once.
+    ignore_identical_ids : bool, optional
+        Drop items that have the id of their query, and move the rest up, as BEIR does.
     conventions : str, optional
         Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
         recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.
@@ -204,6 +212,7 @@ def evaluate(
         train=train,
         catalogue=catalogue,
         seen=seen,
+        min_score=min_score,
         output=None if output is None else output_path(output, PARQUET),
     )
     result = evaluate_in_duckdb(arguments)

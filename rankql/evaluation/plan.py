@@ -16,11 +16,12 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.collapse import collapse_chunks
+from rankql.evaluation.dropped import drop_identical, drop_seen, keep_scores
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import EvaluateArguments, Reading
-from rankql.evaluation.shown import add_training, drop_seen, reads_grades, require_sources
+from rankql.evaluation.shown import add_training, reads_grades, require_sources
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
 from rankql.registry.conventions import Conventions
@@ -47,6 +48,8 @@ def make_plan(session: Session, arguments: EvaluateArguments) -> Evaluation:
     require_sources(inputs, metrics, arguments.seen)
     if arguments.seen:
         inputs = drop_seen(session, inputs, conventions)
+    if arguments.min_score is not None:
+        inputs = keep_scores(session, inputs, arguments.min_score)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
@@ -94,6 +97,8 @@ def read_rankings(
         inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
         require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
+    if reading.ignore_identical_ids:
+        inputs = drop_identical(session, inputs, reading.conventions)
     return inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
 
 

@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from rankql.errors import RankqlError, require, require_choice
+from rankql.errors import RankqlError, require, require_choice, require_flag
 from rankql.registry.column_names import ROLES, name_expression
 from rankql.registry.conventions import (
     ConventionOptions,
@@ -48,6 +48,7 @@ class RowOptions(Columns, total=False):
     order: Literal["rows"] | None
     collapse: str | None
     positions: Literal["renumber", "keep"] | None
+    ignore_identical_ids: bool | None
 
 
 class ReadingOptions(RowOptions, total=False):
@@ -74,10 +75,13 @@ class Reading:
     # A column of documents, or the text before the number of a chunk.
     collapse: str | None = None
     positions: str | None = None
+    ignore_identical_ids: bool | None = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.ignore_identical_ids is not None:
+            require_flag("ignore_identical_ids", self.ignore_identical_ids)
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
         require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
         if self.positions is not None:
@@ -94,7 +98,7 @@ class Reading:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
-        names = ("system", "descending", "order", "collapse", "positions")
+        names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids")
         return cls(
             {role: options.get(role) for role in ROLES},
             choose(options.get("conventions"), changes),
@@ -131,6 +135,8 @@ class EvaluateArguments:
     train: Data | None = None
     catalogue: Data | int | None = None
     seen: str | None = None
+    # The lowest score that is shown, or that of each system.
+    min_score: float | Mapping[str, float] | None = None
     # The file for the values per query.
     output: Path | None = None
     # Whether rankings are reduced to columns of polars. None: if it is faster.

@@ -1,4 +1,4 @@
-"""Metrics of shown items, such as Coverage@10 and Novelty@10, and items that users had before.
+"""Metrics of shown items, such as Coverage@10 and Novelty@10.
 
 These metrics are expressions over the ranked rows, which are joined with how popular an item is in
 train, whether the user has it there, and whether it is in the catalogue. Metrics of a list have a
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankql.errors import RankqlError, require
+from rankql.errors import require
 from rankql.evaluation.steps import select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
@@ -21,9 +21,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session
-from rankql.text import is_or_are, run_label, unique_names
 
-LINE = f"{INTERNAL_PREFIX}line"
 # The columns of ranked rows that metrics of shown items read.
 USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [
     f"{INTERNAL_PREFIX}{name}" for name in ("users_of", "place", "seen", "known")
@@ -163,49 +161,3 @@ def train_cte(inputs: Inputs) -> str:
     assert inputs.train
     fields = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
     return with_ctes({"train": select_from(inputs.train.sql, fields)})
-
-
-def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
-    """The runs without the items that the user has in train; those below move up. With a note."""
-    train, runs, notes = train_cte(inputs), {}, []
-    for system, table in inputs.runs.items():
-        line, seen = map(quote, unique_names([LINE, SEEN], table.columns))
-        query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
-        place = table.roles["score" if inputs.scored else "pos"]
-        value, origins = quote(place), dict(table.origins)
-        known = f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
-        rows = (
-            f"(SELECT *, {value} IS NOT NULL AND {known} AS {seen}, row_number() OVER () AS {line} "
-            f"FROM {table.sql})"
-        )
-        if not inputs.scored:
-            ids = ", ".join(quote(x) for x in inputs.ids(table) if x != table.roles["item"])
-            pos = table.number("pos")
-            order = f"ORDER BY {pos} ASC NULLS LAST"
-            before = f"dense_rank() OVER (PARTITION BY {ids} {order})"
-            after = f"dense_rank() OVER (PARTITION BY {ids}, {seen} {order})"
-            value = f"CAST({pos} - {before} + {after} AS BIGINT)"
-            origins[place] = f"{table.role_columns['pos']} (renumbered)"
-        moved = f"SELECT * REPLACE (CASE WHEN NOT {seen} THEN {value} END AS {quote(place)})"
-        order = f" ORDER BY {line}" if conventions.ties == "order" else ""
-        loaded = session.load(table.label, f"({train}{moved} FROM {rows}{order})", text=False)
-        counts = f"count({quote(place)}), count(*) FILTER (WHERE {seen})"
-        ((left, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
-        if not left:
-            raise RankqlError(
-                f"seen='drop' leaves nothing: every item of {run_label(system)} is in train for "
-                "the same user. Pass the interactions before the run as train="
-            )
-        # The item of a table with grades stays judged.
-        kept = f" WHERE NOT {seen}" if inputs.qrels else ""
-        runs[system] = replace(
-            table,
-            sql=f"(SELECT * EXCLUDE ({seen}, {line}) FROM {loaded.sql}{kept})",
-            columns={**table.columns, place: loaded.columns[place]},
-            origins=origins,
-        )
-        notes.append(
-            f"seen='drop': {count:,} of {left + count:,} items of {run_label(system)} "
-            f"{is_or_are(count)} in train for the same user and left out; the items below move up"
-        )
-    return replace(inputs, runs=runs, notes=[*inputs.notes, *notes])

@@ -14,7 +14,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.evaluation import shown
+from rankql.evaluation import dropped
 from support import definitions
 from support.parameters import slow_except
 
@@ -122,7 +122,7 @@ def test_seen_items_are_dropped(form):
         rows = test.with_columns(rel=1)
         data = run.join(rows, on=["user", "item"], how="full", coalesce=True)
         # A column of the user may have the name of ours.
-        own = {name: pl.lit(True) for name in (shown.SEEN, shown.LINE)}
+        own = {name: pl.lit(True) for name in (dropped.DROPPED, dropped.LINE)}
         data, judged = data.with_columns(pl.col("rel").fill_null(0), **own), None
         catalogue = {*train["item"], *data["item"]}
         expected = rankql.evaluate(kept, test, metrics, train=train, catalogue=len(catalogue))
