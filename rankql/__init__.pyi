@@ -16,6 +16,7 @@ from .diagnostics.check import check
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
+from .diagnostics.min_scores import MinScores, min_scores
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
 from .errors import RankqlError
@@ -189,6 +190,7 @@ __all__ = [
     "Finding",
     "Funnel",
     "JudgeReport",
+    "MinScores",
     "Monitoring",
     "RankqlError",
     "Report",
@@ -299,6 +301,7 @@ __all__ = [
     "micro_f1_at",
     "micro_precision_at",
     "micro_recall_at",
+    "min_scores",
     "missing_at",
     "monitor",
     "most_popular",

@@ -24,11 +24,11 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
-        "catalogue", "seen", "min_score", "ignore_identical_ids", "runs", "database",
-        "columns", "k", "of", "on", "outcome",
-        "baseline", "queries", "annotators", "models", "consensus",
-        "dialect", "day", "period", "share", "since", "n", "users", "moment",
+        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge",
+        "train", "catalogue", "seen", "min_score", "ignore_identical_ids", "runs", "database",
+        "min_scores", "columns", "k", "of", "on", "outcome", "baseline", "queries", "annotators",
+        "models", "consensus", "dialect", "day", "period", "share", "since", "n", "users",
+        "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -41,11 +41,11 @@ _GROUPS = {
 }  # fmt: skip
 # The options that most people use. --help-all shows the others too.
 _COMMON = (
-    "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "conventions", "baseline",
-    "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "period", "dialect", "tag",
-    "queries", "annotators", "models", "consensus", "attributes", "train", "seen", "share",
-    "since", "n", "users", "moment", "files", "file", "output", "format", "per_query", *VIEWS,
-    "title", "junit", "debug", "version", "help_all",
+    "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos",
+    "conventions", "baseline", "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day",
+    "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
+    "train", "seen", "share", "since", "n", "users", "moment", "files", "file", "output",
+    "format", "per_query", *VIEWS, "title", "junit", "debug", "version", "help_all",
 )  # fmt: skip
 
 

@@ -81,6 +81,20 @@ def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
 
 
+@task("min-scores", "diagnostics.min_scores", "min-scores my.run my.qrels -m nDCG@10",
+      "min-scores rag.jsonl --min-scores 0.2,0.4,0.6 -o scores.html",
+      leave_out=["system", "interval"])  # fmt: skip
+@click.argument("run", type=DATA)
+@click.argument("qrels", type=DATA, required=False)
+def min_scores_command(run: str, qrels: str | None = None, **options: Any) -> None:
+    """Compare lowest scores to show.
+
+    Some questions have no answer. Prints by lowest score how many of them get one, how many of the
+    others get none, and the means of metrics.
+    """
+    show(call(run, qrels, **options))
+
+
 @task("check", "diagnostics.check", "check my.run my.qrels",
       "check my.run my.qrels -k 20 --format json")  # fmt: skip
 @INPUTS

@@ -17,6 +17,8 @@ from rankql.sources.session import Session
 from rankql.sources.tables import Table
 from rankql.text import is_or_are, run_label, unique_names
 
+# So many lowest scores are compared, unless the caller names them.
+SCORES = 20
 LINE, DROPPED = f"{INTERNAL_PREFIX}line", f"{INTERNAL_PREFIX}dropped"
 
 
@@ -102,8 +104,17 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     """The runs with items of at least this score, or of the score of each system by name.
 
     Others count as not retrieved, so a query without one stays in its run and shows nothing. If
-    the lowest score is best, it is the highest score that is kept.
+    the lowest score is best, it is the highest score that is kept. A tuple with a list of scores,
+    or None for those of `list_best_scores`, makes a system of each.
     """
+    for table in inputs.runs.values():
+        if "score" not in table.roles:
+            raise RankqlError(f"min_score needs scores, and {table.label} has none. Pass score=")
+    if isinstance(min_score, tuple):
+        require(not inputs.many, "min_scores compares the scores of one run. Pass one")
+        (table,), (scores,) = inputs.runs.values(), min_score
+        min_score = {str(x): x for x in scores or list_best_scores(session, inputs, table)}
+        inputs = replace(inputs, runs=dict.fromkeys(min_score, table))
     limits = min_score if isinstance(min_score, Mapping) else {None: min_score}
     for value in limits.values():
         finite = math.isfinite(as_number(value))
@@ -112,8 +123,6 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     require(not named or inputs.many, "min_score= has names of systems, but there is one run")
     runs = {}
     for system, table in inputs.runs.items():
-        if "score" not in table.roles:
-            raise RankqlError(f"min_score needs scores, and {table.label} has none. Pass score=")
         of = (
             literal(system) if inputs.system is None else f"CAST({quote(inputs.system)} AS VARCHAR)"
         )
@@ -128,6 +137,17 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     if named and (systems := _list_systems(session, inputs)) and (unknown := named - {*systems}):
         raise RankqlError(describe_unknown("system in min_score", min(unknown), systems))
     return replace(inputs, runs=runs, min_score=min_score)
+
+
+def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[float]:
+    """Up to 20 quantiles of the best score of each query."""
+    best = (
+        f"SELECT max({table.read('score')}) AS best FROM {table.sql} GROUP BY {table.key('query')}"
+    )
+    shares = ", ".join(f"{i / (SCORES - 1)!r}" for i in range(SCORES))
+    sql = f"SELECT unnest(list_distinct(quantile_disc(best, [{shares}]))) AS x FROM ({best})"
+    scores = [float(x) for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
+    return [-x for x in scores] if table.ascending else scores
 
 
 def _list_systems(session: Session, inputs: Inputs) -> list[str]:

@@ -135,8 +135,8 @@ class EvaluateArguments:
     train: Data | None = None
     catalogue: Data | int | None = None
     seen: str | None = None
-    # The lowest score that is shown, or that of each system.
-    min_score: float | Mapping[str, float] | None = None
+    # The lowest score that is shown, or that of each system; of `min_scores`, a list of them.
+    min_score: float | Mapping[str, float] | tuple[Sequence[float] | None] | None = None
     # The file for the values per query.
     output: Path | None = None
     # Whether rankings are reduced to columns of polars. None: if it is faster.

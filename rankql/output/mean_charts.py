@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.diagnostics.min_scores import SHARES
 from rankql.output import panels
 from rankql.output.panels import (
     SLICES,
@@ -34,6 +35,7 @@ from rankql.text import add_slice, format_count
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
+    from rankql.diagnostics.min_scores import MinScores
 
 # The width of the name of a stage.
 STAGE_WIDTH = 200
@@ -95,6 +97,40 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
         make_layer("point", points, filled=True, size=45, opacity=1),
     ]
     return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
+
+
+def draw_min_scores(result: MinScores) -> Spec:
+    """Draw the shares and the means by lowest score: a line with its band for each."""
+    names = [*SHARES, *result.metrics][: len(PALETTE)]
+    parts = [
+        result.table.select(
+            "min_score", name=pl.lit(name), mean=name, lo=f"{name}_lo", hi=f"{name}_hi"
+        )
+        for name in names
+    ]
+    ends = (pl.col(end).fill_null(pl.col("mean")) for end in ("lo", "hi"))
+    frame = pl.concat(parts).drop_nulls("mean").with_columns(ends)
+    words = [
+        f"{name} {part['mean'][0]:.3f} at {part['min_score'][0]:g}, {part['mean'][-1]:.3f} at "
+        f"{part['min_score'][-1]:g}"
+        for (name,), part in frame.group_by("name", maintain_order=True)
+    ]
+    scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
+    base = {
+        "x": quantitative(
+            "min_score", title="lowest score shown", scale={"zero": False, "nice": False}
+        ),
+        "color": nominal("name", scale=scale, legend={"symbolType": "stroke"}),
+    }
+    y = quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=panels.grid_axis())
+    band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
+    layers = [
+        make_layer("area", band, opacity=0.2),
+        make_layer("line", {**base, "y": y}, strokeWidth=2),
+        make_layer("point", {**base, "y": y, "tooltip": panels.make_tooltips(frame)},
+                   filled=True, size=45, opacity=1),
+    ]  # fmt: skip
+    return panels.make_panel(layers, frame, "By lowest score shown", words, HEIGHT + 40)
 
 
 def draw_funnel(funnel: Funnel) -> Spec:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+import rankql
 from rankql.evaluation.means import mean_intervals
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
@@ -464,13 +465,51 @@ def comparison_tables(repeats):
                 {x: peeking(x, noise, repeats, 60, ALPHA / 5) for x in ("auto", "t")})  # fmt: skip
 
 
+# As many systems and queries as a year of TREC. The true differences from the baseline, and the
+# differences of a query from those, are normal with these standard deviations.
+ENTRANTS, TOPICS, SPREAD, NOISE = 82, 42, 0.02, 0.2
+
+
+def winner(repeats):
+    """How often intervals of the best of many contain its true difference from the baseline.
+
+    The 95% interval of one pair, and that of compare for all; and how much the difference is too
+    large on average.
+    """
+    rng, held, excess = np.random.default_rng(1), np.zeros(2), 0.0
+    names, queries = [f"system {i:02}" for i in range(ENTRANTS)], np.arange(TOPICS)
+    keys = {"system": np.repeat(names, TOPICS), "query": np.tile(queries, ENTRANTS)}
+    for _ in range(repeats):
+        truth = np.append(0, rng.normal(0, SPREAD, ENTRANTS - 1))
+        values = truth[:, None] + rng.normal(0, NOISE, (ENTRANTS, TOPICS))
+        rows = pl.DataFrame({**keys, "value": values.ravel()})
+        runs = rankql.read_values(rows, query="query", system="system")
+        pairs = rankql.compare(runs, baseline=names[0]).pairs
+        best = pairs.sort("difference")[-1]
+        true = truth[names.index(best["b"].item())]
+        both = runs.per_query.filter(pl.col("system").is_in([names[0], best["b"].item()]))
+        alone = rankql.compare(
+            rankql.read_values(both, query="query", system="system"), baseline=names[0]
+        ).pairs
+        held += [row["lo"].item() <= true <= row["hi"].item() for row in (alone, best)]
+        excess += best["difference"].item() - true
+    return *(held / repeats).tolist(), excess / repeats
+
+
+def winner_table(repeats):
+    """The numbers of docs/trust.md on the best of many systems."""
+    alone, family, excess = winner(repeats)
+    print(f"{ENTRANTS} systems, {TOPICS} queries, {repeats:,} repetitions")
+    print(f"interval of one pair: {alone:.1%}, of all: {family:.1%}, too large by {excess:.3f}")
+
+
 def main():
     from research.judge_simulation import annotator_table, judge_table
     from research.monitor_simulation import monitor_table
 
     tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
               "monitor": monitor_table, "judges": judge_table,
-              "annotators": annotator_table}  # fmt: skip
+              "annotators": annotator_table, "winner": winner_table}  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     for name, function in tables.items():

@@ -1,0 +1,140 @@
+"""min_scores: which lowest score to show, so that questions without an answer get none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
+
+import duckdb
+import polars as pl
+
+from rankql.errors import RankqlError, require
+from rankql.evaluation.evaluate import evaluate, evaluate_in_duckdb
+from rankql.evaluation.means import require_interval
+from rankql.evaluation.request import EvaluateArguments, EvaluationOptions, Reading
+from rankql.evaluation.result import Result
+from rankql.evaluation.values import read_values
+from rankql.registry.parse import parse
+from rankql.results import TableResult, draw_chart
+from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
+
+if TYPE_CHECKING:
+    import altair as alt
+
+ANSWERED, FALSE_ANSWER, FALSE_ABSTENTION = SHARES = ("answered", "FalseAnswer", "FalseAbstention")
+
+
+@dataclass(repr=False, eq=False)
+class MinScores(TableResult):
+    """The result of `min_scores`.
+
+    `table` has one row per lowest score: the share of queries for which something is shown, the
+    shares of false answers and false abstentions, and the means of the metrics, each with the ends
+    of its interval. `per_query` has the values behind them.
+    """
+
+    table: pl.DataFrame
+    per_query: pl.DataFrame
+    metrics: list[str]
+    notes: list[str] = field(default_factory=list)
+    caption = "Means by lowest score shown"
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The means without their intervals."""
+        return [self.table.select("min_score", *SHARES, *self.metrics)]
+
+    def plot(self) -> alt.TopLevelMixin:
+        """The means by score, a line with its band for each. It needs altair."""
+        return draw_chart("mean_charts", "draw_min_scores", self)
+
+    def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        return [self.plot()], []
+
+
+@remember_inputs
+def min_scores(
+    run: Data,
+    qrels: Data | None = None,
+    metrics: str | Sequence[str] = ("nDCG@10",),
+    *,
+    min_scores: Sequence[float] | None = None,
+    interval: str | None = "auto",
+    confidence: float = 0.95,
+    con: duckdb.DuckDBPyConnection | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> MinScores:
+    """Compare lowest scores to show: who gets an answer, and how good it is.
+
+    A question without an answer should get none. The higher the lowest score, the fewer of them get
+    one (FalseAnswer), and the more of the others get none either (FalseAbstention). Those two are
+    the false positive rate and 1 - the true positive rate of the best score of each query. The
+    metrics are means over the queries that have a relevant item.
+
+    Parameters
+    ----------
+    run : path, table or frame
+        One run with scores.
+    qrels : path, table or frame, optional
+        The judgments. A query of which nothing is relevant has an empty list, or a grade of 0.
+    metrics : str or list of str
+        Metrics of the queries that have a relevant item.
+    min_scores : list of float, optional
+        Lowest scores; by default up to 20 quantiles of the best score of each query.
+    interval, confidence, con, **options
+        As in `evaluate`.
+
+    Examples
+    --------
+    >>> run = pl.DataFrame({"query": [*"ab"], "item": [*"xx"], "score": [0.9, 0.4]})
+    >>> qrels = pl.DataFrame({"query": [*"ab"], "item": [*"xy"], "rel": [1, 0]})
+    >>> table = min_scores(run, qrels, "RR").table
+    >>> table.select("min_score", "answered", "FalseAnswer", "RR").rows()
+    [(0.4, 1.0, 1.0, 1.0), (0.9, 0.5, 0.0, 1.0)]
+    """
+    require_interval(interval, confidence)
+    cutoffs = min_scores if min_scores is None else [*min_scores]
+    require(cutoffs is None or bool(cutoffs), "min_scores is empty. Pass scores, or leave it out")
+    names = [metric.name for metric in parse(metrics) if metric.name not in SHARES]
+    result = evaluate_in_duckdb(
+        EvaluateArguments(
+            run, qrels, [FALSE_ANSWER, FALSE_ABSTENTION, *names],
+            Reading.of(options, evaluate), con=con, min_score=(cutoffs,),
+            interval=None,
+        )
+    )  # fmt: skip
+    if not result.per_query[FALSE_ANSWER].count():
+        raise RankqlError(
+            "Every judged query has a relevant item, so no lowest score is better than none. "
+            "Judge queries without an answer too: an empty list of relevant ids, or a grade of 0"
+        )
+    return _summarise(result, names, interval, confidence)
+
+
+def _summarise(
+    result: Result, names: Sequence[str], interval: str | None, confidence: float
+) -> MinScores:
+    """The means by score, from the values per query and score."""
+    key = result.meta.query
+    abstained, answered = pl.col(FALSE_ABSTENTION), pl.col(FALSE_ANSWER)
+    values = result.per_query.with_columns(
+        pl.coalesce(answered, 1 - abstained).alias(ANSWERED),
+        *(pl.when(abstained.is_not_null()).then(name).alias(name) for name in names),
+    ).select("system", key, *SHARES, *names)
+    means = read_values(values, query=key, metrics=[*SHARES, *names], system="system")
+    rows = means.derive(interval=interval, confidence=confidence).summary
+    score = pl.col("system").cast(pl.Float64).alias("min_score")
+    table = rows.select(score).unique().sort("min_score")
+    for name in (*SHARES, *names):
+        ends = {"mean": name, "lo": f"{name}_lo", "hi": f"{name}_hi"}
+        columns = [pl.col(column).alias(alias) for column, alias in ends.items()]
+        table = table.join(rows.filter(metric=name).select(score, *columns), on="min_score")
+    unanswerable = values.filter(system=values["system"][0])[FALSE_ANSWER].count()
+    notes = [
+        f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant: "
+        "FalseAnswer is the share of them that get an answer",
+        *result.notes,
+    ]
+    per_query = values.with_columns(score).drop("system")
+    return MinScores(table.sort("min_score"), per_query, [*names], notes)
