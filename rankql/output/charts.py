@@ -105,7 +105,7 @@ def draw_slices(
     ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
     domain = [min([0.0, *ends]), max([0.0, *ends])]
     grey = {"test": "datum.better === null", "value": GREY}
-    colour = {"condition": grey, **panels.colour_by_system(comparison, "better")}
+    colour = {"condition": grey, **panels.colour_by_system(comparison, "better", legend=True)}
     slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
     rows = frame.filter(pl.col("slice").is_in(slices.implode()))
     row, title = "slice", _title(comparison, metric, *pairs[0])
@@ -163,7 +163,7 @@ def draw_differences(
         "x2": {"field": "to"},
         "y": quantitative("difference", title="difference", axis=panels.grid_axis()),
         "y2": {"datum": 0},
-        "color": panels.colour_by_system(comparison, "better"),
+        "color": panels.colour_by_system(comparison, "better", legend=True),
         "tooltip": panels.make_tooltips(rows.drop("from", "to", "better")),
     }
     line = make_layer("rule", {"y": quantitative("mean")}, strokeDash=[5, 3], strokeWidth=1.5,

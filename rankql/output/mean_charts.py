@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.decisions.comparison import CUTOFFS
 from rankql.diagnostics.min_scores import SHARES
+from rankql.evaluation.evaluate import evaluate
 from rankql.output import panels
 from rankql.output.panels import (
     SLICES,
@@ -59,8 +61,12 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
-    settings = replace(comparison.settings, test="t")
-    curves = replace(comparison, settings=settings).cutoffs(metrics)
+    settings, places = replace(comparison.settings, test="t"), [*CUTOFFS]
+    if source := comparison.source:  # longer cutoffs than the longest list say nothing new
+        shown = evaluate(source.runs, source.qrels, "NumRet", **source.keywords, interval=None)
+        longest = int(shown.per_query["NumRet"].max() or 1)  # type: ignore[arg-type]
+        places = sorted({min(k, longest) for k in CUTOFFS})
+    curves = replace(comparison, settings=settings).cutoffs(metrics, places)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}

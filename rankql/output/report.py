@@ -139,11 +139,13 @@ def make_cases_section(source: ReportSource) -> Section | None:
     if not queries:
         section.notes = ["No query has a different value in two systems."]
         return section
-    if runs.keywords.get("seen"):
-        section.notes = ["Not shown: seen='drop' moves items up. Drop them in the runs first."]
-        return section
+    for option in ("seen", "min_score"):
+        if runs.keywords.get(option) is not None:
+            left = f"Not shown: {option}= leaves items out. Leave them out of the runs instead."
+            section.notes = [left]
+            return section
     with suppress(*ERRORS):
-        left_out = ("by", "attributes", "output", "train", "catalogue", "seen")
+        left_out = ("by", "attributes", "output", "train", "catalogue", "seen", "min_score")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
         items, formula = explain_items(runs.runs, runs.qrels, **keywords)

@@ -134,8 +134,9 @@ def test_the_scale_of_differences_has_0():
 def test_cutoffs_are_lines_by_k():
     (panel,) = panels(compare("RR").plot("cutoffs"))
     means = {(row["system"], row["k"]): row["mean"] for row in panel["data"]}
-    assert [means.pop(("old", k)) for k in CUTOFFS] == [0.25, 0.375, *[0.4375] * 5]
-    assert [means.pop(("new", k)) for k in CUTOFFS] == [0.5, 0.625, *[0.6875] * 5] and not means
+    ks = [*filter(lambda k: k < 4, CUTOFFS), 4]  # the length of the lists
+    assert [means.pop(("old", k)) for k in ks] == [0.25, 0.375, 0.4375]
+    assert [means.pop(("new", k)) for k in ks] == [0.5, 0.625, 0.6875] and not means
     assert fields(panel)["line", "x"] == "k" and fields(panel)["line", "y"] == "mean"
     bands = {(row["system"], row["k"]): (row["lo"], row["hi"]) for row in panel["data"]}
     for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql import read_values
 from rankql import text as show
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
@@ -271,7 +272,9 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
 
 
 def test_sections_that_need_the_runs_say_so(tmp_path):
-    text = saved(rankql.compare({"a": values(AP=0), "b": values(AP=0.3)}), tmp_path).text
+    text = saved(
+        rankql.compare({"a": read_values(values(AP=0)), "b": read_values(values(AP=0.3))}), tmp_path
+    ).text
     assert text.count("Not shown: the runs are needed") == 2
 
 
@@ -325,7 +328,10 @@ def test_a_report_of_collapsed_chunks_has_every_section(collapse, form, tmp_path
 
 def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
     changed = values(AP=0.3, RR=0, P=0).with_columns(P=pl.lit(None, pl.Float64))
-    page = saved(rankql.compare({"a": values(AP=0, RR=0, P=0), "b": changed}), tmp_path)
+    page = saved(
+        rankql.compare({"a": read_values(values(AP=0, RR=0, P=0)), "b": read_values(changed)}),
+        tmp_path,
+    )
     assert "The same in all systems, not drawn: RR." in page.text
     assert "Is b better than a? Yes: " in page.text
     assert {*page.specs()} == {"differences-1", "queries-1"}
