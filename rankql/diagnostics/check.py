@@ -18,8 +18,8 @@ from rankql.evaluation.checks.tables import COLUMNS, ROWS, STEPS, is_numeric, ma
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import Reading, ReadingOptions
 from rankql.macros import quote
-from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.reader import fetch
+from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_text
 from rankql.text import format_count

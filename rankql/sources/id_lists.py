@@ -29,26 +29,23 @@ from rankql.registry.column_names import (
     known_names,
     squash,
 )
-from rankql.sources.choice import (
-    ROW,
+from rankql.sources.candidates import (
     VECTOR,
-    Choice,
     Ids,
-    choose_all,
-    compute_columns,
     fields_of,
     find_ids,
     find_items,
     find_list,
     flatten_objects,
     is_nested,
-    named_columns,
     split_cell,
     unpack_texts,
     wrong_type,
 )
+from rankql.sources.choice import ROW, Choice, choose_all, compute_columns, named_columns
 from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
+from rankql.sources.role_values import refuse_rounded
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     CHOSEN,
@@ -219,7 +216,8 @@ def _find_row_keys(
         key = table.find("query", column_name(name), QUESTIONS)
         alone = name is None and len(runs) == 1 and not system
         if key and alone and _repeats_text(session, table, key):
-            session.notes.append(f"{key} repeats in rows that differ, so each row is a query")
+            note = f"{table.label}: {key} repeats in rows that differ, so each row is a query"
+            session.notes.append(note)
             key = None
         others = [t for t in runs.values() if t is not table]
         for each in find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else ():
@@ -486,8 +484,8 @@ def _load_judgments(
         empty = empty or lacking > 0
         if missing and missing < queries:
             session.notes.append(
-                f"{missing:,} of {queries:,} rows have no list in {ids.column} (NULL) and count as "
-                "not judged; [] means that nothing is relevant"
+                f"{each.label}: {missing:,} of {queries:,} rows have NULL in {ids.column} "
+                "and count as not judged; [] means that nothing is relevant"
             )
     lists = [
         (
@@ -575,31 +573,6 @@ def _require_order(session: Session, table: Table, column: str) -> None:
                     f"field {name}, and the list's order is the ranking. Sort the list, best "
                     f"first, or drop the field {name} if its order is right"
                 )
-
-
-def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: str) -> None:
-    """Refuse ids of floating point that are fractions, or so long that different ids are equal.
-
-    ids: what selects them from the column.
-    """
-    if not kind.startswith(FLOATS):
-        return
-    rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
-    rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
-    for (value,) in session.con.execute(rounded).fetchall():
-        raise RankqlError(
-            f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
-            "for different ids. Write ids as text or as integers"
-        )
-
-
-# The types of floating point, as DuckDB calls them and their lists.
-FLOATS = ("DOUBLE", "FLOAT")
-
-
-def is_rounded(column: str, kind: str) -> str:
-    """The condition that a floating-point number may stand for several ids."""
-    return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
 
 
 def _list_objects(session: Session, table: Table, column: str) -> Table:

@@ -22,7 +22,7 @@ from rankql.registry.column_names import (
     has_two_directions,
     is_distance,
 )
-from rankql.sources.choice import find_list
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import (
     add_attribute,
     assume_grades,

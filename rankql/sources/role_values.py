@@ -203,3 +203,28 @@ def refuse_rounded_scores(session: Session, table: Table) -> None:
             f"{table.label}: {name} {value} has so many digits that different scores would be "
             "equal. Subtract a number from all scores, or pass positions: pos="
         )
+
+
+def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: str) -> None:
+    """Refuse ids of floating point that are fractions, or so long that different ids are equal.
+
+    ids: what selects them from the column.
+    """
+    if not kind.startswith(FLOATS):
+        return
+    rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
+    rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
+    for (value,) in session.con.execute(rounded).fetchall():
+        raise RankqlError(
+            f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
+            "for different ids. Write ids as text or as integers"
+        )
+
+
+# The types of floating point, as DuckDB calls them and their lists.
+FLOATS = ("DOUBLE", "FLOAT")
+
+
+def is_rounded(column: str, kind: str) -> str:
+    """The condition that a floating-point number may stand for several ids."""
+    return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"

@@ -262,7 +262,7 @@ def _load_frame(source: Source) -> Table:
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
-            kind = "an empty text" if data == "" else type(data).__name__
+            kind = "an empty text" if isinstance(data, str) else type(data).__name__
             raise RankqlError(f"{label} must be a path, a table, a relation or a frame, not {kind}")
         import polars
 

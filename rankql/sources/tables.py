@@ -126,6 +126,16 @@ class Table:
 
     def find(self, role: str, name: Any = None, preferred: Sequence[str] = ()) -> str | None:
         """The column of a role: the one of this name, or a preferred or known name."""
+        column = self._find(role, name, preferred)
+        kind = self.columns[column] if column and role == "query" else ""
+        if kind.endswith("]") or kind.startswith(("STRUCT(", "MAP(")):
+            raise RankqlError(
+                f"{self.label}: {column} has lists or objects, which are no ids of queries. Name "
+                "another column: query="
+            )
+        return column
+
+    def _find(self, role: str, name: Any, preferred: Sequence[str]) -> str | None:
         if isinstance(name, str) and self.has(name):
             return self.actual_name(name)
         if role in self.roles:

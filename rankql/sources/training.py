@@ -11,7 +11,7 @@ from typing import Any
 from rankql.errors import RankqlError, require_whole_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PARTS, RELEVANT, SPLITS, find_name
-from rankql.sources.choice import find_list
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import resolve_columns
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session

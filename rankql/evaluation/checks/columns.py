@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rankql.errors import RankqlError
 from rankql.macros import quote
-from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
+from rankql.sources.role_values import refuse_rounded
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, format_mapping, is_text, text_number
 

@@ -1,0 +1,290 @@
+"""The columns that may be the query and the item: of rows, fields of objects, lists and cells.
+
+A list of ids is a column of that type, an object {id: number}, or a text of several ids: see
+`find_items`. `choice` decides between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.macros import literal, quote
+from rankql.registry.column_names import (
+    ANSWERS,
+    KNOWN,
+    LIKE_ID,
+    PREDICTED,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    WEAKER_LISTS,
+    find_name,
+    is_like_id,
+    list_side,
+    squash,
+    tier_of,
+    words_of,
+)
+from rankql.sources.session import Session
+from rankql.sources.tables import Table, is_number, is_text
+from rankql.text import join_words
+
+# Lists of fractions are not ids.
+VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
+# What separates several ids in one cell, by the reading of the cell: see `Ids`.
+SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
+# So many cells decide whether there is one.
+_SAMPLE = 1000
+# The types that are no ids, and those that are only by a known name.
+_NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
+_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+class Ids(NamedTuple):
+    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
+
+    name: str
+    sql: str
+    tier: int = KNOWN
+    rank: int = 0
+    # The column of lists and its SQL, if the ids are in one.
+    column: str = ""
+    lists: str = ""
+    # The place of what separates the ids of a cell in `SEPARATORS`: nothing if it has one.
+    reading: int = 0
+    # Are they ids only if most of them are among those of the run: answers, and numbers?
+    doubtful: bool = False
+
+
+def flatten_objects(table: Table) -> Table:
+    """The table with a column for each field of its objects, but not for {id: number}."""
+    for name, kind in [*table.columns.items()]:
+        if not kind.startswith("STRUCT(") or kind.endswith("]") or table.unit == "ids":
+            continue
+        fields = fields_of(kind)
+        if find_name([name], (*RETRIEVED, *RELEVANT, *PREDICTED)) or (
+            list_side(name) and all(map(is_number, fields.values()))
+        ):
+            continue
+        columns = {f"{name}.{field}": x for field, x in fields.items()}
+        values = ", ".join(f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields)
+        sql = f"(SELECT *, {values} FROM {table.sql})"
+        table = replace(table, sql=sql, columns={**table.columns, **columns})
+    return table
+
+
+def fields_of(kind: str) -> dict[str, str]:
+    """The fields of an object or of the objects in a list, by the type of the column."""
+    if not kind.startswith("STRUCT("):
+        return {}
+    parsed: Any = duckdb.sqltype(kind)
+    parsed = parsed.children[0][1] if kind.endswith("]") else parsed
+    return {name: str(each) for name, each in parsed.children}
+
+
+def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
+    """The column of lists with this name or a known one; None if the table has a row per item."""
+    if table.unnested or table.unit == "ids":
+        return None
+    nested = [column for column, kind in table.columns.items() if is_nested(kind)]
+    if isinstance(name, str) and (table.has(name) or table.has(name.rpartition(".")[0])):
+        return find_name(nested, [name]) or find_name(nested, [name.rpartition(".")[0]])
+    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
+    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
+        return None
+    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
+        return column
+    side = "run" if known is RETRIEVED else "qrels"
+    likely = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
+    weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
+    return likely[0] if len(likely) == 1 else None if likely else weaker
+
+
+def require_one_list(session: Session, table: Table, known: Sequence[str], column: str) -> str:
+    """The column of lists. Of several it has the word of the retrieved ids, or is an error."""
+    side, retrieved = list_side(known[0]), find_list(table, RETRIEVED)
+    others = [
+        x for x, kind in table.columns.items()
+        if x != column and kind == table.columns[column] and kind.endswith("]")
+        and (find_name([x], known) or list_side(x) == side)
+        and not find_name([x], ANSWERS) and not VECTOR.fullmatch(kind)
+        and (find_name([x], known) or is_like_id(x) or squash(x).endswith(squash(column)))
+    ]  # fmt: skip
+    for other in [*others]:  # the same, or texts
+        text = f"array_to_string({quote(other)}, ' ')"
+        blanks = f"length({text}) - length(replace({text}, ' ', ''))"
+        sql = f"SELECT bool_and({quote(other)} = {quote(column)}) OR avg({blanks}) >= 2 * avg("
+        sql += f"len({quote(other)})) FROM (FROM {table.sql} LIMIT {_SAMPLE})"
+        if session.con.execute(sql).fetchall()[0][0]:
+            others.remove(other)
+    if others and side == "qrels" and retrieved:
+        units = words_of(retrieved) & {"chunk", "doc", "document", "node", "passage", "context"}
+        same = [x for x in (column, *others) if not units.isdisjoint(words_of(x))]
+        if len(same) == 1:
+            return same[0]
+    if not others:
+        return column
+    pairs = [[retrieved, x] if side == "qrels" and retrieved else x for x in (column, *others)]
+    raise RankqlError(
+        f"{table.label}: {join_words([column, *others])} may all be the {known[0]} ids. Pass "
+        + " or ".join(f"item={each!r}" for each in pairs)
+    )
+
+
+def unpack_texts(session: Session, table: Table) -> Table:
+    """The table with lists where cells have them as text: as Python, NumPy, JSON or Postgres."""
+    weaker = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
+    for name, kind in table.columns.items():
+        if table.trec or not is_text(kind) or kind.endswith("]"):
+            continue
+        if not (list_side(name) or find_name([name], (*RETRIEVED, *RELEVANT, *weaker, *PREDICTED))):
+            continue
+        text = _cell(name)
+        lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
+        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
+        if session.con.execute(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})").fetchall()[0][0]:
+            value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
+            value = (
+                f"list_transform({value}, lambda x_: CASE WHEN {_QUOTED} THEN x_[2:-2] ELSE x_ END)"
+            )
+            table = table.with_values(name, value, "VARCHAR[]")
+    return table
+
+
+# An element of a list that is text, in SQL, and whether it has quotes.
+_ELEMENT = r"""(?s)"[^"]*"|''[^'']*''|[^\s,]+"""
+_QUOTED = "x_[1] IN ('\"', '''')"
+
+
+def is_nested(kind: str) -> bool:
+    """Is it a type of lists, maps or structs?"""
+    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
+
+
+def find_items(
+    session: Session, table: Table, known: Sequence[str], name: Any, taken: set[str]
+) -> list[Ids]:
+    """The columns, fields of objects in lists and readings of cells that may be the item."""
+    name = table.roles.get("item", name)
+    column = find_list(table, known, name)
+    if column is None:
+        ids = find_ids(table, "item") if name is None else []
+        if isinstance(name, str) and table.has(name):
+            ids = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
+        cells = _find_cells(session, table, known, name)
+        names = {x.name for x in cells}
+        return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
+    if name is None:
+        column = require_one_list(session, table, known, column)
+    kind = table.columns[column]
+    if not (kind.startswith("STRUCT(") and kind.endswith("]")):
+        numbers = "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"
+        numbers = f"list_filter({numbers}, lambda x_: x_['value'] IS NOT NULL)"
+        forms = {"STRUCT(": numbers, "MAP(": "map_entries({})", "": "{}"}
+        start = next(x for x in forms if kind.startswith(x) and not (x and kind.endswith("]")))
+        each = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
+        item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each
+        return [Ids(column, item, KNOWN, 0, column, forms[start].format(quote(column)))]
+    fields = fields_of(kind)
+    ids = [
+        Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
+        for field, kind in fields.items()
+        if (tier := tier_of("item", full := f"{column}.{field}", in_objects=True))[0] >= LIKE_ID
+        and (tier[0] == KNOWN or is_id(kind)) and not is_nested(kind)
+    ]  # fmt: skip
+    if isinstance(name, str) and (field := find_name(fields, [name.rpartition(".")[2]])):
+        full = f"{column}.{field}"
+        ids = [Ids(full, f"x_[{literal(field)}]", KNOWN, 0, column, quote(column))]
+    if not ids:
+        raise RankqlError(
+            f"{table.label}: {column} has no id: expected a field called id, or one of "
+            f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
+        )
+    return ids
+
+
+def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:
+    """The readings of a column whose cells may have several ids, or one per row of lists."""
+    if table.unnested or table.unit == "ids" or table.roles.get("item"):
+        return []
+    # Next to the lists of retrieved ids, a plain value is a list of one.
+    beside = known is RELEVANT and any(x.endswith("]") for x in table.columns.values())
+    likely = [x for x in table.columns if beside and list_side(x) == "qrels" and is_like_id(x)]
+    lists = [*likely, *sorted(known, key=lambda x: x in ANSWERS), *PREDICTED]
+    column = find_name(table.columns, [name] if isinstance(name, str) else lists)
+    column = column or (table.find("item") if name is None else None)
+    others = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
+    if column is None or {*others} - {column}:
+        return []
+    kind = table.columns[column]
+    listed = find_name([column], lists) is not None or (beside and name is not None)
+    if is_nested(kind) or not (is_text(kind) or (listed and beside)):
+        return []
+    if not (is_text(kind) or (is_id(kind) and (column in likely or column == name))):
+        raise wrong_type(table, column)
+    text = _cell(column)
+    marks = ", ".join(f"bool_or(contains({text}, {literal(x)}))" for x in SEPARATORS[1:])
+    sql = rf"SELECT bool_or(regexp_matches({text}, '^[\[{{]')), {marks} FROM {table.sql}"
+    ((encoded, *separated),) = session.con.execute(f"{sql} LIMIT {_SAMPLE}").fetchall()
+    if encoded and listed:
+        raise wrong_type(table, column)
+    if encoded or not (listed or any(separated)):
+        return []
+    blank = len(SEPARATORS) - 1
+    parts = [0, *(i for i, occurs in enumerate(separated, 1) if occurs)]
+    parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
+    doubtful = find_name([column], ANSWERS) is not None or not is_text(kind)
+    readings = [
+        Ids(column, "x_", KNOWN, rank, column, split_cell(column, i), i, doubtful)
+        for rank, i in enumerate(parts)
+    ]
+    one = Ids(column, _cell(column), KNOWN, 0)  # of a table with a row per item
+    return readings if listed else [one, *(x for x in readings if x.reading)]
+
+
+def _cell(column: str) -> str:
+    return f"trim(CAST({quote(column)} AS VARCHAR))"
+
+
+def split_cell(column: str, reading: int) -> str:
+    """The list of ids in a cell."""
+    text, mark = _cell(column), SEPARATORS[reading]
+    ids = f"string_split({text}, {literal(mark)})" if mark else f"[{text}]"
+    if mark == " ":
+        ids = rf"string_split_regex({text}, '[\s,;|]+')"
+    return f"list_filter(list_transform({ids}, lambda x_: trim(x_)), lambda x_: x_ <> '')"
+
+
+def wrong_type(table: Table, column: str) -> RankqlError:
+    """The error about a column that should have lists."""
+    kind = table.columns[column]
+    kind = "text" if is_text(kind) and not kind.endswith("]") else kind
+    return RankqlError(
+        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
+        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
+    )
+
+
+def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
+    """The columns of a row that may have a role, down to this tier."""
+    ids = []
+    for name in table.free_columns(role):
+        kind = table.columns[name]
+        tier, rank = tier_of(role, name)
+        known = tier == KNOWN and not kind.startswith(("STRUCT", "MAP"))
+        if kind.endswith("]") or not (known or is_id(kind)):
+            continue
+        if tier >= least:
+            ids.append(Ids(name, quote(name), tier, rank))
+    return ids
+
+
+def is_id(kind: str) -> bool:
+    """May values of this type be ids, although no name says so?"""
+    return not kind.startswith((*_NEVER, *_FRACTIONS)) and not kind.endswith("]")
