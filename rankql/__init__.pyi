@@ -19,6 +19,7 @@ from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
+from .engines.native import native_sql
 from .errors import RankqlError
 from .evaluation.combine import combine
 from .evaluation.convert import convert
@@ -306,6 +307,7 @@ __all__ = [
     "monitor",
     "most_popular",
     "mse",
+    "native_sql",
     "ndcg",
     "ndcg_by_score",
     "near_duplicate_share",

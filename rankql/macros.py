@@ -232,7 +232,7 @@ def require_duckdb(con: object) -> None:
         f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. Pass frames: "
         "pl.read_database(query, connection), fastest with ADBC. Or attach the database in DuckDB: "
         "ATTACH '...' AS shop (TYPE postgres). Or compute in Postgres: "
-        "rankql.translate(query, 'postgres')"
+        "rankql.native_sql('postgres') has the functions"
     )
 
 

@@ -17,12 +17,12 @@ from support import (
     case_table,
     doc_blocks,
     metric_pages,
+    native_files,
     negative_grades,
     notebooks,
     other_names_table,
 )
 from support.paths import ROOT
-from support.printed_dialects import PRINTED, snapshot_path, write_snapshot
 
 
 def docs():
@@ -63,10 +63,11 @@ def notebook():
         notebooks.nbformat.write(notebooks.executed(folder), notebooks.JUPYTER)
 
 
-def dialects():
-    """The texts of tests/snapshots."""
-    for dialect in PRINTED:
-        snapshot_path(dialect).write_text(write_snapshot(dialect), "utf-8")
+def native():
+    """The copies in sql/snowflake.sql, sql/bigquery.sql and sql/dbt/postgres.sql."""
+    for engine in native_files.SHARED:
+        (ROOT / "sql" / f"{engine}.sql").write_text(native_files.with_shared_part(engine), "utf-8")
+    native_files.DBT.write_text(native_files.dbt_macro(), "utf-8")
 
 
 def sql():
@@ -74,7 +75,7 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-GENERATED = {f.__name__: f for f in (sql, metrics, grades, dialects, cases, names, docs, notebook)}
+GENERATED = {f.__name__: f for f in (sql, native, metrics, grades, cases, names, docs, notebook)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or GENERATED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -51,8 +51,14 @@ def metrics_command(text: str) -> None:
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
          "sql my.run my.qrels -m nDCG@10", function="evaluation.evaluate:render_query")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY]")
-@click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: spark, "
-              "postgres, datafusion, snowflake, ...")  # fmt: skip
+@click.option("--engine", metavar="NAME", help="Print the file that creates the metrics as "
+              "functions of postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
+@click.option("--schema", metavar="NAME",
+              help="Schema of Postgres or dataset of BigQuery for the functions.")  # fmt: skip
+@click.option("--prefix", metavar="TEXT", default="",
+              help="Beginning of the names of the functions, for ClickHouse.")  # fmt: skip
+@click.option("--dialect", metavar="NAME", help="Translate QUERY for spark, or print the query of "
+              "RUN and QRELS for postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
@@ -61,6 +67,9 @@ def sql_command(
     inputs: Sequence[str],
     folder: bool = False,
     dialect: str | None = None,
+    engine: str | None = None,
+    schema: str | None = None,
+    prefix: str = "",
     database: Path | None = None,
     **options: Any,
 ) -> None:
@@ -69,14 +78,17 @@ def sql_command(
     Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to use them. With RUN
     and QRELS, prints the query of eval, with one macro per metric.
 
-    With --dialect, translates a QUERY that calls the metrics.
+    With --engine, prints the functions of another database. With --dialect and RUN and QRELS,
+    tables there, prints the query of eval that calls them. With --dialect spark, translates a
+    QUERY that calls the metrics.
 
     With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
     """
     from rankql import macros
-    from rankql.engines import dialects
+    from rankql.engines import dialects, native
 
+    home: Any = {"schema": schema, "prefix": prefix}
     if database is not None:
         from rankql.sources.private import write_macro_database
 
@@ -87,10 +99,18 @@ def sql_command(
         click.echo(f"Next, in DuckDB: ATTACH {path} AS rankql (READ_ONLY);", err=True)
     elif folder:
         click.echo(macros.sql_folder())
+    elif engine:
+        if inputs or dialect or options:
+            raise click.UsageError("With --engine, pass only --schema or --prefix.")
+        click.echo(native.native_sql(cast(Any, engine), **home), nl=False)
+    elif dialect in native.DIALECTS and len(inputs) == 2:
+        run, qrels = inputs
+        click.echo(native.render_native_query(str(dialect), run, qrels, **home, **options))
     elif dialect:
         if len(inputs) != 1 or options:
             raise click.UsageError(
-                "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options."
+                "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options. With "
+                "postgres, clickhouse, snowflake or bigquery, pass RUN and QRELS."
             )
         click.echo(dialects.translate(inputs[0], dialect).rstrip("\n"))
     elif not inputs:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankql import macros
 from rankql.engines.sql_trees import argument_error
-from rankql.engines.translation import SPARK, translate_call, translate_expression, translate_query
+from rankql.engines.translation import translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, require_package
 
 require_package("pyspark", "spark", "rankql.spark")
@@ -34,7 +34,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     >>> rankql.spark.sql(session, "SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user")
     ... # doctest: +SKIP
     """
-    return spark.sql(translate_query(query, SPARK))
+    return spark.sql(translate_query(query))
 
 
 def expr(text: str) -> Column:
@@ -42,7 +42,7 @@ def expr(text: str) -> Column:
 
     >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)"))     # doctest: +SKIP
     """
-    return _column(translate_expression(text, SPARK), text)
+    return _column(translate_expression(text), text)
 
 
 def __getattr__(name: str) -> Callable[..., Column]:
@@ -76,7 +76,7 @@ def _metric(name: str) -> Callable[..., Column]:
             named = parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
             is_name = isinstance(value, str) and (named or parameter in needed)
             (columns if is_name else values)[parameter] = value
-        return _column(translate_call(name, columns, values, SPARK), name)
+        return _column(translate_call(name, columns, values), name)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB, with columns by name."

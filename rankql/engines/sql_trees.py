@@ -39,17 +39,9 @@ class Macro:
 
 @cache
 def macro_trees(dialect: str) -> dict[str, Macro]:
-    """The macros of sql/, or those in sql/<dialect>.sql."""
+    """The macros of sql/, or those in sql/<dialect>.sql; not table macros."""
     native = dialect != "duckdb"
-    return read_macros(
-        macros.read_statements(dialect) if native else macros.read_statements(), dialect, native
-    )
-
-
-def read_macros(
-    statements: Mapping[str, str], dialect: str = "duckdb", native: bool = False
-) -> dict[str, Macro]:
-    """Parse CREATE MACRO statements, except those of table macros."""
+    statements = macros.read_statements(dialect) if native else macros.read_statements()
     return {
         name: Macro(
             name, _parse_defaults(match["parameters"]), _parse_body(match["body"], dialect), native
@@ -314,33 +306,12 @@ def function_call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 
 @cache
-def window_macros() -> dict[str, Macro]:
-    """The macros of sql/; those of sql/windows.sql replace others of the same name."""
-    return {**macro_trees("duckdb"), **read_macros(macros.read_statements("windows"))}
-
-
-@cache
-def window_metrics() -> frozenset[str]:
-    """The metrics with a window form: metrics of rows that need only sums and windows."""
-    listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
-    return frozenset(
-        name
-        for name in listed & set(macros.read_comments())
-        if not name.startswith("list_") and not name.endswith("_by_score")
-    )
-
-
-# Files of metrics that need only sums and windows; windows.sql has that of `auc`.
-_FAMILIES = ("gain", "precision", "cascade", "rating", "windows")
-
-
-@cache
 def is_scalar(name: str) -> bool:
     """Whether a macro or a DuckDB function is an expression over one row."""
-    if name not in window_macros():
+    if name not in macro_trees("duckdb"):
         return name not in AGGREGATES
-    body = window_macros()[name].body
+    body = macro_trees("duckdb")[name].body
     called = {call.name.lower() for call in body.find_all(exp.Anonymous)}
     if called & AGGREGATES or body.find(exp.Window):
         return False
-    return all(is_scalar(other) for other in called & set(window_macros()) - {name})
+    return all(is_scalar(other) for other in called & set(macro_trees("duckdb")) - {name})

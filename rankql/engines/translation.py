@@ -1,15 +1,14 @@
 """Translate macros into the SQL of Spark, which has lists: expand calls, rewrite DuckDB's syntax.
 
-A `Target` describes an engine: functions with the same meaning, rewrite rules, and
-`sql/<dialect>.sql` with DuckDB's functions as macros. Everything else is refused by name.
+Known are functions with the same meaning, rewrite rules, and sql/spark.sql with DuckDB's functions
+as macros. Everything else is refused by name.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -33,7 +32,7 @@ from rankql.engines.sql_trees import (
 )
 from rankql.errors import RankqlError
 
-# Syntax with the same meaning in every engine.
+# Syntax with the same meaning in Spark.
 _COMMON: tuple[type[exp.Expr], ...] = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe, exp.Paren),
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is, exp.Like),
@@ -45,10 +44,11 @@ _COMMON: tuple[type[exp.Expr], ...] = (
     *(exp.Values, exp.Tuple, exp.Window, exp.WindowSpec, exp.Offset),
 )
 
-# Functions with the same meaning in every engine, including NULL and empty groups.
+# Functions with the same meaning in Spark, including NULL and empty groups.
 FUNCTIONS = {
-    *("abs", "avg", "coalesce", "count", "exp", "floor", "ln", "max", "min"),
-    *("nullif", "row_number", "sqrt", "sum"),
+    *("abs", "avg", "ceil", "coalesce", "count", "exp", "flatten", "floor", "greatest", "least"),
+    *("left", "ln", "log2", "max", "min", "nullif", "pow", "power", "round", "row_number"),
+    *("sqrt", "stddev_samp", "sum", "var_samp"),
 }
 
 Rule = Callable[["Translator", Any], exp.Expr]
@@ -56,72 +56,53 @@ Rule = Callable[["Translator", Any], exp.Expr]
 Scope: TypeAlias = Mapping[str, exp.Expr]
 
 
-@dataclass(frozen=True)
-class Target:
-    """An engine into whose SQL macros are translated."""
-
-    name: str
-    # The name in sqlglot, and of the file in sql/.
-    dialect: str
-    # Functions with the same meaning, in addition to FUNCTIONS.
-    functions: frozenset[str] = frozenset()
-    # Aggregates that `sql/<dialect>.sql` calls: FILTER is written after them.
-    aggregates: frozenset[str] = frozenset()
-    # Rewrites by type of node or name of function. A rule receives the node with translated parts.
-    rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
-    # Functions that only macros may call.
-    helpers: frozenset[str] = frozenset()
+# Aggregates that sql/spark.sql calls: FILTER is written after them.
+AGGREGATES = {"any_value", "collect_list", "count_if"}
+# Functions that only macros may call.
+HELPERS = {"typeof", "encode", "left"}
 
 
-def translate_query(text: str, target: Target) -> str:
+def translate_query(text: str) -> str:
     """Translate a query that calls metrics."""
     tree = parse_sql(text)
     for select in tree.find_all(exp.Select):
         # Keep the column names of DuckDB.
         select.set("expressions", [name_projection(part) for part in select.expressions])
-    return _translate(tree, target)
+    return _translate(tree)
 
 
-def translate_call(
-    metric: str, columns: Mapping[str, str], options: Mapping[str, Any], target: Target
-) -> str:
+def translate_call(metric: str, columns: Mapping[str, str], options: Mapping[str, Any]) -> str:
     """Translate a call of a metric with columns by name."""
     values = {
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
     } | {name: to_literal(value, typed=False) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
-    return _translate(function_call(metric, *named), target)
+    return _translate(function_call(metric, *named))
 
 
-def translate_expression(text: str, target: Target) -> str:
+def translate_expression(text: str) -> str:
     """Translate an expression that calls metrics."""
-    return _translate(parse_sql(text), target)
+    return _translate(parse_sql(text))
 
 
-def _translate(tree: exp.Expr, target: Target) -> str:
-    return render(Translator(target).translate(tree), target.name, target.dialect)
-
-
-def render(tree: exp.Expr, name: str, dialect: str, pretty: bool = False) -> str:
-    """The SQL of a tree in the dialect of an engine."""
+def _translate(tree: exp.Expr) -> str:
+    made: exp.Expr = Translator().translate(tree)
     try:
-        return tree.sql(
-            dialect=dialect,
+        return made.sql(
+            dialect="spark",
             identify=True,
             normalize_functions=False,
             unsupported_level=sqlglot.ErrorLevel.RAISE,
             comments=False,
-            pretty=pretty,
         )
     except sqlglot.errors.UnsupportedError as error:
-        raise RankqlError(f"{name} does not support the query: {error}") from error
+        raise RankqlError(f"Spark does not support the query: {error}") from error
 
 
 class Translator:
     """Translates one tree: expands macros and refuses what the target does not support."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self) -> None:
         self._numbers = itertools.count(1)
         # The macros that are being expanded, innermost last.
         self._expanding: list[Macro] = []
@@ -146,7 +127,7 @@ class Translator:
         if isinstance(node, exp.Window) and node.this.name.lower() in macro_trees("duckdb"):
             self.refuse(f"{node.this.name}(...) OVER", "group by the ranking and join it back")
         kind = type(node)
-        rule = None if self.in_native_macro else self.target.rules.get(kind)
+        rule = None if self.in_native_macro else RULES.get(kind)
         if not self.in_native_macro and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
         if self.in_user_sql and _is_ambiguous(node):
@@ -157,12 +138,8 @@ class Translator:
         # DuckDB cannot compute functions of the target.
         plain = isinstance(made, exp.Predicate) and not made.find(exp.Anonymous)
         if is_computable(made) and (plain or not self.in_native_macro):
-            return self.compute(made)
+            return compute_constant(made)
         return fold(rule(self, made) if rule else made)
-
-    def compute(self, node: exp.Expr) -> exp.Expr:
-        """The literal of a constant expression."""
-        return compute_constant(node)
 
     @property
     def in_user_sql(self) -> bool:
@@ -179,7 +156,7 @@ class Translator:
         ours = [macro.name for macro in self._expanding if not macro.name.startswith("rankql_")]
         place = f"{ours[0]}: " if ours else ""
         hint = f"; {remedy}" if remedy else ""
-        raise RankqlError(f"{place}{construct} has no translation for {self.target.name}{hint}")
+        raise RankqlError(f"{place}{construct} has no translation for Spark{hint}")
 
     def _translate_column(self, node: exp.Column, scope: Scope) -> exp.Expr:
         first, *fields = node.parts
@@ -199,7 +176,7 @@ class Translator:
             decided = condition
             if operand is not None and self._expanding:
                 equal = exp.EQ(this=operand.copy(), expression=condition.copy())
-                decided = self.compute(equal) if is_computable(equal) else equal
+                decided = compute_constant(equal) if is_computable(equal) else equal
             value = constant_condition(decided) if self._expanding else decided
             if value is None or value is False:
                 continue
@@ -223,51 +200,43 @@ class Translator:
         return exp.Lambda(this=self.translate(node.this, inner), expressions=list(names.values()))
 
     def _translate_call(self, node: exp.Anonymous, scope: Scope) -> exp.Expr:
-        name, target = node.name.lower(), self.target
+        name = node.name.lower()
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
         if self.in_native_macro and not name.startswith("rankql_"):
             return function_call(node.name, *self.translate(node.expressions, scope))
-        if self.in_user_sql and name in target.helpers:
+        if self.in_user_sql and name in HELPERS:
             self.refuse(f"{name}()")
-        if macro := self.find_macro(name, len(node.expressions)):
+        macro = macro_trees("spark").get(name)
+        if macro is None or len(macro.parameters) != len(node.expressions):
+            macro = macro_trees("duckdb").get(name)
+        if macro:
             return self._expand(macro, node.expressions, scope)
         made = function_call(name, *self.translate(node.expressions, scope))
         if self._expanding and name not in _FAILING and is_constant(made):
-            return self.compute(made)
-        if rule := target.rules.get(name):
+            return compute_constant(made)
+        if rule := RULES.get(name):
             return rule(self, made)
-        if name not in FUNCTIONS and name not in target.functions:
+        if name not in FUNCTIONS:
             self.refuse(f"{name}()")
         return fold(made)
-
-    def find_macro(self, name: str, count: int) -> Macro | None:
-        """The macro of a name: that of the target with so many parameters, or that of sql/."""
-        macro = macro_trees(self.target.dialect).get(name)
-        is_native = macro is not None and len(macro.parameters) == count
-        return macro if is_native else macro_trees("duckdb").get(name)
 
     def _expand(self, macro: Macro, arguments: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
         given, bound = bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
-            if parameter not in given and default is None:
+            value = self.translate(given[parameter], scope) if parameter in given else default
+            if value is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = parenthesise(self.bind(macro, parameter, given, scope))
+            bound[parameter] = parenthesise(value)
         values = [*bound.values()]
         in_duckdb = macro.native or macro is macro_trees("duckdb").get(macro.name)
         in_duckdb &= macro.name not in _FAILING and is_scalar(macro.name)
         if in_duckdb and all(map(is_constant, values)):
-            return self.compute(function_call(macro.name, *values))
+            return compute_constant(function_call(macro.name, *values))
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
         return parenthesise(made)
-
-    def bind(self, macro: Macro, parameter: str, given: Scope, scope: Scope) -> exp.Expr:
-        """The translated argument of a parameter, or its default."""
-        bound = given.get(parameter, macro.parameters[parameter])
-        assert bound
-        return cast(exp.Expr, self.translate(bound, scope)) if parameter in given else bound
 
     def _translate_filter(self, node: exp.Filter, scope: Scope) -> exp.Expr:
         name = node.this.name.lower()
@@ -277,7 +246,7 @@ class Translator:
         made = self.translate(node.this, scope)
 
         def filtered(part: exp.Expr) -> exp.Expr:
-            if isinstance(part, exp.Anonymous) and part.name in (self.target.aggregates | {name}):
+            if isinstance(part, exp.Anonymous) and part.name in (AGGREGATES | {name}):
                 return exp.Filter(this=part.copy(), expression=condition.copy())
             return part
 
@@ -285,7 +254,7 @@ class Translator:
         return _replace_outermost(made, filtered)
 
 
-# Not computed: errors, and rankql_few, which differs by target for speed.
+# Not computed: errors, and rankql_few, which differs for speed.
 _FAILING = {"error", "rankql_fail", "rankql_few"}
 
 
@@ -309,7 +278,7 @@ def _is_ambiguous(node: exp.Expr) -> bool:
     return isinstance(node, exp.SimilarTo)
 
 
-def rewrite_average(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+def _rewrite_average(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """avg() of values cast to DOUBLE, because that of DECIMAL has few decimal places."""
     (value,) = node.expressions
     return function_call("avg", exp.cast(value, "DOUBLE")) if translator.in_user_sql else node
@@ -389,26 +358,16 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
     return node
 
 
-SPARK = Target(
-    "Spark",
-    "spark",
-    functions=frozenset(
-        {"ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"}
-        | {"stddev_samp", "var_samp"}
-    ),
-    aggregates=frozenset({"any_value", "collect_list", "count_if"}),
-    helpers=frozenset({"typeof", "encode", "left"}),
-    rules={
-        "list_transform": _rewrite_list_function,
-        "list_filter": _rewrite_list_function,
-        "list_sort": _rewrite_sort,
-        exp.Bracket: _rewrite_bracket,
-        exp.Slice: lambda _, node: node,
-        exp.SimilarTo: _rewrite_similar_to,
-        "avg": rewrite_average,
-        exp.BitwiseRightShift: _shift_rule("shiftright"),
-        exp.BitwiseLeftShift: _shift_rule("shiftleft"),
-        exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
-        exp.Table: _rewrite_table,
-    },
-)
+RULES: Mapping[type[exp.Expr] | str, Rule] = {
+    "list_transform": _rewrite_list_function,
+    "list_filter": _rewrite_list_function,
+    "list_sort": _rewrite_sort,
+    exp.Bracket: _rewrite_bracket,
+    exp.Slice: lambda _, node: node,
+    exp.SimilarTo: _rewrite_similar_to,
+    "avg": _rewrite_average,
+    exp.BitwiseRightShift: _shift_rule("shiftright"),
+    exp.BitwiseLeftShift: _shift_rule("shiftleft"),
+    exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
+    exp.Table: _rewrite_table,
+}

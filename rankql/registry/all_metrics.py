@@ -20,6 +20,10 @@ from rankql.registry.metric_record import (
 if TYPE_CHECKING:
     import polars as pl
 
+# Why databases other than DuckDB have no function.
+SEVERAL_RANKINGS = "it reads several rankings, not one"
+PAIRS_OF_ITEMS = "it compares pairs of items"
+OTHER_COLUMNS = "it reads other columns than grades and positions"
 NO_RELEVANT_ITEM = "no judged item is relevant"
 NO_GAIN = "no grade is positive"
 
@@ -252,27 +256,27 @@ COUNTS = (
 )
 
 # Of all rankings at once, which `evaluate` takes as a weighted mean of those of one.
+_micro = partial(MetricRecord, level="rankings", not_native=SEVERAL_RANKINGS)
 MICRO = (
-    MetricRecord(
+    _micro(
         function="micro_precision_at",
         name="microP",
         ir_measures={"microR_cap@": {"denominator": "min"}},  # as of OTTO
-        level="rankings",
         counts_retrieved=True,
         macro_of_one="precision_at",
         weight="{size}",
     ),
-    _of_relevant(
+    _micro(
         function="micro_recall_at",
+        undefined=NO_RELEVANT_ITEM,
         name="microR",
-        level="rankings",
         macro_of_one="recall_at",
         weight=RELEVANT,
     ),
-    _of_relevant(
+    _micro(
         function="micro_f1_at",
+        undefined=NO_RELEVANT_ITEM,
         name="microF1",
-        level="rankings",
         counts_retrieved=True,
         macro_of_one="f1_at",
         weight=f"{{size}} + {RELEVANT}",
@@ -287,15 +291,17 @@ _JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
 _auc = partial(
     MetricRecord,
     function="auc",
+    not_native=PAIRS_OF_ITEMS,
     halves_ties=True,
     undefined="the judged retrieved items are all relevant, or none is",
     rows="judged",
 )
 ORDER = (
     _auc(name="AUC", aliases=("ROC_AUC", "AUROC")),
-    MetricRecord(function="rbo", undefined="a ranking is empty"),
+    MetricRecord(function="rbo", undefined="a ranking is empty", not_native=SEVERAL_RANKINGS),
     MetricRecord(
         function="kendall_tau_b",
+        not_native=PAIRS_OF_ITEMS,
         name="TauB",
         lowest=-1,
         undefined="no two grades or no two positions differ",
@@ -303,11 +309,13 @@ ORDER = (
     ),
     MetricRecord(
         function="tau_ap",
+        not_native=SEVERAL_RANKINGS,
         lowest=-1,
         undefined="there are not two items in both rankings",
     ),
     MetricRecord(
         function="kendall_tau_distance",
+        not_native=PAIRS_OF_ITEMS,
         name="TauDistance",
         better="lower",
         highest=None,
@@ -348,8 +356,8 @@ NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"
 NO_SUBTOPIC = "no item has a subtopic"
 
-_of_catalogue = partial(MetricRecord, level="catalogue")
-_of_list = partial(MetricRecord, level="list")
+_of_catalogue = partial(MetricRecord, level="catalogue", not_native=OTHER_COLUMNS)
+_of_list = partial(MetricRecord, level="list", not_native=OTHER_COLUMNS)
 
 CATALOGUE_METRICS = (
     _of_catalogue(
@@ -378,6 +386,7 @@ CATALOGUE_METRICS = (
     ),
 )
 
+_of_subtopics = partial(MetricRecord, not_native=OTHER_COLUMNS)
 DIVERSITY_METRICS = (
     _of_list(function="category_diversity", undefined=NO_PAIR),
     _of_list(function="jaccard_diversity", undefined=NO_PAIR),
@@ -387,10 +396,10 @@ DIVERSITY_METRICS = (
     _of_list(function="near_duplicate_share", better="lower", undefined=NOTHING_SHOWN),
     _of_list(function="unexpectedness", undefined=NOTHING_SHOWN),
     _of_list(function="serendipity", undefined=NOTHING_SHOWN),
-    MetricRecord(function="subtopic_recall", undefined=NO_SUBTOPIC),
-    MetricRecord(function="alpha_dcg", highest=None),
-    MetricRecord(function="alpha_ndcg", highest=None, undefined=NO_SUBTOPIC),
-    MetricRecord(function="err_ia", undefined=NO_SUBTOPIC),
+    _of_subtopics(function="subtopic_recall", undefined=NO_SUBTOPIC),
+    _of_subtopics(function="alpha_dcg", highest=None),
+    _of_subtopics(function="alpha_ndcg", highest=None, undefined=NO_SUBTOPIC),
+    _of_subtopics(function="err_ia", undefined=NO_SUBTOPIC),
 )
 
 BEYOND = (*CATALOGUE_METRICS, *DIVERSITY_METRICS)

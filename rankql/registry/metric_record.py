@@ -237,6 +237,8 @@ class MetricRecord:
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
+    # Why databases other than DuckDB have no function of it. Empty: all of them have one.
+    not_native: str = ""
     # Of a metric of shown items: its SQL over ranked rows, with the columns {users_of} (how many
     # have the item in train), {place} by it, {seen} (1 if this user has it) and {known} (is it in
     # the catalogue?).
@@ -258,6 +260,12 @@ class MetricRecord:
     def columns(self) -> tuple[str, ...]:
         """The columns that the macro reads."""
         return tuple(x for x in macros.read_parameters()[self.function] if x not in PARAMETERS)
+
+    def native_options(self, engine: str) -> list[str]:
+        """The options of its function in another database. Most have fixed arguments."""
+        fixed = (p.kind == "count" or p.required or p is RECALL for p in self.parameters)
+        some = zip(self.parameters, fixed, strict=True)
+        return [p.name for p, needed in some if needed or engine == "postgres"]
 
     @property
     def macro(self) -> str:

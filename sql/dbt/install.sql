@@ -1,6 +1,8 @@
 {# DuckDB reads the file itself, so that dbt needs no copy of it; one transaction is quicker than one per macro. #}
 {% macro install() %}
-    {% if execute %}
+    {% if execute and target.type == 'postgres' %}
+        {% do run_query(rankql.postgres_functions() | replace('rankql_schema', target.schema)) %}
+    {% elif execute %}
         {% set file = var('rankql_sql') | replace("'", "''") %}
         {% set text = run_query("SELECT content FROM read_text('" ~ file ~ "')") %}
         {% if not text %}

@@ -5,7 +5,9 @@
 {% macro per_query(runs=none, judgments=none, metrics=none, by=[], where='true') %}
 {{ rankql.require('per_query', {'runs': runs, 'metrics': metrics}) }}
 {% set by = [by] if by is string else by %}
-{% if not judgments %}
+{% if target.type == 'postgres' %}
+{{ rankql.postgres_per_query(runs, judgments, metrics, by, where) }}
+{% elif not judgments %}
 SELECT
     query,{% for name in by %} {{ name }},{% endfor %}
     {% for name, call in metrics.items() %}
@@ -37,8 +39,36 @@ GROUP BY ALL
 {% endif %}
 {% endmacro %}
 
+{# The calls get the schema of the functions, which may not be in the search_path. #}
+{% macro postgres_per_query(runs, judgments, metrics, by, where) %}
+{% set calls = '(?<![.\\w])(' ~ rankql.postgres_names() ~ ')(?=\\s*\\()' %}
+SELECT
+    query,{% for name in by %} {{ name }},{% endfor %}
+    {% for name, call in metrics.items() %}
+    {{ modules.re.sub(calls, '"' ~ target.schema ~ '".\\1', call) }} AS {{ name }},
+    {% endfor %}
+    count(pos) = 0 AS missing
+{% if not judgments %}
+FROM {{ runs }}
+WHERE {{ where }}
+{% else %}
+FROM (
+    SELECT coalesce(judged.query, shown.query) AS query, rel, pos
+    FROM (SELECT query, item, rel FROM {{ judgments }} AS judgments WHERE {{ where }}) AS judged
+    FULL JOIN (
+        SELECT query, item, row_number() OVER (PARTITION BY query ORDER BY score DESC, CAST(item AS TEXT) COLLATE "C" DESC) AS pos
+        FROM {{ runs }} AS runs
+        WHERE score IS NOT NULL AND ({{ where }})
+    ) AS shown ON judged.query = shown.query AND judged.item = shown.item
+) AS ranked
+JOIN (SELECT DISTINCT query{% for name in by %}, {{ name }}{% endfor %} FROM {{ judgments }} AS judgments WHERE {{ where }}) AS queries USING (query)
+{% endif %}
+GROUP BY query{% for name in by %}, {{ name }}{% endfor %}
+{% endmacro %}
+
 {# Always from the queries: a mean of the means of slices weighs small slices as much as large ones. #}
 {% macro means(per_query=none, metrics=none, by=[], more={}) %}
+{{ rankql.needs_duckdb('means') }}
 {{ rankql.require('means', {'per_query': per_query, 'metrics': metrics}) }}
 {% set by = [by] if by is string else by %}
 SELECT
@@ -64,4 +94,10 @@ ORDER BY ALL
 {% for name, value in arguments.items() if not value %}
     {% do exceptions.raise_compiler_error('rankql.' ~ macro ~ ': the argument ' ~ name ~ ' is missing') %}
 {% endfor %}
+{% endmacro %}
+
+{% macro needs_duckdb(name) %}
+{% if target.type != 'duckdb' %}
+    {% do exceptions.raise_compiler_error('rankql.' ~ name ~ ' needs dbt-duckdb') %}
+{% endif %}
 {% endmacro %}

@@ -3,9 +3,10 @@
 {# Without `error` the means alone. With it, the rule of `rankql gate --min-bound`. #}
 {% test at_least(model, column_name, min, day=none, error=none, queries=none, alpha=0.05, inconclusive='fail') %}
 {% if not error %}
-FROM {{ model }}
+SELECT * FROM {{ model }}
 WHERE ({{ column_name }} IS NULL OR {{ column_name }} < {{ min }}) {{ rankql.newest(model, day) }}
 {% else %}
+{{ rankql.needs_duckdb('at_least with error=') }}
 {{ rankql.when_inconclusive(inconclusive) }}
 WITH drops AS (
     SELECT
@@ -38,13 +39,14 @@ WHERE status <> 'passed'
 
 {% test at_most(model, column_name, max, of=none, day=none) %}
 {% set value = column_name ~ (' / ' ~ of if of else '') %}
-FROM {{ model }}
+SELECT * FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
 {# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. A series that is not
    compared on the newest day keeps its alarm for 28 days, as in `rankql monitor`. #}
 {% test no_alarm(model, column_name, day='day', series='series') %}
+{{ rankql.needs_duckdb('no_alarm') }}
 FROM {{ model }}
 WHERE {{ column_name }} IS NOT NULL AND {{ day }} >= (SELECT max({{ day }}) - INTERVAL 28 DAYS FROM {{ model }})
 QUALIFY {{ column_name }} AND {{ day }} = max({{ day }}) OVER (PARTITION BY {{ series }})
@@ -55,6 +57,7 @@ QUALIFY {{ column_name }} AND {{ day }} = max({{ day }}) OVER (PARTITION BY {{ s
    are adjusted for their number (Holm): from the clearest to the least clear, each is held to alpha / (number left). #}
 {% test no_drop(model, column_name, day, by=[], max_drop=0, error=none, queries=none, alpha=0.05, inconclusive='fail') %}
 {% set by = [by] if by is string else by %}
+{{ rankql.needs_duckdb('no_drop') }}
 {{ rankql.when_inconclusive(inconclusive) }}
 WITH rows AS (
     SELECT
@@ -110,7 +113,7 @@ WHERE status <> 'passed'
 {% test once(model, key) %}
 SELECT {{ key | join(', ') }}, count(*) AS rows
 FROM {{ model }}
-GROUP BY ALL
+GROUP BY {{ key | join(', ') }}
 HAVING count(*) > 1
 {% endtest %}
 
@@ -119,7 +122,7 @@ HAVING count(*) > 1
     {% for result in results or [] if execute and result.status in ['fail', 'warn'] and result.node.test_metadata
            and result.node.test_metadata.namespace == 'rankql' %}
         {% do log('rankql: ' ~ result.node.name ~ ' (' ~ result.status ~ ')', info=true) %}
-        {% for row in run_query('FROM (' ~ result.node.compiled_code ~ ') LIMIT 5') %}
+        {% for row in run_query('SELECT * FROM (' ~ result.node.compiled_code ~ ') AS failed LIMIT 5') %}
             {% set cells = [] %}
             {% for name, value in row.dict().items() if value is not none %}
                 {% do cells.append(name ~ ' = ' ~ value) %}

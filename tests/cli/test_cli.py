@@ -227,7 +227,10 @@ PRINTED = {
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
     "metrics": "ndcg(rel, pos).",
     "sql": macros.read_sql(),
-    f"sql '{QUERY}' --dialect postgres": rankql.translate(QUERY, "postgres") + "\n",
+    f"sql '{QUERY}' --dialect spark": rankql.translate(QUERY, "spark") + "\n",
+    "sql --engine clickhouse": rankql.native_sql("clickhouse"),
+    "sql --engine postgres --schema shop": rankql.native_sql("postgres", schema="shop"),
+    "sql shop.run shop.qrels --dialect postgres -m nDCG@5": 'ndcg(rel, pos, 5) AS "nDCG@5"',
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',
 }
 
@@ -294,6 +297,9 @@ ERRORS = {
     "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
     "sql --dialect spark": "With --dialect, pass one QUERY",
     "sql a b --dialect spark": "With --dialect, pass one QUERY",
+    "sql --engine postgress": "Did you mean 'postgres'?",
+    "sql x --engine postgres": "With --engine, pass only --schema or --prefix.",
+    f"sql '{QUERY}' --dialect postgres": "rankql sql --engine postgres > postgres.sql && psql",
 }
 
 

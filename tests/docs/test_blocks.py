@@ -20,7 +20,7 @@ import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
-from support import components
+from support import components, native_databases
 from support.doc_blocks import BLOCK, FLOWS, PAGES, cells, run_blocks
 from support.paths import ROOT
 
@@ -67,6 +67,33 @@ def test_kinds_of_blocks():
         text = page.read_text()
         for kind in re.findall(r"^```(\S+)$", BLOCK.sub("", text), re.MULTILINE):
             assert kind in OTHERS or kind.startswith("{"), f"{page.name}: {kind}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("Postgres", marks=pytest.mark.postgres),
+        pytest.param("ClickHouse", marks=pytest.mark.clickhouse),
+    ],
+)
+def test_sections_of_databases(name):
+    """The lines that a newcomer pastes into Postgres and ClickHouse print what stands below."""
+    page = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    pattern = r"```{code-block} sql\n(.*?)```\n```text\n(.*?)```"
+    ((code, printed),) = re.findall(pattern, section, re.DOTALL)
+    with native_databases.opened(name.lower()) as database:
+        *before, last = code.strip().rstrip(";").split(";\n")
+        for statement in before:
+            run = database.con.execute if name == "Postgres" else database.session.query
+            run(statement)
+        rows = [
+            ["NULL" if x is None else x if isinstance(x, str) else f"{x:.4g}" for x in row]
+            for row in database.ask(last)
+        ]
+        if name == "ClickHouse":
+            database.session.query("DROP TABLE shown")
+    assert [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()] == rows
 
 
 def test_speed():

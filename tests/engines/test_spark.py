@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli.demo import write_shop
 from rankql.engines import partitions
-from rankql.engines.translation import SPARK, translate_call, translate_expression
+from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
@@ -314,7 +314,7 @@ def test_every_metric_of_a_ranking_is_translated():
         columns = {n: n for n, d in signatures.EVERYTHING[metric].items() if d is signatures.NEEDED}
         options = {"p": 0.8, "max_rel": 3}
         given = {n: options[n] for n in signatures.EVERYTHING[metric] if n in options}
-        text = translate_call(metric, columns, given, SPARK)
+        text = translate_call(metric, columns, given)
         assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade")), metric
         assert len(text) < 20_000, metric
 
@@ -322,7 +322,7 @@ def test_every_metric_of_a_ranking_is_translated():
 def test_which_metrics_beyond_accuracy_are_translated():
     def translated(name):
         try:
-            return translate_expression(metric_rows.call(name), SPARK)
+            return translate_expression(metric_rows.call(name))
         except rankql.RankqlError as error:
             assert "has no translation" in str(error)
 
@@ -459,3 +459,54 @@ def test_the_mean_of_decimals_has_all_places_of_a_double(spark):
     query = "SELECT avg(d) FROM (VALUES (1.25), (1.00), (2.00)) AS t (d)"
     ((mean,),) = metrics.sql(spark, query).collect()
     assert mean == pytest.approx(4.25 / 3, abs=1e-15)
+
+
+# What translate() refuses: the query, and the words that say why. No session is needed.
+REFUSED_QUERIES = {
+    "SELECT list_sort(x) FROM t": "list_sort() in another order than 'ASC' or 'DESC'",
+    "SELECT x[2:3] FROM t": "x[2:3]",
+    "SELECT x[-1] FROM t": "x[-1]",
+    "SELECT x SIMILAR TO y FROM t": "has no translation for Spark; put it into a view",
+    "SELECT x LIKE 'a%' FROM t": "x LIKE 'a%' has no",
+    "SELECT CAST(x AS INT) FROM t": "CAST(x AS INT)",
+    "SELECT a / 2 FROM t": "a / 2",
+    "SELECT typeof(a) FROM t": "typeof()",
+    "SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t": "strftime()",
+    "SELECT list(x ORDER BY y) FROM t": "ORDER BY within list()",
+    "SELECT a IN (SELECT b FROM u) FROM t": "a IN (SELECT b FROM u)",
+    "SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t": "FILTER on ndcg",
+    "SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t": "ndcg(...) OVER",
+    "SELECT ndcg(rel) FROM t": "ndcg needs the argument pos",
+    "FROM abs(3)": "the table function ABS(3)",
+    "FROM ranked('t')": "ranked()",
+    "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a": "BY NAME",
+    # Where the word is no keyword it would be an alias of t, and the join another one.
+    "FROM t POSITIONAL JOIN s": "POSITIONAL JOIN",
+    "FROM t ASOF JOIN s USING (u)": "ASOF JOIN",
+    "SELECT a FROM t WHERE a NOT IN (1, NULL)": "a IN (1, NULL)",
+    "SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t": "(SELECT MAX(b) FROM u",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u)": "Exists",
+    "SELECT a % 2 FROM t": "a % 2",
+    "SELECT MAP {'a': 1}": "ToMap",
+    "SELECT graded(e, MAP {'buy': 3}) FROM t": "ToMap",
+    "SELECT graded(e, g) FROM t": "graded: ",
+    "SELECT current_date": "CurrentDate",
+    "SELECT 1; SELECT 2": "cannot be read as one statement",
+    "SELECT gini(item) FROM t": "gini: histogram() has no translation for Spark",
+    "SELECT ndcg(rel, pos, kk := 3) FROM t": "'kk'",
+    "SELECT FROM WHERE": "cannot be read as one statement of DuckDB",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED_QUERIES)
+def test_queries_without_a_translation_are_refused(query):
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "spark")
+    assert REFUSED_QUERIES[query] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_dialect_is_corrected():
+    for name, correct in (("postgre", "postgres"), ("sparc", "spark")):
+        with pytest.raises(rankql.RankqlError, match=f"'{name}'. Did you mean '{correct}'"):
+            rankql.translate("SELECT 1", name)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from support import hand_cases, metric_engines, signatures, spark_sessions, window_databases
+from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
 from support.components import COMPONENTS
 
 
@@ -31,7 +31,7 @@ class Engine:
     @property
     def marks(self):
         """The markers of its tests."""
-        if self.name in ("DuckDB", "polars", "DuckDB windows"):
+        if self.name in ("DuckDB", "polars", "Snowflake handlers"):
             return []
         return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
 
@@ -40,7 +40,7 @@ class Engine:
 PLACES = {
     "here": nullcontext,
     "spark": partial(spark_sessions.session, **spark_sessions.INTERPRETED),
-    **{name: partial(window_databases.opened, name) for name in window_databases.NAMES},
+    **{name: partial(native_databases.opened, name) for name in native_databases.NAMES},
 }
 
 
@@ -80,19 +80,22 @@ HERE = {
     "polars .pipe": ("pipe", "pipe streaming", "pipe whole", "pipe list", "pipe score"),
     "evaluate": [f"evaluate {x}" for x in ("ranked", "joined", "scored", "scores", "whole")],
 }
-WINDOWS = {"Postgres": "postgres", "DataFusion": "datafusion", "DuckDB windows": "duckdb"}
+DATABASES = {"Postgres": "postgres", "ClickHouse": "clickhouse"}
+HANDLERS = {"Snowflake handlers": "snowflake", "BigQuery handlers": "bigquery"}
+NATIVE = DATABASES | HANDLERS
 
 
 def engines():
     for name, forms in HERE.items():
         yield Engine(name, lambda _, forms=forms: [Form(form) for form in forms])
     yield Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark")
-    for name, place in WINDOWS.items():
-        yield Engine(name, lambda con, place=place: [window_databases.Queries(place, con)], place)
+    for name, place in DATABASES.items():
+        yield Engine(name, lambda database: [native_databases.Calls(database)], place)
+    for name, place in HANDLERS.items():
+        yield Engine(name, lambda engine: [native_databases.Handlers(engine)], place)
 
 
 ENGINES = {engine.name: engine for engine in engines()}
-AS_ROWS = (*WINDOWS,)
 
 
 @dataclass(frozen=True)
@@ -129,14 +132,7 @@ def no_table(case):
     )
 
 
-def min_micro(case):
-    metrics, options = ("micro_precision_at", "micro_f1_at"), case.options
-    return case.metric in metrics and options.get("denominator") == "min" and "k" in options
-
-
 CATALOGUE = "metrics of the catalogue and of diversity"
-PAIRS = (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
-UNTRANSLATED = r"RankqlError: {metric}\(\) has no translation for"
 REFUSED = [Refused(*row) for row in (
     (("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
     (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
@@ -150,14 +146,6 @@ REFUSED = [Refused(*row) for row in (
     (("evaluate",), "a query that is NULL",
      lambda case: case.metric in signatures.MICRO and None in [row[2] for row in case.group],
      "RankqlError: run: query is NULL"),
-    (AS_ROWS, "list forms", listed, UNTRANSLATED),
-    (AS_ROWS, "forms by score", lambda case: case.metric.endswith("_by_score"),
-     UNTRANSLATED),
-    (AS_ROWS, "Kendall's tau, AP correlation, RBO", lambda case: case.metric in PAIRS,
-     UNTRANSLATED),
-    (AS_ROWS, "micro precision and F1 over min(k, R)", min_micro,
-     r"RankqlError: {metric}: .* has no translation for"),
-    (AS_ROWS, CATALOGUE, beyond, UNTRANSLATED),
     (("Spark",), f"{CATALOGUE} that need lists or histograms",
      lambda case: beyond(case) and case.metric not in IN_SPARK,
      "RankqlError: {metric}: .* has no translation for Spark"),
@@ -171,6 +159,12 @@ def refused(engine, case):
     ] or [None]
     assert not more, f"{engine.name} has two errors for {case.where}"
     return result
+
+
+def lacks(engine, case):
+    """Has the engine no function for the case? To call it is an error of the engine."""
+    native = NATIVE.get(engine.name)
+    return native is not None and not native_databases.has(case.metric, native, case.options)
 
 
 def key(case):
@@ -225,6 +219,7 @@ def wrong(entry, case, answer):
 def run(engine, place, cases):
     """The lines that say which cases are neither equal nor refused as expected."""
     forms, lines = list(engine.forms(place)), []
+    cases = [case for case in cases if not lacks(engine, case)]
     for metric, of_metric in hand_cases.by_metric(cases).items():
         messages = {entry: [] for entry in (None, *REFUSED)}
         for case in of_metric:

@@ -58,7 +58,8 @@ class optional:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 COMPONENTS = {
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
-    "datafusion": Component(("datafusion",)),
+    "bigquery": Component((), (("node",),), "apt-get install nodejs"),
+    "clickhouse": Component(("chdb",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
     "duckdb_cli": Component((), (("duckdb",),)),

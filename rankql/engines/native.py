@@ -1,0 +1,198 @@
+"""Metrics as functions of other databases: their files in sql/, and evaluations that call them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from rankql.errors import RankqlError, describe_unknown, require
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.plan import make_plan
+from rankql.evaluation.request import DEFAULT_METRICS, EvaluateArguments, Reading
+from rankql.macros import literal, quote, sql_folder
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Metric
+from rankql.registry.parse import parse
+from rankql.sources.session import open_session
+
+Engine = Literal["postgres", "clickhouse", "snowflake", "bigquery"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How an engine writes what SQL leaves open."""
+
+    # Runs the file.
+    install: str
+    # The text of an item, compared by bytes.
+    item: str = "CAST({} AS VARCHAR)"
+    quotes: str = '"'
+    end: str = ""
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "postgres": Dialect("psql -v ON_ERROR_STOP=1 -f {}", 'CAST({} AS TEXT) COLLATE "C"'),
+    "clickhouse": Dialect(
+        "clickhouse-client --queries-file {}", "toString({})", end="\nSETTINGS join_use_nulls = 1"
+    ),
+    "snowflake": Dialect("snow sql -f {}"),
+    "bigquery": Dialect("bq query --use_legacy_sql=false < {}", "CAST({} AS STRING)", "`"),
+}
+
+
+def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -> str:
+    """The file that creates the metrics as functions of a database.
+
+    Parameters
+    ----------
+    engine : str
+        'postgres', 'clickhouse', 'snowflake' or 'bigquery'.
+    schema : str, optional
+        The schema of Postgres or the dataset of BigQuery for the functions, which exists already.
+        In Postgres, 'pg_temp' serves roles that may not create functions.
+    prefix : str
+        The beginning of all names, for ClickHouse, whose functions are global.
+
+    Examples
+    --------
+    >>> "CREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) ->" in native_sql("clickhouse")
+    True
+    """
+    require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
+    text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
+    if prefix:
+        require(
+            engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
+        )
+        require(
+            re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
+            f"prefix must have letters, digits and _ only, not {prefix!r}",
+        )
+        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
+        # In names that are called, created or listed, not in messages.
+        text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
+    if schema is not None:
+        require(
+            engine in ("postgres", "bigquery"),
+            f"schema= is for postgres and bigquery, not for {engine}. Leave it out",
+        )
+        require(bool(schema), "schema must be a name, not ''")
+        if engine == "bigquery":
+            return text.replace("dataset.", f"`{schema}`.")
+        place = schema if schema == "pg_temp" else quote(schema)
+        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
+        text = re.sub(rf"(?<![\w.'])({names})(?=\()", lambda name: f"{place}.{name[1]}", text)
+        text = text.replace("current_schema()", literal(schema))
+    return text
+
+
+def install_command(engine: str) -> str:
+    """The commands that create the functions."""
+    file = f"{engine}.sql"
+    return f"rankql sql --engine {engine} > {file} && {DIALECTS[engine].install.format(file)}"
+
+
+def render_native_query(
+    engine: str,
+    run: str,
+    qrels: str,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    *,
+    schema: str | None = None,
+    prefix: str = "",
+    **options: Any,
+) -> str:
+    """An evaluation in the SQL of a database with the functions: a row per judged query.
+
+    Run and judgments are tables there. If files have these names, their columns are read, and the
+    tables are named after them.
+    """
+    require(engine in DIALECTS, describe_unknown("dialect", engine, get_args(Engine)))
+    for rule in ("by", "attributes", "weight"):
+        require(not options.pop(rule, None), f"{rule}= needs DuckDB. Leave it out, or use eval")
+    dialect, reading = DIALECTS[engine], Reading.of(options, evaluate)
+    _refuse_rules(reading)
+
+    def name(text: str) -> str:
+        return dialect.quotes + text.replace(dialect.quotes, dialect.quotes * 2) + dialect.quotes
+
+    conventions: Conventions = reading.conventions
+    records: Sequence[Metric] = parse(metrics)
+    sides: list[Mapping[str, str]]
+    if os.path.exists(run) and os.path.exists(qrels):
+        with open_session(None) as session:
+            plan = make_plan(session, EvaluateArguments(run, qrels, metrics, reading, packs=False))
+        conventions, records = plan.conventions, plan.metrics
+        sides = [plan.inputs.runs[None].roles, plan.inputs.judging[0].roles]
+        tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
+    else:
+        named = {role: column for role, column in reading.columns.items() if column}
+        case = str.upper if engine == "snowflake" else str.lower  # as it stores names
+        roles = {role: case(role) for role in reading.columns} | named
+        place = "pos" if "pos" in named else "score"
+        sides = [{x: roles[x] for x in ("query", "item", last)} for last in (place, "rel")]
+        tables = [".".join(map(name, table.split("."))) for table in (run, qrels)]
+    shown, judged = ({role: name(column) for role, column in side.items()} for side in sides)
+    order = f"{shown.get('score')} DESC, {dialect.item.format(shown['item'])} DESC"
+    number = f"row_number() OVER (PARTITION BY {shown['query']} ORDER BY {order})"
+    home = f"{name(schema)}." if schema else prefix
+    if engine == "bigquery":
+        home = f"{name(schema or 'dataset')}."
+    labels = [re.sub(r"\W+", "_", m.name) if engine == "bigquery" else m.name for m in records]
+    calls = [_call(engine, home, metric, conventions) for metric in records]
+    values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
+    score = shown.get("score", "NULL")
+    return (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
+        **judged, qrels=tables[1], run=tables[0], run_query=shown["query"], run_item=shown["item"],
+        score=score, pos=shown.get("pos", number), place=shown.get("pos", score),
+        values=",\n    ".join(values), end=dialect.end,
+    )  # fmt: skip
+
+
+def _refuse_rules(reading: Reading) -> None:
+    """Refuse rules that the query cannot follow."""
+    rules = vars(reading) | vars(reading.conventions)
+    allowed: dict[str, Sequence[object]] = {
+        "ties": ("item",),
+        "unjudged": ("zero",),
+        "negative": ("zero", "keep"),
+        "undefined": ("skip", "zero", "one", "error"),
+        "gain": ("linear", "exp2", "binary"),
+        "float32": (False,),
+        **dict.fromkeys(("order", "collapse", "positions", "system", "descending"), (None,)),
+    }
+    for rule, values in allowed.items():
+        fits = any(rules[rule] is value or rules[rule] == value for value in values)
+        require(fits, f"{rule}={rules[rule]!r} needs DuckDB. Leave it out, or use eval")
+
+
+def _call(engine: str, home: str, metric: Metric, conventions: Conventions) -> str:
+    """The call of a metric, with its options by position."""
+    record = metric.record
+    reason = record.not_native if record else "it is an expression"
+    if record is None or reason or record.level != "ranking":
+        reason = reason or "it is a mean over rankings"
+        raise RankqlError(f"{metric.name} needs DuckDB: {reason}. Leave it out, or use eval")
+    values, known = metric.arguments(vars(conventions)), record.native_options(engine)
+    gain, threshold = metric.gain(vars(conventions)), metric.threshold(vars(conventions))
+    rel = f"{home}exp2_gain(rel)" if gain == "exp2" else "rel"
+    as_hits = "threshold" in values.keys() - known and not record.reads_sample
+    if gain == "binary" or as_hits:
+        rel = f"CASE WHEN rel >= {threshold!r} THEN 1 WHEN rel IS NOT NULL THEN 0 END"
+        values.pop("threshold", None)
+    for name, value in values.items():
+        problem = f"{metric.name}: the function of {engine} has no option {name} ({value})"
+        require(name in known, f"{problem}. Leave it out, or use eval")
+    for name in known:
+        need = record.options[name].required
+        needed = need and name not in values and values.get("stop") != "rel"
+        require(not needed, f"{metric.name}: {name} must be given: {need}")
+    last = max((known.index(name) + 1 for name in values), default=0)
+    arguments = [values.get(name, record.options[name].default) for name in known]
+    texts = map(literal, arguments[:last] if engine == "postgres" else arguments)
+    listed = [f"ARRAY{x}" if x.startswith("[") else x for x in texts]
+    place = "score" if record.compares_scores else "pos"
+    return f"{home}{record.macro}({', '.join([rel, place, *listed])})"

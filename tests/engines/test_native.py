@@ -1,0 +1,598 @@
+"""The metrics as functions of other databases: errors, types, installing, evaluations.
+
+test_matrix.py has the hand-checked cases.
+"""
+
+import re
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import macros
+from rankql.engines.dialects import DIALECTS
+from rankql.engines.native import install_command, native_sql, render_native_query
+from rankql.errors import database_message
+from rankql.registry.all_metrics import FUNCTIONS
+from support import metric_engines, native_databases, native_files, random_runs
+from support.native_databases import handlers, options_of, run_node, run_python
+from support.small_evaluation import QRELS, RUN, assert_alike
+
+EXECUTED = {"postgres": pytest.mark.postgres, "clickhouse": pytest.mark.clickhouse}
+HANDLERS = {"snowflake": (run_python, ()), "bigquery": (run_node, pytest.mark.bigquery)}
+SHARED = "several items share a position"
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=mark) for name, mark in EXECUTED.items()],
+)
+def database(request):
+    with native_databases.opened(request.param) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server():
+    with native_databases.opened("postgres") as made:
+        yield made
+
+
+def value(database, call, rows, columns=("rel", "pos")):
+    database.load("some_rows", columns, rows)
+    ((result,),) = database.ask(f"SELECT {call} FROM some_rows")
+    return result
+
+
+def message(database, call, rows, columns=("rel", "pos")):
+    """The first line of the error."""
+    with pytest.raises(Exception, match="rankql") as error:
+        value(database, call, rows, columns)
+    return re.search(r"rankql: (.*)", str(error.value))[1]
+
+
+# Files and records
+
+
+@pytest.mark.parametrize("engine", DIALECTS)
+def test_files_have_the_functions_of_the_records(engine):
+    """One for each metric that no record says an engine lacks, with its arguments in order."""
+    text = native_sql(engine)
+    if engine == "postgres":
+        found = re.findall(r"^ +\('(\w+)', '\w+', '([\w ]+)'", text, re.MULTILINE)
+        functions = {name: listed.split() for name, listed in found}
+    else:
+        pattern = r"FUNCTION (?:dataset\.)?([a-z]\w*)(?: AS )?\(([^)]*)\)"
+        found = [(n, a) for n, a in re.findall(pattern, text) if not n.startswith("rankql_")]
+        functions = {
+            name: re.findall(r"(\w+)(?: FLOAT\S*(?: NOT AGGREGATE)?)?", a) for name, a in found
+        }
+        functions = {n: [x for x in a if x.islower()] for n, a in functions.items()}
+        assert functions.pop("exp2_gain") == ["rel"]
+    assert "exp2_gain" in text
+    expected = {
+        name: [*FUNCTIONS[name].columns, *options_of(name, engine)] for name in native_files.METRICS
+    }
+    assert functions == expected
+
+
+def test_records_name_what_has_no_function():
+    families = ("gain", "precision", "cascade", "rating")
+    listed = {name for family in families for name in macros.read_statements(family)}
+    without = {name for name in FUNCTIONS if FUNCTIONS[name].not_native}
+    assert without & listed == {"micro_precision_at", "micro_recall_at", "micro_f1_at"}
+    assert {*FUNCTIONS} - without == {*native_files.METRICS}
+    assert all(
+        FUNCTIONS[name].not_native for name in ("auc", "kendall_tau_b", "gini", "alpha_ndcg")
+    )
+
+
+@pytest.mark.parametrize("engine", native_files.SHARED)
+def test_handlers_share_their_first_part(engine):
+    text = native_sql(engine)
+    assert text == native_files.with_shared_part(engine), "run python tests/generate.py native"
+    assert len(handlers(engine)) == len(native_files.METRICS)
+
+
+def test_the_macro_of_dbt_is_the_file_of_postgres():
+    text = native_files.DBT.read_text("utf-8")
+    assert text == native_files.dbt_macro(), "run python tests/generate.py native"
+
+
+def test_every_name_is_checked_before_it_is_replaced():
+    for engine in ("postgres", "clickhouse"):
+        checked = re.search(r"IN \(\n?(.*?)\)\)?", native_sql(engine), re.DOTALL)[1]
+        assert {*re.findall(r"'(\w+)'", checked)} == {*native_files.METRICS, "exp2_gain"}, engine
+
+
+# Wrong rows and options
+
+ROWS = {
+    "ndcg(rel, pos, 3)": [(1, 1), (INFINITE, 2)],
+    "recall_at(rel, pos, 3)": [(1, 1), (NAN, 9)],
+    "num_ret(rel, pos)": [(-INFINITE, None), (1, 1)],
+    "ap(rel, pos, 3)": [(1, 0)],
+    "cg(rel, pos, 3)": [(1, 1), (0, -2)],
+    "rr(rel, pos, 3)": [(1, 2.5)],
+    "bpref(rel, pos)": [(1, NAN)],
+    "dcg(rel, pos, 3)": [(1, INFINITE)],
+    "err(rel, pos, 3, 3)": [(1, 1), (4, 9)],
+    "precision_at(rel, pos, 1)": [(1, 1), (1, 1)],
+    "judged_at(rel, pos, 5)": [(1, 3), (1, 3), (0, 3)],
+    "f1_at(rel, pos, NULL)": [(1, 1), (0, 2), (1, 1), (0, 2)],
+    "rbp(rel, pos, NULL, 0.5)": [(0.5, 1), (0.25, 2)],
+    "ndcg(rel, pos, 0)": [(1, 1)],
+    "hit_at(rel, pos, 2.5)": [(1, 1)],
+    "nerr(rel, pos, 3, 0)": [(1, 1)],
+    "rbp(rel, pos, 3, 1)": [(1, 1)],
+    "rbp_residual(rel, pos, 3, 0)": [(1, 1)],
+    "interpolated_precision(rel, pos, 2)": [(1, 1)],
+    "mae(rel, score)": [(1, INFINITE)],
+}
+
+
+def in_duckdb(call, rows):
+    """What DuckDB says, without the value and the remedy."""
+    for name, option in (
+        ("err", "max_rel"),
+        ("nerr", "max_rel"),
+        ("rbp", "p"),
+        ("rbp_residual", "p"),
+    ):
+        call = re.sub(rf"^{name}\((.*), ([\d.]+)\)$", rf"{name}(\1, {option} := \2)", call)
+    place = "score" if "score" in call else "pos"
+    con = metric_engines.connection()
+    con.register(
+        "wrong_rows", pl.DataFrame(rows, ["rel", place], orient="row", strict=False).to_arrow()
+    )
+    with pytest.raises(duckdb.Error) as error:
+        con.execute(f"SELECT {call} FROM wrong_rows").fetchall()
+    return shorten(database_message(error.value))
+
+
+def shorten(text):
+    return re.split(r", not |, but is|[:.] (?!.* is above)| is above|: \d", text)[0]
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize("call", ROWS)
+def test_wrong_rows_and_options_have_the_words_of_duckdb(database, call):
+    columns = ("rel", "score" if "score" in call else "pos")
+    assert shorten(message(database, call, ROWS[call], columns)) == in_duckdb(call, ROWS[call])
+
+
+@pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=marks) for name, (_, marks) in HANDLERS.items()]
+)
+def test_handlers_refuse_the_same(engine):
+    run, _ = HANDLERS[engine]
+    for call, rows in ROWS.items():
+        name, listed = re.fullmatch(r"(\w+)\(\w+, \w+(.*)\)", call).groups()
+        options = [None if x == "NULL" else float(x) for x in re.findall(r"NULL|[\d.]+", listed)]
+        options += [None] * (len(options_of(name, engine)) - len(options))
+        rows = [tuple(None if x is None else float(x) for x in row) for row in rows]
+        for result in run(handlers(engine)[name][1], [(rows, options)], 3):
+            said = str(result).removeprefix("rankql: ")
+            assert shorten(said) == in_duckdb(call, rows), (call, said)
+
+
+@pytest.mark.postgres
+def test_messages_of_postgres_name_the_value(server):
+    rows = {
+        "ndcg(rel, pos, 2.5)": "k must be a whole number from 1, not 2.5. Leave k out for",
+        "ndcg(rel, pos, 3, NULL, 1)": "base must be a finite number above 1, not 1",
+        "ndcg(rel, pos, 3, ARRAY[1, -1])": "discounts must be finite numbers above 0, not -1",
+        "ndcg(rel, pos, 3, ARRAY[1, 2])": "discounts has 2 entries, but position 3 is counted",
+        "ndcg(rel, pos, 3, NULL, 2, 'x')": "ideal must be 'judged' or 'retrieved', not x",
+        "ndcg(rel, pos, 3, NULL, 2, 'judged', NULL)": "negative must be 'zero' or 'keep', not NULL",
+        "ap(rel, pos, 3, 1, 'r')": "denominator must be 'min', 'R', 'found' or 'k', not r",
+        "hit_at(rel, pos, 3, 'NaN')": "threshold must be a finite number, not nan",
+        "num_rel(rel, pos, NULL)": "threshold must be a finite number, not NULL",
+        "err(rel, pos, 3)": "max_rel must be given: the highest grade of the scale",
+        "err(rel, pos, 3, 2)": "rel must not exceed max_rel: 3 is above 2",
+        "err(rel, pos, 3, 3, NULL)": "p must lie between 0 and 1, not NULL",
+        "err(rel, pos, 3, 3, 1, 'rel')": "max_rel is for stop 'exp2', not for 'rel'",
+        "err(rel, pos, 3, NULL, 1, 'rel')": "rel must lie between 0 and 1 for stop 'rel', not 3",
+        "rbp(rel, pos, 3)": "p must be given: the probability of looking at the next item",
+        "rbp(rel, pos, 3, 0.5, 1, 2)": "rel must not exceed max_rel: 3 is above 2",
+        "interpolated_precision(rel, pos, 1, 1, 'x')": "rounding must be 'up' or 'nearest', not x",
+        "cg(rel, pos, pos)": "k must be the same in all rows of a group, not ",
+        "ndcg(rel, pos, pos)": "k must be the same in all rows of a group, not ",
+    }
+    for call, expected in rows.items():
+        assert expected in message(server, call, [(3, 1), (0, 2), (1, 3)]), call
+    assert (
+        message(server, "ap(rel, pos)", [(1, 0)])
+        == "pos must be a whole number from 1, not 0. Position 1 is the top: add 1"
+    )
+
+
+# Values
+
+CALLS = {
+    "ndcg(rel, pos, 3)": ("ndcg", {"k": 3}),
+    "precision_at(rel, pos, NULL)": ("precision_at", {}),
+    "ap(rel, pos, 9007199254740992)": ("ap", {}),
+    "err(rel, pos, 2, 3)": ("err", {"k": 2, "max_rel": 3}),
+    "ndcg(exp2_gain(rel), pos, 2)": ("ndcg", {"k": 2, "gain": "exp2"}),
+}
+GROUP = [(3, 1), (0, 2), (None, 3), (2, 4), (1, None), (-1, 5)]
+KINDS = {
+    "postgres": ("smallint", "integer", "bigint", "numeric", "real", "float8"),
+    "clickhouse": (
+        "Nullable(Int8)",
+        "Nullable(Int64)",
+        "Nullable(Decimal(9, 2))",
+        "Nullable(Float32)",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_types_of_columns(database, call):
+    (expected,) = metric_engines.Sql().run(CALLS[call][0], [GROUP], CALLS[call][1])
+    kinds = KINDS[database.name]
+    database.load("some_rows", ("rel", "pos"), GROUP)
+    for kind in kinds:
+        casts = f"CAST(rel AS {kind}) AS rel, CAST(pos AS {kind}) AS pos"
+        query = f"SELECT {call} FROM (SELECT {casts} FROM some_rows) AS t"
+        ((result,),) = database.ask(query)
+        assert metric_engines.same(float(result), expected), kind
+
+
+def test_a_boolean_grade_is_a_threshold(database):
+    rows = [(3, 1), (1, 2), (None, 3), (2, 4)]
+    for call, name in (
+        ("precision_at", "precision_at"),
+        ("ap", "ap"),
+        ("ndcg", "ndcg"),
+        ("rr", "rr"),
+    ):
+        hits = [(None if rel is None else float(rel >= 2), pos) for rel, pos in rows]
+        (expected,) = metric_engines.Sql().run(name, [hits], {"k": 4})
+        assert metric_engines.same(
+            float(value(database, f"{call}(rel >= 2, pos, 4)", rows)), expected
+        )
+
+
+@pytest.mark.clickhouse
+def test_results_of_clickhouse_are_floats_also_where_no_column_is_nullable():
+    with native_databases.opened("clickhouse") as database:
+        database.session.query("CREATE TABLE whole (rel UInt8, pos UInt8) ENGINE = Memory")
+        database.session.query("INSERT INTO whole VALUES (3, 1), (0, 2), (1, 3)")
+        for name in native_files.METRICS:
+            listed = ", ".join(
+                {"p": "0.5", "max_rel": "3", "recall": "0.5"}.get(o, "2")
+                for o in options_of(name, "clickhouse")
+            )
+            call = f"{name}(rel, pos{listed and ', ' + listed})"
+            ((kind, result),) = database.ask(f"SELECT toTypeName({call}), {call} FROM whole")
+            assert "Float64" in kind and result is not None, call
+            empty = f"SELECT {call} FROM whole WHERE rel > 9"
+            ((nothing,),) = database.ask(empty)
+            assert nothing is None or nothing in (0, 1), call
+        with pytest.raises(Exception, match=r"NO_COMMON_TYPE|ILLEGAL_TYPE|Illegal type"):
+            database.ask("SELECT ndcg('3', pos, 2) FROM whole")
+
+
+@pytest.mark.postgres
+def test_over_filter_and_having(server):
+    server.load("t", ("u", "rel", "pos"), [(1, 3, 1), (1, 0, 2), (1, 2, 3), (2, 0, 1), (2, 1, 2)])
+    assert server.ask(
+        "SELECT u, rr(rel, pos) FROM t GROUP BY u HAVING rr(rel, pos) < 1 ORDER BY u"
+    ) == [(2, 0.5)]
+    ((value,),) = server.ask("SELECT precision_at(rel, pos, 2) FILTER (WHERE u = 1) FROM t")
+    assert value == 0.5
+    rows = server.ask("SELECT u, rr(rel, pos) OVER (PARTITION BY u) FROM t ORDER BY u, pos")
+    assert rows == [(1, 1.0)] * 3 + [(2, 0.5)] * 2
+
+
+@pytest.mark.postgres
+def test_parallel_plans_have_the_same_values(server):
+    """Of every metric, with states that are merged, also where grades are all different."""
+    server.con.execute(
+        "CREATE TABLE many AS SELECT i % 7 AS u, i / 7 + 1 AS pos,"
+        " CASE WHEN i % 3 = 0 THEN (i * 7919 % 1009) / 200.0 END AS rel,"
+        " (i * 31 % 17) / 4.0 AS score FROM generate_series(0, 4999) AS i; ANALYZE many"
+    )
+    arguments = {"p": "0.9", "max_rel": "6", "recall": "0.3"}
+    names = ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size")
+    forced = "; ".join(f"SET {name} = 0" for name in names)
+    for name in native_files.METRICS:
+        record = FUNCTIONS[name]
+        listed = [arguments.get(o, "20") for o in record.native_options("bigquery")]
+        if name == "rbp":
+            listed += ["1", "6"]
+        if name in ("ndcg", "dcg", "idcg"):
+            listed.append("(SELECT array_agg(d::float8) FROM generate_series(2, 21) AS d)")
+        call = f"{name}({', '.join([*record.columns, *listed])})"
+        query = f"SELECT u, {call} FROM many GROUP BY u ORDER BY u"
+        server.con.execute("SET max_parallel_workers_per_gather = 0")
+        alone = server.ask(query)
+        server.con.execute(f"SET max_parallel_workers_per_gather = 4; {forced}")
+        plan = str(server.ask(f"EXPLAIN {query}"))
+        together = server.ask(query)
+        server.con.execute("RESET ALL")
+        assert "Partial" in plan, name
+        for (_, one), (_, other) in zip(alone, together, strict=True):
+            assert metric_engines.same(one, other), name
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("k", ["NULL", "10", "40"])
+def test_the_state_of_gains_holds_k_grades_at_most(server, k):
+    """Of 3,000 rows with different grades; with four grades it is as small without k."""
+    server.con.execute(
+        "CREATE OR REPLACE AGGREGATE cells(float8, float8, float8)"
+        " (SFUNC = rankql_gain_k, STYPE = float8[])"
+    )
+    columns = "(i * 7919 % 3001)::float8 AS rel, i::float8 AS pos"
+    rows = f"(SELECT {columns} FROM generate_series(1, 3000) AS i) AS t"
+    ((cells, value),) = server.ask(f"SELECT cells(rel, pos, {k}), ndcg(rel, pos, {k}) FROM {rows}")
+    assert len(cells) <= 8 + 2 * (3000 if k == "NULL" else int(k))
+    grades = [(float(i * 7919 % 3001), i) for i in range(1, 3001)]
+    (expected,) = metric_engines.Sql().run("ndcg", [grades], {} if k == "NULL" else {"k": int(k)})
+    assert metric_engines.same(value, expected)
+    ((few,),) = server.ask(f"SELECT cells(rel::int % 4, pos, NULL) FROM {rows}")
+    assert len(few) == 8 + 2 * 3
+
+
+# Installing
+
+
+@pytest.mark.postgres
+def test_a_schema_qualifies_every_call(server):
+    """Also under views that use the functions, and when they are installed again."""
+    server.con.execute('CREATE SCHEMA "My shop"')
+    for _ in range(2):
+        server.install(schema="My shop")
+        server.con.execute("SET search_path = pg_catalog")
+        server.con.execute(
+            "CREATE OR REPLACE VIEW public.by_user AS"
+            ' SELECT "My shop".ndcg(r, p, 2, ARRAY[1, 2]) AS n, "My shop".nerr(r, p, 2, 3) AS e'
+            " FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
+        )
+    assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+    for name in native_files.METRICS:
+        values = {"p": 0.5, "max_rel": 9, "recall": 0.5}
+        extra = "".join(f", {values.get(o, 2)}" for o in options_of(name, "bigquery"))
+        rows = "(VALUES (3.0, 1), (0.5, 2), (-1, 3)) AS t (r, p)"
+        rel = '"My shop".exp2_gain(r)'
+        server.ask(f'SELECT "My shop".{name}({rel}, p{extra}) FROM {rows}')
+        with pytest.raises(Exception, match=r"rankql: (pos|score) must"):
+            server.ask(f"SELECT \"My shop\".{name}(1, 'NaN'::float8{extra})")
+    server.con.execute("RESET search_path")
+
+
+@pytest.mark.postgres
+def test_a_role_without_rights_installs_into_pg_temp(server):
+    import psycopg
+
+    server.con.execute("CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    where = server.where.replace("user=postgres", "user=guest")
+    with psycopg.connect(where, autocommit=True) as con:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            con.execute(native_sql("postgres"))
+        con.execute("ROLLBACK")
+        for _ in range(2):
+            con.execute(native_sql("postgres", schema="pg_temp"))
+        query = "SELECT pg_temp.ndcg(r, p, 10), pg_temp.ap(r > 1, p)"
+        query += " FROM (VALUES (3, 1), (1, 2)) AS t (r, p)"
+        assert con.execute(query).fetchall() == [(1.0, 1.0)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "CREATE FUNCTION {}.ndcg(text) RETURNS int LANGUAGE sql AS 'SELECT 7'",
+        "CREATE AGGREGATE {}.rr(int) (SFUNC = int4pl, STYPE = int)",
+        "CREATE FUNCTION {}.rankql_text(float8) RETURNS text LANGUAGE sql AS 'SELECT 7::text'",
+    ],
+)
+def test_functions_of_others_are_not_replaced(server, theirs):
+    server.con.execute("DROP SCHEMA IF EXISTS taken CASCADE; CREATE SCHEMA taken")
+    server.con.execute(theirs.format("taken"))
+    query = "SELECT oid, proname FROM pg_proc WHERE pronamespace = 'taken'::regnamespace"
+    before = server.ask(query)
+    with pytest.raises(Exception, match=r"rankql: your function taken.* would be replaced"):
+        server.install(schema="taken")
+    server.con.execute("ROLLBACK")
+    assert server.ask(query) == before
+
+
+@pytest.mark.clickhouse
+def test_functions_of_clickhouse_are_global():
+    database = native_databases.ClickHouse()
+    ours = "SELECT name FROM system.functions WHERE origin = 'SQLUserDefined' AND name != 'ap'"
+    database.session.query("CREATE FUNCTION ap AS (x) -> x + 1")
+    with pytest.raises(Exception, match="rankql: a function of yours has the name"):
+        database.install()
+    assert database.ask(ours) == []
+    for _ in range(2):
+        database.install(prefix="my_")
+    rows = "values('rel Int8, pos Int8', (3, 1), (1, 2))"
+    query = f"SELECT ap(1), my_set_ap(rel, pos), my_nerr(rel, pos, 2, 3) FROM {rows}"
+    assert database.ask(query) == [(2, 1, 1)]
+    names = database.ask(ours)
+    assert len(names) > 30 and all(name.startswith("my_") for (name,) in names)
+    native_databases.ClickHouse().install()  # as the other tests expect
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "expected"),
+    [
+        ("postgre", {}, "Unknown engine 'postgre'. Did you mean 'postgres'?"),
+        ("spark", {}, "Unknown engine 'spark'"),
+        ("snowflake", {"schema": "x"}, "schema= is for postgres and bigquery, not for snowflake"),
+        ("postgres", {"prefix": "x"}, "prefix= is for clickhouse, not for postgres"),
+        ("clickhouse", {"prefix": "x y"}, "prefix must have letters, digits and _ only, not 'x y'"),
+        ("postgres", {"schema": ""}, "schema must be a name, not ''"),
+    ],
+)
+def test_wrong_arguments_of_native_sql(engine, options, expected):
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.native_sql(engine, **options)
+    assert expected in str(error.value)
+
+
+def test_a_dataset_replaces_the_word():
+    text = native_sql("bigquery", schema="my-project.metrics")
+    assert "FUNCTION `my-project.metrics`.ndcg(" in text and "dataset.ndcg" not in text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_translate_says_what_to_install(dialect):
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate("SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user", dialect)
+    assert install_command(dialect) in str(error.value)
+
+
+@pytest.mark.parametrize("dialect", ["trino", "redshift", "databricks", "datafusion"])
+def test_engines_that_went_are_refused(dialect):
+    with pytest.raises(rankql.RankqlError, match=f"no functions for {dialect}") as error:
+        rankql.translate("SELECT 1", dialect)
+    assert "Spark" in str(error.value) and "Available: spark, postgres" in str(error.value)
+
+
+# Evaluations
+
+METRICS = [
+    *random_runs.METRICS,
+    "nDCG(gain=exp2)@5",
+    "P(rel=2)@5",
+    "NumRet",
+    "Judged@5",
+    "Bpref",
+    "IPrec@0.5",
+    "infAP",
+]
+
+
+def load(database, run, qrels):
+    for name, frame in {"run": run, "qrels": qrels}.items():
+        if database.name == "postgres":
+            kinds = {pl.String: "TEXT", pl.Float64: "DOUBLE PRECISION"}
+            columns = ", ".join(f'"{x}" {kinds.get(k, "BIGINT")}' for x, k in frame.schema.items())
+            database.con.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({columns})")
+            with database.con.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+                for row in frame.rows():
+                    copy.write_row(row)
+        else:
+            database.session.query(f"DROP TABLE IF EXISTS {name}")
+            path = f"{database.folder}/{name}.parquet"
+            frame.write_parquet(path)
+            rows = f"SELECT * FROM file('{path}')"
+            database.session.query(f"CREATE TABLE {name} ENGINE = Memory AS {rows}")
+
+
+def assert_evaluated(database, run, qrels, metrics=METRICS, **options):
+    load(database, run, qrels)
+    expected = rankql.evaluate(run, qrels, metrics, **options).per_query.sort("query")
+    rows = database.ask(render_native_query(database.name, "run", "qrels", metrics, **options))
+    assert [row[0] for row in rows] == expected["query"].to_list()
+    for row, theirs in zip(rows, expected.select(metrics).rows(), strict=True):
+        for one, other in zip(row[1:], theirs, strict=True):
+            assert metric_engines.same(None if one is None else float(one), other), (row, theirs)
+
+
+def test_evaluations_equal_those_of_duckdb(database):
+    run, qrels = random_runs.data(3)
+    assert_evaluated(database, run, qrels)
+    assert_evaluated(database, run, qrels, ["nDCG@3", "AP"], gain="binary", threshold=2)
+
+
+def test_evaluations_break_ties_by_the_bytes_of_the_item(database):
+    """And queries that the run lacks, or that are not judged, are as in evaluate."""
+    assert_evaluated(database, RUN.drop("hour"), QRELS, ["nDCG@2", "AP", "RR", "P@1", "R@1"])
+    run = pl.DataFrame({"query": [1] * 5, "item": ["a", "B", "é", "Z", "zz"], "score": [1.0] * 5})
+    qrels = pl.DataFrame({"query": [1, 1], "item": ["a", "Z"], "rel": [3, 1]})
+    assert_evaluated(database, run, qrels, ["nDCG@5", "RR", "Bpref", "P@2"])
+
+
+def test_evaluations_of_positions_and_scores(database):
+    run, qrels = random_runs.data(4)
+    run = run.with_columns(
+        pos=pl.col("score").rank("ordinal", descending=True).over("query").cast(pl.Int64)
+    )
+    assert_evaluated(database, run.drop("score"), qrels, ["nDCG@10", "AP"], pos="pos")
+    assert_evaluated(
+        database,
+        run.drop("pos"),
+        qrels.with_columns(pl.col("rel").cast(pl.Float64)),
+        ["RMSE", "MAE"],
+    )
+
+
+@pytest.mark.postgres
+def test_evaluations_of_postgres_take_all_options(server):
+    run, qrels = random_runs.data(5)
+    metrics = ["nDCG@10", "P@5", "AP@5", "F1@5", "IPrec@0.5", "nERR(max_rel=3)@5"]
+    options = {"ideal": "retrieved", "precision_denominator": "min", "ap_denominator": "R"}
+    assert_evaluated(server, run, qrels, metrics, recall_rounding="nearest", **options)
+    discounts = [1.0 + i / 2 for i in range(100)]
+    assert_evaluated(server, run, qrels, ["nDCG@10", "DCG@5"], discounts=discounts)
+
+
+def test_files_give_names_and_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RUN.rename({"item": "sku"}).write_parquet("shown.parquet")
+    QRELS.rename({"rel": 'gra"de'}).write_parquet("judged.parquet")
+    options = {"item": ["sku", "item"], "rel": 'gra"de'}
+    text = render_native_query("postgres", "shown.parquet", "judged.parquet", ["ERR@5"], **options)
+    for part in ('FROM "shown" AS ranking', '"sku" AS item', '"gra""de" AS rel'):
+        assert part in text
+    assert "err(rel, pos, 5, 3.0)" in text  # the highest grade of the judgments
+
+
+REFUSED = [
+    ({"metrics": "microP@5"}, "microP@5 needs DuckDB: it reads several rankings"),
+    ({"metrics": "GMAP"}, "GMAP needs DuckDB: it is a mean over rankings"),
+    ({"metrics": "AUC"}, "AUC needs DuckDB: it compares pairs of items"),
+    ({"metrics": "n = count(*)"}, "n needs DuckDB: it is an expression"),
+    ({"metrics": "ERR@5"}, "ERR@5: max_rel must be given: the highest grade of the scale"),
+    ({"ties": "expected"}, "ties='expected' needs DuckDB"),
+    ({"unjudged": "remove"}, "unjudged='remove' needs DuckDB"),
+    ({"undefined": "drop"}, "undefined='drop' needs DuckDB"),
+    ({"negative": "error"}, "negative='error' needs DuckDB"),
+    ({"gain": {0: 0, 1: 2}}, "gain={0: 0, 1: 2} needs DuckDB"),
+    ({"conventions": "trec_eval"}, "needs DuckDB"),
+    ({"collapse": "#"}, "collapse='#' needs DuckDB"),
+    ({"by": "segment"}, "by= needs DuckDB"),
+    ({"ideal": "retrieved"}, "nDCG@10: the function of clickhouse has no option ideal (retrieved)"),
+    (
+        {"metrics": "infAP(rel=2)"},
+        "infAP(rel=2): the function of clickhouse has no option threshold",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), REFUSED, ids=str)
+def test_rules_that_need_duckdb_are_refused_by_name(options, expected):
+    with pytest.raises(rankql.RankqlError) as error:
+        render_native_query("clickhouse", "run", "qrels", **options)
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_queries_name_tables_and_columns_as_asked_for(dialect):
+    quote = "`" if dialect == "bigquery" else '"'
+    text = render_native_query(dialect, "shop.run", "shop.qrels", query="user")
+    assert (
+        f"{quote}shop{quote}.{quote}run{quote}" in text and f"{quote}user{quote} AS query" in text
+    )
+    assert "MATERIALIZED" not in text and "any_value" not in text and ":=" not in text
+
+
+@pytest.mark.postgres
+def test_tables_of_postgres_are_read_as_frames(server):
+    load(server, RUN, QRELS)
+    queries = (
+        "SELECT query::char(1), item::varchar, score::numeric, hour::smallint FROM run",
+        "SELECT query, item, rel::real FROM qrels",
+    )
+    read = [pl.read_database(query, server.con) for query in queries]
+    theirs = rankql.evaluate(*read, ["nDCG@10", "AP"], by="hour")
+    assert_alike(rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], by="hour"), theirs)
