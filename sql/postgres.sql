@@ -187,22 +187,21 @@ BEGIN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN
             i := cardinality(s) + 1;
-            IF i > 60 THEN
+            IF i > 60 OR i > 8 + 2 * s[1] THEN
                 s := rankql_gain_grade(s, rel, 1);
             ELSE
-                WHILE i > 10 AND s[i - 2] BETWEEN 0 AND rel LOOP
+                WHILE i > 10 AND s[i - 2] < rel AND (discounts IS NULL OR s[i - 2] > 0) LOOP
                     s[i + 1] := s[i - 1];
                     s[i] := s[i - 2];
                     i := i - 2;
                 END LOOP;
                 s[i] := rel;
                 s[i + 1] := -1;
-                IF s[1] < 30 AND cardinality(s) > 8 + 2 * s[1] THEN s := rankql_gain_cut(s); END IF;
             END IF;
         END IF;
     END IF;
     IF pos <= coalesce(k, 9007199254740992) THEN
-        s[2] := CASE WHEN coalesce(k, 9007199254740992) = s[1] THEN s[2] + 1 ELSE rankql_refuse(rel, pos, k, s[1]) END;
+        s[2] := s[2] + 1;
         IF pos < s[3] THEN s[3] := pos; END IF;
         IF pos > s[4] THEN s[4] := pos; END IF;
     END IF;
@@ -296,12 +295,14 @@ END $$;
 -- The ideal, without the factor ln(base). NULL if no grade is positive.
 CREATE OR REPLACE FUNCTION rankql_ideal(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    first CONSTANT int := rankql_gain_first(s);
-    i int := first;
+    first int := 9;
+    i int;
     place int := 0;
     last int;
     total float8;
 BEGIN
+    WHILE s[first] < 0 LOOP first := first + 1; END LOOP;
+    i := first;
     WHILE s[i] > 0 AND place < s[1] LOOP
         last := least(s[1], place - s[i + 1]);
         total := coalesce(total, 0);

@@ -11,11 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from support import components
+from support import components, native_databases
 from support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dbt"
@@ -309,3 +310,112 @@ def test_a_macro_of_the_user_is_not_replaced(project, dbt):
     assert "your macro nDCG would be replaced" in output
     with duckdb.connect(project / "ranking.duckdb") as con:
         assert con.sql("SELECT ndcg(7)").fetchall() == [(7,)]
+
+
+# On Postgres: models, and the tests that need no interval.
+
+SHOP = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.runs (query text, item text, score float8, day int);
+CREATE TABLE shop.judgments (query text, item text, rel int, day int);
+INSERT INTO shop.runs VALUES
+    ('a', 'x', 2, 1), ('a', 'y', 1, 1), ('b', 'x', 1, 1), ('b', 'Z', 1, 1),
+    ('c', 'x', 1, 2), ('z', 'q', 1, 2);
+INSERT INTO shop.judgments VALUES
+    ('a', 'y', 1, 1), ('a', 'w', 3, 1), ('b', 'Z', 1, 1), ('c', 'x', 2, 2), ('d', 'x', 1, 2);
+"""
+SCHEMA = """
+version: 2
+models:
+  - name: values_of_queries
+    data_tests:
+      - rankql.once: {name: pass_once, arguments: {key: [query, day]}}
+      - rankql.once: {name: fail_once, arguments: {key: [day]}}
+    columns:
+      - name: ndcg
+        data_tests:
+          - rankql.at_least: {name: pass_at_least, arguments: {min: 0}}
+          - rankql.at_least: {name: fail_at_least, arguments: {min: 0.9, day: day}}
+          - rankql.at_most: {name: pass_at_most, arguments: {max: 1}}
+"""
+VALUES = """{{ rankql.per_query('shop.runs', 'shop.judgments', by='day', metrics={
+    'ndcg': 'ndcg(rel, pos, 10)', 'gain': 'round(dcg(exp2_gain(rel), pos, 1)::numeric, 3)'}) }}"""
+ONE_TABLE = """{{ rankql.per_query("(VALUES ('a', 1, 1), ('b', 0, 1)) AS t (query, rel, pos)",
+    metrics={'rr': 'rr(rel, pos)'}) }}"""
+
+
+@pytest.fixture
+def postgres_project(tmp_path):
+    """A project whose target is a schema that is not in the search_path."""
+    with native_databases.postgres() as server:
+        server.con.execute(SHOP)
+        for folder in ("sql", "models"):
+            (tmp_path / folder).mkdir()
+        shutil.copytree(ROOT / "sql", tmp_path / "sql", dirs_exist_ok=True)
+        output = {"type": "postgres", "host": server.folder, "user": "postgres", "password": ""}
+        output |= {"port": 5432, "dbname": "postgres", "schema": "Analytics", "threads": 2}
+        profile = {"shop": {"target": "dev", "outputs": {"dev": output}}}
+        config = {"name": "shop", "version": "1.0", "profile": "shop", "config-version": 2}
+        config["flags"] = {"send_anonymous_usage_stats": False}
+        files = {
+            "profiles.yml": json.dumps(profile),
+            "dbt_project.yml": json.dumps(config),
+            "packages.yml": json.dumps({"packages": [{"local": "sql"}]}),
+            "models/schema.yml": SCHEMA,
+            "models/values_of_queries.sql": VALUES,
+            "models/one_table.sql": ONE_TABLE,
+        }
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        yield tmp_path, server
+
+
+@pytest.mark.postgres
+def test_postgres(postgres_project, bin):
+    folder, server = postgres_project
+
+    def dbt(*commands, fails=False):
+        done = run(bin / "python", "-c", RUNS, *commands, cwd=folder)
+        assert done.returncode == fails, done.stdout + done.stderr
+        return done.stdout
+
+    dbt("deps", "build", fails=True)
+    assert {n: s for n, s in outcomes(folder).items() if n.startswith(("pass_", "fail_"))} == {
+        **dict.fromkeys(("pass_once", "pass_at_least", "pass_at_most"), "pass"),
+        **dict.fromkeys(("fail_once", "fail_at_least"), "fail"),
+    }
+    rows = server.ask(
+        'SELECT query, day, ndcg, gain, missing FROM "Analytics".values_of_queries ORDER BY 1'
+    )
+    run_, qrels = (
+        pl.DataFrame(
+            server.ask(f"SELECT query, item, {x} FROM shop.{t}"), ["query", "item", x], orient="row"
+        )
+        for x, t in (("score", "runs"), ("rel", "judgments"))
+    )
+    expected = rankql.evaluate(run_, qrels, "nDCG@10").per_query.sort("query")["nDCG@10"].to_list()
+    assert [row[2] for row in rows] == pytest.approx(expected, abs=1e-12)
+    assert [(row[0], row[1], row[4]) for row in rows] == [
+        ("a", 1, False), ("b", 1, False), ("c", 2, False), ("d", 2, True)
+    ]  # fmt: skip
+    assert [float(row[3]) for row in rows] == [0, 0, 3, 0]
+    assert server.ask('SELECT query, rr FROM "Analytics".one_table ORDER BY 1') == [
+        ("a", 1),
+        ("b", None),
+    ]
+    for text, name in (
+        ("{{ rankql.means(ref('values_of_queries'), ['ndcg']) }}", "means"),
+        ("{{ rankql.test_no_drop(ref('values_of_queries'), 'ndcg', 'day') }}", "no_drop"),
+        ("{{ rankql.test_no_alarm(ref('values_of_queries'), 'ndcg') }}", "no_alarm"),
+        (
+            "{{ rankql.test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e') }}",
+            "at_least with error=",
+        ),
+    ):
+        (folder / "models" / "refused.sql").write_text(text)
+        assert f"rankql.{name} needs dbt-duckdb" in dbt("compile", fails=True)
+    (folder / "models" / "refused.sql").unlink()
+    server.con.execute(
+        "CREATE FUNCTION \"Analytics\".ndcg(text) RETURNS int LANGUAGE sql AS 'SELECT 7'"
+    )
+    assert "would be replaced" in dbt("run-operation rankql.install", fails=True)
