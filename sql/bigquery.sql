@@ -1301,7 +1301,7 @@ const best = (s, k) => s.rels.filter((rel) => rel > 0).sort((a, b) => b - a).sli
 
 export function aggregate(s, rel, pos, k, maxRel) {
   if (!(maxRel > 0 && maxRel < Infinity)) fail(`max_rel must be a finite number above 0, not ${maxRel}`);
-  if (rel !== null && rel > maxRel) fail(`rel must not exceed max_rel: ${rel} is above ${maxRel}`);
+  if (rel !== null && rel > maxRel && rel < Infinity) fail(`rel must not exceed max_rel: ${rel} is above ${maxRel}`);
   addRow(s, rel, pos, k);
 }
 
@@ -1374,7 +1374,7 @@ const best = (s, k) => s.rels.filter((rel) => rel > 0).sort((a, b) => b - a).sli
 
 export function aggregate(s, rel, pos, k, maxRel) {
   if (!(maxRel > 0 && maxRel < Infinity)) fail(`max_rel must be a finite number above 0, not ${maxRel}`);
-  if (rel !== null && rel > maxRel) fail(`rel must not exceed max_rel: ${rel} is above ${maxRel}`);
+  if (rel !== null && rel > maxRel && rel < Infinity) fail(`rel must not exceed max_rel: ${rel} is above ${maxRel}`);
   addRow(s, rel, pos, k);
 }
 

@@ -17,23 +17,24 @@ FROM system.functions WHERE position(create_query, 'rankql_') = 0 AND name IN (
 CREATE OR REPLACE FUNCTION rankql_rel AS (rel) ->
     toFloat64(rel * 1) + throwIf(ifNull(NOT isFinite(toFloat64(rel * 1)), 0), 'rankql: rel must be a finite number');
 
-CREATE OR REPLACE FUNCTION rankql_whole AS (value) ->
-    toFloat64(value * 1) >= 1 AND toFloat64(value * 1) <= 9007199254740992 AND toFloat64(value * 1) = floor(toFloat64(value * 1));
+-- Of NaN, both sides of <> differ.
+CREATE OR REPLACE FUNCTION rankql_not_whole AS (value) ->
+    value <> floor(value) OR value < 1 OR value > 9007199254740992;
 
 CREATE OR REPLACE FUNCTION rankql_pos AS (pos) ->
-    toFloat64(pos * 1) + throwIf(ifNull(NOT rankql_whole(pos), 0), 'rankql: pos must be a whole number from 1');
+    toFloat64(pos * 1) + throwIf(ifNull(rankql_not_whole(toFloat64(pos * 1)), 0), 'rankql: pos must be a whole number from 1');
 
 CREATE OR REPLACE FUNCTION rankql_k AS (k) ->
-    ifNull(toFloat64(k * 1), 9007199254740992.) + throwIf(ifNull(NOT rankql_whole(k), 0),
+    ifNull(toFloat64(k * 1), 9007199254740992.) + throwIf(ifNull(rankql_not_whole(toFloat64(k * 1)), 0),
         'rankql: k must be a whole number from 1. Pass NULL for the complete ranking');
 
 CREATE OR REPLACE FUNCTION rankql_p AS (p) ->
-    toFloat64(assumeNotNull(p)) + throwIf(NOT ifNull(p * 1 > 0 AND p * 1 < 1, 0), 'rankql: p must lie between 0 and 1');
+    ifNull(toFloat64(p * 1), 0.) + throwIf(NOT ifNull(p * 1 > 0 AND p * 1 < 1, 0), 'rankql: p must lie between 0 and 1');
 
 -- max_rel, where no grade may be above it.
-CREATE OR REPLACE FUNCTION rankql_scale AS (rel, max_rel) -> toFloat64(assumeNotNull(max_rel))
-    + throwIf(NOT ifNull(max_rel * 1 > 0 AND isFinite(toFloat64(max_rel)), 0), 'rankql: max_rel must be a finite number above 0')
-    + throwIf(ifNull(rankql_rel(rel) > max_rel, 0), 'rankql: rel must not exceed max_rel');
+CREATE OR REPLACE FUNCTION rankql_scale AS (rel, max_rel) -> ifNull(toFloat64(max_rel * 1), 0.)
+    + throwIf(NOT ifNull(max_rel * 1 > 0 AND isFinite(toFloat64(max_rel * 1)), 0), 'rankql: max_rel must be a finite number above 0')
+    + throwIf(ifNull(rankql_rel(rel) > max_rel * 1, 0), 'rankql: rel must not exceed max_rel');
 
 CREATE OR REPLACE FUNCTION rankql_within AS (pos, k) -> rankql_pos(pos) <= rankql_k(k);
 
@@ -51,6 +52,8 @@ CREATE OR REPLACE FUNCTION rankql_at_most_one AS (value) -> if(value >= 1 - 9.09
 
 -- Parts of metrics.
 
+-- Not isNotNull(), which skips the check where the column cannot be NULL.
+CREATE OR REPLACE FUNCTION rankql_judged AS (rel) -> rankql_rel(rel) * 0 = 0;
 CREATE OR REPLACE FUNCTION rankql_hit AS (rel) -> rankql_rel(rel) >= 1;
 CREATE OR REPLACE FUNCTION rankql_relevant AS (rel) -> countIf(rankql_hit(rel));
 CREATE OR REPLACE FUNCTION rankql_hits AS (rel, pos, k) -> countIf(rankql_hit(rel) AND rankql_within(pos, k));
@@ -59,11 +62,11 @@ CREATE OR REPLACE FUNCTION rankql_size AS (pos, k) -> if(isNull(k), toFloat64(ra
 
 -- The positions of the hits, in order.
 CREATE OR REPLACE FUNCTION rankql_places AS (rel, pos, k) ->
-    arraySort(groupArrayIf(assumeNotNull(rankql_pos(pos)), rankql_hit(rel) AND rankql_within(pos, k)));
+    arraySort(groupArrayIf(ifNull(rankql_pos(pos), 1.), rankql_hit(rel) AND rankql_within(pos, k)));
 
 -- The k highest positive grades, best first.
 CREATE OR REPLACE FUNCTION rankql_best AS (rel, k) ->
-    arraySlice(arrayReverseSort(groupArrayIf(assumeNotNull(rankql_rel(rel)), rankql_rel(rel) > 0)), 1, toInt64(rankql_k(k)));
+    arraySlice(arrayReverseSort(groupArrayIf(ifNull(rankql_rel(rel), 0.), rankql_rel(rel) > 0)), 1, toInt64(rankql_k(k)));
 
 CREATE OR REPLACE FUNCTION rankql_ideal AS (rel, k) ->
     arraySum((rankql_x, rankql_i) -> rankql_x / log2(rankql_i + 1), rankql_best(rel, k), arrayEnumerate(rankql_best(rel, k)));
@@ -133,7 +136,7 @@ CREATE OR REPLACE FUNCTION interpolated_precision AS (rel, pos, recall) -> rankq
        arrayAvg((rankql_t, rankql_places_, rankql_r) -> ifNull(arrayMax(arrayConcat([0.], arrayMap(
                (rankql_x, rankql_i) -> if(rankql_i >= floor(rankql_t * rankql_r + 0.9), rankql_i / rankql_x, 0.),
                rankql_places_, arrayEnumerate(rankql_places_)))), 0.),
-           if(isNull(recall), arrayMap(rankql_x -> rankql_x / 10, range(0, 11)), [toFloat64(assumeNotNull(recall))]),
+           if(isNull(recall), arrayMap(rankql_x -> rankql_x / 10, range(0, 11)), [ifNull(toFloat64(recall * 1), 0.)]),
            arrayWithConstant(if(isNull(recall), 11, 1), rankql_places(rel, pos, NULL)),
            arrayWithConstant(if(isNull(recall), 11, 1), rankql_relevant(rel))), NULL), pos, NULL);
 
@@ -143,8 +146,8 @@ CREATE OR REPLACE FUNCTION set_ap AS (rel, pos) ->
 
 -- Inferred AP: average precision, estimated if only a sample of the pool is judged.
 CREATE OR REPLACE FUNCTION rankql_sample AS (rel, pos) -> arraySort(groupArrayIf(
-    (assumeNotNull(rankql_pos(pos)), toFloat64(ifNull(rankql_hit(rel), 0)), toFloat64(ifNull(rankql_rel(rel) >= 0, 0))),
-    isNotNull(rankql_rel(rel)) AND isNotNull(rankql_pos(pos))));
+    (ifNull(rankql_pos(pos), 1.), toFloat64(ifNull(rankql_hit(rel), 0)), toFloat64(ifNull(rankql_rel(rel) >= 0, 0))),
+    rankql_judged(rel) AND isNotNull(rankql_pos(pos))));
 CREATE OR REPLACE FUNCTION infap AS (rel, pos) -> rankql_one_ranking(
     arraySum((rankql_x, rankql_i, rankql_h, rankql_j) -> tupleElement(rankql_x, 2) * (1 + (rankql_i - 1)
             * (rankql_h - tupleElement(rankql_x, 2) + 0.00001) / (rankql_j - tupleElement(rankql_x, 3) + 0.00002)) / tupleElement(rankql_x, 1),
@@ -157,12 +160,12 @@ CREATE OR REPLACE FUNCTION bpref AS (rel, pos) -> rankql_one_ranking(
             * (1 - least(rankql_n, rankql_r) / greatest(least(rankql_r, rankql_others), 1)),
         rankql_sample(rel, pos), arrayCumSum(rankql_x -> 1 - tupleElement(rankql_x, 2), rankql_sample(rel, pos)),
         arrayWithConstant(length(rankql_sample(rel, pos)), toFloat64(rankql_relevant(rel))),
-        arrayWithConstant(length(rankql_sample(rel, pos)), toFloat64(countIf(isNotNull(rankql_rel(rel))) - rankql_relevant(rel))))
+        arrayWithConstant(length(rankql_sample(rel, pos)), toFloat64(countIf(rankql_judged(rel)) - rankql_relevant(rel))))
     / nullIf(rankql_relevant(rel), 0), pos, NULL);
 
 -- Judged share: the judged items in the first k positions, divided by k.
 CREATE OR REPLACE FUNCTION judged_at AS (rel, pos, k) ->
-    rankql_one_ranking(countIf(rankql_within(pos, k) AND isNotNull(rankql_rel(rel))) / greatest(rankql_size(pos, k), 1.), pos, k);
+    rankql_one_ranking(countIf(rankql_judged(rel) AND rankql_within(pos, k)) / greatest(rankql_size(pos, k), 1.), pos, k);
 
 -- The number of retrieved items.
 CREATE OR REPLACE FUNCTION num_ret AS (rel, pos) -> rankql_one_ranking(toFloat64(rankql_retrieved(pos, NULL) + 0 * countIf(rankql_rel(rel) > 0)), pos, NULL);
@@ -185,7 +188,7 @@ CREATE OR REPLACE FUNCTION arhr AS (rel, pos, k) -> rankql_one_ranking(if(rankql
 
 -- Expected reciprocal rank of the item where a user stops.
 CREATE OR REPLACE FUNCTION err AS (rel, pos, k, max_rel) -> rankql_one_ranking(if(countIf(rankql_rel(rel) > 0) > 0,
-    rankql_walk(arraySort(groupArrayIf((assumeNotNull(rankql_pos(pos)), rankql_stop(rel, max_rel)),
+    rankql_walk(arraySort(groupArrayIf((ifNull(rankql_pos(pos), 1.), rankql_stop(rel, max_rel)),
                                        rankql_within(pos, k) AND rankql_rel(rel) > 0))), NULL), pos, k);
 
 -- Normalised ERR: err, divided by that of the best order.
@@ -201,7 +204,7 @@ CREATE OR REPLACE FUNCTION rbp AS (rel, pos, k, p) -> rankql_one_ranking(
 
 -- Residual of RBP: how much it would rise if every unjudged item were relevant.
 CREATE OR REPLACE FUNCTION rbp_residual AS (rel, pos, k, p) -> rankql_one_ranking(1 - rankql_at_most_one(
-    (1 - rankql_p(p)) * ifNull(sumIf(pow(rankql_p(p), rankql_pos(pos) - 1), isNotNull(rankql_rel(rel)) AND rankql_within(pos, k)), 0.)), pos, k);
+    (1 - rankql_p(p)) * ifNull(sumIf(pow(rankql_p(p), rankql_pos(pos) - 1), rankql_judged(rel) AND rankql_within(pos, k)), 0.)), pos, k);
 
 -- Rating.
 

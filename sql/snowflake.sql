@@ -1776,7 +1776,7 @@ class Handler(Ranking):
     def accumulate(self, rel, pos, k, max_rel):
         if max_rel is None or not 0 < max_rel < math.inf:
             fail(f'max_rel must be a finite number above 0, not {max_rel}')
-        if rel is not None and rel > max_rel:
+        if rel is not None and max_rel < rel < math.inf:
             fail(f'rel must not exceed max_rel: {rel:g} is above {max_rel:g}')
         self.accumulate_row(rel, pos, k, max_rel)
 
@@ -1871,7 +1871,7 @@ class Handler(Ranking):
     def accumulate(self, rel, pos, k, max_rel):
         if max_rel is None or not 0 < max_rel < math.inf:
             fail(f'max_rel must be a finite number above 0, not {max_rel}')
-        if rel is not None and rel > max_rel:
+        if rel is not None and max_rel < rel < math.inf:
             fail(f'rel must not exceed max_rel: {rel:g} is above {max_rel:g}')
         self.accumulate_row(rel, pos, k, max_rel)
 

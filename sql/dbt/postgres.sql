@@ -87,47 +87,19 @@ END $$;
 
 
 -- The state of an aggregate is an array: 1 k, 2 items with a position within k, 3 the first and 4 the last of these positions,
--- 5 to 7 sums, 8 a minimum, 9 and 10 options, 11 the number of cells with grades. From 12 on: the positive grades, highest
--- first, each with its number, and then pairs or positions of items. Gain has a shorter one.
+-- 5 to 7 sums, 8 a minimum, 9 and 10 options. From 11 on: positions or pairs of items. Gain has a shorter one.
 -- Sums, grades and hits are all that grows, because Postgres copies a state for each row.
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_start(k float8, one float8 DEFAULT NULL, other float8 DEFAULT NULL) RETURNS float8[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0, 9007199254740992, one, other, 0]::float8[]
+    SELECT ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0, 9007199254740992, one, other]::float8[]
 $$;
 
--- A positive grade is counted, among the k highest.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_graded(s float8[], rel float8, number float8) RETURNS float8[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-DECLARE
-    i int := 12;
-    last int := 11 + s[11];
-BEGIN
-    WHILE i < last AND s[i] > rel LOOP i := i + 2; END LOOP;
-    IF i < last AND s[i] = rel THEN
-        s[i + 1] := s[i + 1] + number;
-    ELSIF i < 12 + 2 * s[1] THEN
-        IF s[11] = 2 * s[1] THEN
-            s := s[:last - 2] || s[last + 1:];
-            s[11] := s[11] - 2;
-        END IF;
-        s := s[:i - 1] || ARRAY[rel, number] || s[i:];
-        s[11] := s[11] + 2;
-    END IF;
-    RETURN s;
-END $$;
-
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_merge(a float8[], b float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
-DECLARE
-    i int := 12;
 BEGIN
     IF a[1] <> b[1] THEN PERFORM "rankql_schema".rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
     a[2:8] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6], a[7] + b[7], least(a[8], b[8])];
-    WHILE i < 12 + b[11] LOOP
-        a := "rankql_schema".rankql_graded(a, b[i], b[i + 1]);
-        i := i + 2;
-    END LOOP;
-    RETURN a || b[i:];
+    RETURN a || b[11:];
 END $$;
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_one_ranking(s float8[]) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -153,7 +125,7 @@ $$;
 
 
 -- Gain: 5 is the sum of the positive grades by discount, 6 that of the negative ones, 7 ln(base), 8 whether the negative ones
--- count. From 9 on: minus the discounts, and the positive grades, highest first, each with minus its number, at most k of them.
+-- count. From 9 on: minus the discounts, and the positive grades, each with minus its number, highest first as far as cell 60.
 -- This is written for speed: no function is called for an ordinary row.
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
@@ -180,26 +152,24 @@ BEGIN
         END IF;
     END IF;
     IF rel > 0 THEN
-        IF pos <= coalesce(k, 9007199254740992) THEN
-            s[5] := s[5] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE "rankql_schema".rankql_discount(discounts, pos) END;
-        END IF;
+        -- First, because it copies a state that has changed.
         i := CASE WHEN coalesce(k, 9007199254740992) <> s[1] THEN "rankql_schema".rankql_refuse(rel, pos, k, s[1])
                   WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
         IF i > 0 THEN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN
             i := cardinality(s) + 1;
-            IF i > 60 OR i > 8 + 2 * s[1] THEN
-                s := "rankql_schema".rankql_gain_grade(s, rel, 1);
-            ELSE
-                WHILE i > 10 AND s[i - 2] < rel AND (discounts IS NULL OR s[i - 2] > 0) LOOP
-                    s[i + 1] := s[i - 1];
-                    s[i] := s[i - 2];
-                    i := i - 2;
-                END LOOP;
-                s[i] := rel;
-                s[i + 1] := -1;
-            END IF;
+            WHILE i > 10 AND i < 60 AND s[i - 2] < rel AND (discounts IS NULL OR s[i - 2] > 0) LOOP
+                s[i + 1] := s[i - 1];
+                s[i] := s[i - 2];
+                i := i - 2;
+            END LOOP;
+            s[i] := rel;
+            s[i + 1] := -1;
+            IF i >= 60 AND i > 68 + 4 * s[1] THEN s := "rankql_schema".rankql_gain_sorted(s); END IF;
+        END IF;
+        IF pos <= coalesce(k, 9007199254740992) THEN
+            s[5] := s[5] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE "rankql_schema".rankql_discount(discounts, pos) END;
         END IF;
     END IF;
     IF pos <= coalesce(k, 9007199254740992) THEN
@@ -253,42 +223,42 @@ BEGIN
     RETURN i;
 END $$;
 
--- Without the grades after the k highest.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_cut(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-BEGIN
-    RETURN s[:least("rankql_schema".rankql_gain_first(s) - 1 + 2 * s[1], cardinality(s))];
-END $$;
-
--- With a grade that is there `number` times, by binary search.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_grade(s float8[], rel float8, number float8) RETURNS float8[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+-- With the k highest grades, in order.
+CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_sorted(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     first CONSTANT int := "rankql_schema".rankql_gain_first(s);
-    lo int := 0;
-    hi int := (cardinality(s) + 1 - first) / 2;
-    middle int;
 BEGIN
-    WHILE lo < hi LOOP
-        middle := (lo + hi) / 2;
-        IF s[first + 2 * middle] > rel THEN lo := middle + 1; ELSE hi := middle; END IF;
-    END LOOP;
-    lo := first + 2 * lo;
-    IF s[lo] = rel THEN
-        s[lo + 1] := s[lo + 1] - number;
-        RETURN s;
-    END IF;
-    RETURN "rankql_schema".rankql_gain_cut(s[:lo - 1] || ARRAY[rel, -number] || s[lo:]);
+    RETURN s[:first - 1] || ARRAY(
+        SELECT unnest(ARRAY[grade, number]) FROM (
+            SELECT s[i] AS grade, sum(s[i + 1]) AS number FROM generate_series(first, cardinality(s), 2) AS i
+            GROUP BY s[i] ORDER BY s[i] DESC LIMIT s[1]::bigint) AS grades);
 END $$;
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_merge(a float8[], b float8[]) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
+    i int;
     j int := "rankql_schema".rankql_gain_first(b);
 BEGIN
     IF a[1] <> b[1] THEN PERFORM "rankql_schema".rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
     a[2:6] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6]];
+    IF cardinality(a) + cardinality(b) >= 60 THEN
+        RETURN "rankql_schema".rankql_gain_sorted(a || b[j:]);
+    END IF;
     WHILE j < cardinality(b) LOOP
-        a := "rankql_schema".rankql_gain_grade(a, b[j], -b[j + 1]);
+        i := array_position(a, b[j], 9);
+        IF i IS NULL THEN
+            i := cardinality(a) + 1;
+            WHILE i > 10 AND a[i - 2] BETWEEN 0 AND b[j] LOOP
+                a[i + 1] := a[i - 1];
+                a[i] := a[i - 2];
+                i := i - 2;
+            END LOOP;
+            a[i] := b[j];
+            a[i + 1] := b[j + 1];
+        ELSE
+            a[i + 1] := a[i + 1] + b[j + 1];
+        END IF;
         j := j + 2;
     END LOOP;
     RETURN a;
@@ -303,6 +273,7 @@ DECLARE
     last int;
     total float8;
 BEGIN
+    IF cardinality(s) >= 60 THEN s := "rankql_schema".rankql_gain_sorted(s); END IF;
     WHILE s[first] < 0 LOOP first := first + 1; END LOOP;
     i := first;
     WHILE s[i] > 0 AND place < s[1] LOOP
@@ -464,7 +435,7 @@ BEGIN
 END $$;
 
 
--- Positions of the hits within k, from 12 on. 6 is the number of relevant items, 9 k, 10 an option.
+-- Positions of the hits within k, from 11 on. 6 is the number of relevant items, 9 k, 10 an option.
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_places_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, denominator text DEFAULT 'min'
@@ -492,15 +463,15 @@ DECLARE
 BEGIN
     PERFORM "rankql_schema".rankql_one_ranking(s);
     SELECT coalesce(sum(i / p), 0) INTO precisions
-    FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[12:]) AS p) AS hits;
+    FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits;
     RETURN "rankql_schema".rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[10]
-        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 11 ELSE coalesce(s[9], s[2]) END) END);
+        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 10 ELSE coalesce(s[9], s[2]) END) END);
 END $$;
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM "rankql_schema".rankql_one_ranking(s);
-    RETURN (SELECT count(*) FROM unnest(s[12:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
+    RETURN (SELECT count(*) FROM unnest(s[11:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
 END $$;
 
 -- Of interpolated precision, 9 is the recall, and 10 what rounds the number of hits that it needs.
@@ -533,7 +504,7 @@ BEGIN
     PERFORM "rankql_schema".rankql_one_ranking(s);
     IF s IS NULL OR s[6] = 0 THEN RETURN NULL; END IF;
     SELECT avg(best) INTO value FROM (
-        SELECT coalesce((SELECT max(i / p) FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[12:]) AS p) AS hits
+        SELECT coalesce((SELECT max(i / p) FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits
                          WHERE i >= floor(recall * s[6] + s[10])), 0) AS best
         FROM unnest(CASE WHEN s[9] IS NULL THEN ARRAY(SELECT tenth / 10.0::float8 FROM generate_series(0, 10) AS tenth)
                          ELSE s[9:9] END) AS recall) AS bests;
@@ -569,7 +540,7 @@ BEGIN
     PERFORM "rankql_schema".rankql_one_ranking(s);
     SELECT sum(1 - least(above, s[5]) / greatest(least(s[5], s[6]), 1)) INTO value FROM (
         SELECT s[i + 1] AS kind, count(*) FILTER (WHERE s[i + 1] < 1) OVER (ORDER BY s[i], s[i + 1] ROWS UNBOUNDED PRECEDING) AS above
-        FROM generate_series(12, cardinality(s), 2) AS i) AS items WHERE kind = 1;
+        FROM generate_series(11, cardinality(s), 2) AS i) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
 
@@ -581,13 +552,13 @@ BEGIN
     SELECT sum((1 + pool * (hits + 0.00001) / (judged + 0.00002)) / pos) INTO value FROM (
         SELECT s[i] AS pos, s[i + 1] AS kind, count(*) OVER above AS pool,
             count(*) FILTER (WHERE s[i + 1] = 1) OVER above AS hits, count(*) FILTER (WHERE s[i + 1] >= 0) OVER above AS judged
-        FROM generate_series(12, cardinality(s), 2) AS i
+        FROM generate_series(11, cardinality(s), 2) AS i
         WINDOW above AS (ORDER BY s[i] ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
 
 
--- Cascade: the positive grades, and the position and the grade of those within k. 9 is max_rel or NULL, 10 p.
+-- Cascade: pairs of the position, or 0 beyond k, and the positive grade. 5 is their number, 9 max_rel or NULL, 10 p.
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_cascade_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     max_rel float8 DEFAULT NULL, p float8 DEFAULT 1, stop text DEFAULT 'exp2', ideal text DEFAULT 'judged'
@@ -617,10 +588,22 @@ BEGIN
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel > 0 THEN
         s[5] := s[5] + 1;
-        IF ideal = 'judged' OR pos IS NOT NULL THEN s := "rankql_schema".rankql_graded(s, rel, 1); END IF;
-        IF pos <= s[1] THEN s := s || ARRAY[pos, rel]; END IF;
+        IF ideal = 'judged' OR pos IS NOT NULL THEN
+            s := s || ARRAY[CASE WHEN pos <= s[1] THEN pos ELSE 0 END, rel];
+            IF cardinality(s) > 60 + 8 * s[1] THEN s := "rankql_schema".rankql_cascade_cut(s); END IF;
+        END IF;
     END IF;
     RETURN s;
+END $$;
+
+-- Without items beyond k that are not among the k highest grades.
+CREATE OR REPLACE FUNCTION "rankql_schema".rankql_cascade_cut(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    RETURN s[:10] || ARRAY(
+        SELECT unnest(ARRAY[pos, grade]) FROM (
+            SELECT s[i] AS pos, s[i + 1] AS grade, row_number() OVER (PARTITION BY s[i] > 0 ORDER BY s[i + 1] DESC) AS place
+            FROM generate_series(11, cardinality(s), 2) AS i) AS items
+        WHERE pos > 0 OR place <= s[1]);
 END $$;
 
 -- The expected utility of a user who walks down items: positions and grades.
@@ -652,19 +635,15 @@ DECLARE
 BEGIN
     PERFORM "rankql_schema".rankql_one_ranking(s);
     SELECT array_agg(s[i] ORDER BY s[i]), array_agg(s[i + 1] ORDER BY s[i]) INTO places, grades
-    FROM generate_series(12 + s[11]::int, cardinality(s), 2) AS i;
+    FROM generate_series(11, cardinality(s), 2) AS i WHERE s[i] > 0;
     RETURN CASE WHEN s[5] > 0 THEN "rankql_schema".rankql_walk(coalesce(places, '{}'), grades, s[9], s[10]) END;
 END $$;
 
 CREATE OR REPLACE FUNCTION "rankql_schema".rankql_nerr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    grades float8[] := '{}';
-    i int := 12;
+    grades CONSTANT float8[] := ARRAY(
+        SELECT s[i + 1] FROM generate_series(11, cardinality(s), 2) AS i ORDER BY s[i + 1] DESC LIMIT s[1]::bigint);
 BEGIN
-    WHILE i < 12 + s[11] AND cardinality(grades) < s[1] LOOP
-        grades := grades || array_fill(s[i], ARRAY[least(s[i + 1], s[1] - cardinality(grades))::int]);
-        i := i + 2;
-    END LOOP;
     RETURN "rankql_schema".rankql_at_most_one("rankql_schema".rankql_err(s) / nullif("rankql_schema".rankql_walk(
         ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[9], s[10]), 0));
 END $$;
