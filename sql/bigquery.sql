@@ -1126,6 +1126,128 @@ export function finalize(s) {
 }
 """;
 
+-- False answer: 1 if something is shown although nothing is relevant, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.false_answer(rel FLOAT64, pos FLOAT64)
+RETURNS FLOAT64 LANGUAGE js AS r"""
+function fail(message) {
+  throw new Error('rankql: ' + message);
+}
+const isWhole = (value) => Number.isInteger(value) && value >= 1 && value <= 2 ** 53;
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const SHARED = 'several items share a position: GROUP BY the query, or number positions with row_number()';
+
+function atMostOne(value) {  // values within 2^-40 of 1 are 1, because sums round
+  if (value > 1 + 2 ** -40) fail(SHARED);
+  return value >= 1 - 2 ** -40 ? 1 : value;
+}
+
+// The state: the judged items, 0 for those without a position, and how many items have a position within k.
+export function initialState() {
+  return {n: 0, first: 2 ** 53, last: 0, rels: [], places: []};
+}
+
+function addRow(s, rel, pos, k) {
+  if (k !== null && !isWhole(k)) fail(`k must be a whole number from 1, not ${k}. Pass NULL for the complete ranking`);
+  if (pos !== null && !isWhole(pos)) {
+    fail(`pos must be a whole number from 1, not ${pos}` + (pos === 0 ? '. Position 1 is the top: add 1' : ''));
+  }
+  if (rel !== null && !Number.isFinite(rel)) fail(`rel must be a finite number, not ${rel}`);
+  if (pos !== null && (k === null || pos <= k)) {
+    s.n += 1;
+    s.first = Math.min(s.first, pos);
+    s.last = Math.max(s.last, pos);
+  }
+  if (rel !== null) {
+    s.rels.push(rel);
+    s.places.push(pos ?? 0);
+  }
+}
+
+export function merge(s, other) {
+  s.n += other.n;
+  s.first = Math.min(s.first, other.first);
+  s.last = Math.max(s.last, other.last);
+  other.rels.forEach((rel) => s.rels.push(rel));
+  other.places.forEach((pos) => s.places.push(pos));
+}
+
+// The items within k, the positions of the hits in order, and the k highest positive grades.
+const within = (s, k) => s.rels.map((rel, i) => [rel, s.places[i]]).filter(([rel, pos]) => pos > 0 && pos <= (k ?? 2 ** 53));
+const hits = (s, k) => within(s, k).filter(([rel]) => rel >= 1).map(([rel, pos]) => pos).sort((a, b) => a - b);
+const relevant = (s) => s.rels.filter((rel) => rel >= 1).length;
+const best = (s, k) => s.rels.filter((rel) => rel > 0).sort((a, b) => b - a).slice(0, k ?? 2 ** 53);
+
+export function aggregate(s, rel, pos) {
+  addRow(s, rel, pos, null);
+}
+
+export function finalize(s) {
+  if (s.n > Math.max(s.last - s.first + 1, 0)) fail(SHARED);
+  return s.rels.length && !relevant(s) ? Number(s.n > 0) : null;
+}
+""";
+
+-- False abstention: 1 if nothing is shown although something is relevant, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.false_abstention(rel FLOAT64, pos FLOAT64)
+RETURNS FLOAT64 LANGUAGE js AS r"""
+function fail(message) {
+  throw new Error('rankql: ' + message);
+}
+const isWhole = (value) => Number.isInteger(value) && value >= 1 && value <= 2 ** 53;
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const SHARED = 'several items share a position: GROUP BY the query, or number positions with row_number()';
+
+function atMostOne(value) {  // values within 2^-40 of 1 are 1, because sums round
+  if (value > 1 + 2 ** -40) fail(SHARED);
+  return value >= 1 - 2 ** -40 ? 1 : value;
+}
+
+// The state: the judged items, 0 for those without a position, and how many items have a position within k.
+export function initialState() {
+  return {n: 0, first: 2 ** 53, last: 0, rels: [], places: []};
+}
+
+function addRow(s, rel, pos, k) {
+  if (k !== null && !isWhole(k)) fail(`k must be a whole number from 1, not ${k}. Pass NULL for the complete ranking`);
+  if (pos !== null && !isWhole(pos)) {
+    fail(`pos must be a whole number from 1, not ${pos}` + (pos === 0 ? '. Position 1 is the top: add 1' : ''));
+  }
+  if (rel !== null && !Number.isFinite(rel)) fail(`rel must be a finite number, not ${rel}`);
+  if (pos !== null && (k === null || pos <= k)) {
+    s.n += 1;
+    s.first = Math.min(s.first, pos);
+    s.last = Math.max(s.last, pos);
+  }
+  if (rel !== null) {
+    s.rels.push(rel);
+    s.places.push(pos ?? 0);
+  }
+}
+
+export function merge(s, other) {
+  s.n += other.n;
+  s.first = Math.min(s.first, other.first);
+  s.last = Math.max(s.last, other.last);
+  other.rels.forEach((rel) => s.rels.push(rel));
+  other.places.forEach((pos) => s.places.push(pos));
+}
+
+// The items within k, the positions of the hits in order, and the k highest positive grades.
+const within = (s, k) => s.rels.map((rel, i) => [rel, s.places[i]]).filter(([rel, pos]) => pos > 0 && pos <= (k ?? 2 ** 53));
+const hits = (s, k) => within(s, k).filter(([rel]) => rel >= 1).map(([rel, pos]) => pos).sort((a, b) => a - b);
+const relevant = (s) => s.rels.filter((rel) => rel >= 1).length;
+const best = (s, k) => s.rels.filter((rel) => rel > 0).sort((a, b) => b - a).slice(0, k ?? 2 ** 53);
+
+export function aggregate(s, rel, pos) {
+  addRow(s, rel, pos, null);
+}
+
+export function finalize(s) {
+  if (s.n > Math.max(s.last - s.first + 1, 0)) fail(SHARED);
+  return relevant(s) ? Number(s.n === 0) : null;
+}
+""";
+
 -- Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 CREATE OR REPLACE AGGREGATE FUNCTION dataset.rr(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
 RETURNS FLOAT64 LANGUAGE js AS r"""

@@ -7,7 +7,8 @@
 SELECT throwIf(count() > 0, 'rankql: a function of yours has the name of one of these. Drop it, or use rankql sql --engine clickhouse --prefix NAME')
 FROM system.functions WHERE position(create_query, 'rankql_') = 0 AND name IN (
     'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
-    'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret', 'rr', 'arhr',
+    'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret', 'false_answer',
+    'false_abstention', 'rr', 'arhr',
     'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae');
 
 
@@ -175,6 +176,14 @@ CREATE OR REPLACE FUNCTION num_rel AS (rel, pos) -> rankql_one_ranking(toFloat64
 
 -- The number of relevant items that are retrieved.
 CREATE OR REPLACE FUNCTION num_rel_ret AS (rel, pos) -> rankql_one_ranking(toFloat64(rankql_hits(rel, pos, NULL)), pos, NULL);
+
+-- False answer: 1 if something is shown although nothing is relevant, else 0.
+CREATE OR REPLACE FUNCTION false_answer AS (rel, pos) -> rankql_one_ranking(
+    if(rankql_relevant(rel) = 0 AND countIf(rankql_judged(rel)) > 0, toFloat64(rankql_retrieved(pos, NULL) > 0), NULL), pos, NULL);
+
+-- False abstention: 1 if nothing is shown although something is relevant, else 0.
+CREATE OR REPLACE FUNCTION false_abstention AS (rel, pos) ->
+    rankql_one_ranking(if(rankql_relevant(rel) > 0, toFloat64(rankql_retrieved(pos, NULL) = 0), NULL), pos, NULL);
 
 -- Cascade.
 

@@ -16,7 +16,7 @@ BEGIN
         AND (p.proname LIKE 'rankql\_%' OR p.proname IN (
             'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
             'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret',
-            'rr', 'arhr', 'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae'))
+            'false_answer', 'false_abstention', 'rr', 'arhr', 'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae'))
         AND coalesce(obj_description(p.oid, 'pg_proc'), '') NOT LIKE 'rankql: %'
     ORDER BY p.oid LIMIT 1;
     IF FOUND THEN
@@ -420,6 +420,12 @@ BEGIN
     RETURN coalesce(s[5], 0);
 END $$;
 
+CREATE OR REPLACE FUNCTION rankql_false_abstention(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[6] > 0 THEN (s[2] = 0)::int END;
+END $$;
+
 CREATE OR REPLACE FUNCTION rankql_rr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
@@ -529,6 +535,12 @@ BEGIN
         s := s || ARRAY[pos, CASE WHEN rel >= threshold THEN 1 WHEN rel >= 0 THEN 0 ELSE -1 END];
     END IF;
     RETURN s;
+END $$;
+
+CREATE OR REPLACE FUNCTION rankql_false_answer(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[5] = 0 AND s[6] > 0 THEN (s[2] > 0)::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_bpref(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -786,6 +798,8 @@ BEGIN
         ('num_ret', 'grades', 'rel pos', 'the number of retrieved items'),
         ('num_rel', 'hits', 'rel pos threshold', 'the number of relevant items'),
         ('num_rel_ret', 'hits', 'rel pos threshold', 'the number of relevant items that are retrieved'),
+        ('false_answer', 'judged', 'rel pos threshold', '1 if something is shown although nothing is relevant'),
+        ('false_abstention', 'hits', 'rel pos threshold', '1 if nothing is shown although something is relevant'),
         ('rr', 'hits', 'rel pos k threshold', '1 / the position of the first relevant item'),
         ('arhr', 'hits', 'rel pos k threshold', 'the sum of 1 / position over the hits'),
         ('err', 'cascade', 'rel pos k max_rel p stop', 'expected reciprocal rank of the item where a user stops'),

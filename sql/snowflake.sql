@@ -1530,6 +1530,172 @@ class Handler(Ranking):
         return float(len(self.hits(None)))
 $$;
 
+-- False answer: 1 if something is shown although nothing is relevant, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION false_answer(rel FLOAT, pos FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+import math
+from array import array
+
+
+def fail(message):
+    raise ValueError('rankql: ' + message)
+
+
+def is_whole(value):
+    return math.isfinite(value) and value == math.floor(value) and 1 <= value <= 2.0 ** 53
+
+
+def at_most_one(value):  # values within 2^-40 of 1 are 1, because sums round
+    if value > 1 + 2.0 ** -40:
+        fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+    return 1.0 if value >= 1 - 2.0 ** -40 else value
+
+
+class Ranking:  # the judged items, and how many items have a position within k
+    def __init__(self):
+        self.options, self.n, self.first, self.last = None, 0, math.inf, 0
+        self.rels, self.places = array('d'), array('d')
+
+    @property
+    def aggregate_state(self):
+        return self.options, self.n, self.first, self.last, self.rels, self.places
+
+    def accumulate_row(self, rel, pos, k, *options):
+        if k is not None and not is_whole(k):
+            fail(f'k must be a whole number from 1, not {k:g}. Pass NULL for the complete ranking')
+        if pos is not None and not is_whole(pos):
+            fail(f'pos must be a whole number from 1, not {pos:g}' + ('. Position 1 is the top: add 1' if pos == 0 else ''))
+        if rel is not None and not math.isfinite(rel):
+            fail(f'rel must be a finite number, not {rel:g}')
+        if self.options not in (None, (k, *options)):
+            fail('k and other options must be the same in all rows of a group')
+        self.options = (k, *options)
+        if pos is not None and (k is None or pos <= k):
+            self.n, self.first, self.last = self.n + 1, min(self.first, pos), max(self.last, pos)
+        if rel is not None:
+            self.rels.append(rel)
+            self.places.append(math.inf if pos is None else pos)
+
+    def merge(self, other):
+        options, n, first, last, rels, places = other
+        if options is not None and self.options not in (None, options):
+            fail('k and other options must be the same in all rows of a group')
+        self.options = self.options or options
+        self.n, self.first, self.last = self.n + n, min(self.first, first), max(self.last, last)
+        self.rels, self.places = self.rels + rels, self.places + places
+
+    def finish(self):
+        if self.n > max(self.last - self.first + 1, 0):
+            fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+        return self.value(*(self.options or (None,) * 3)[self.skipped:self.skipped + self.taken])
+
+    def items(self, k):  # retrieved within k
+        end = math.inf if k is None else k
+        return [(rel, pos) for rel, pos in zip(self.rels, self.places) if pos <= end and pos < math.inf]
+
+    def hits(self, k):  # their positions, in order
+        return sorted(pos for rel, pos in self.items(k) if rel >= 1)
+
+    def relevant(self):
+        return sum(rel >= 1 for rel in self.rels)
+
+    def best(self, k):  # the k highest positive grades
+        return sorted((rel for rel in self.rels if rel > 0), reverse=True)[:None if k is None else int(k)]
+
+
+class Handler(Ranking):
+    skipped, taken = 1, 0
+
+    def accumulate(self, rel, pos):
+        self.accumulate_row(rel, pos, None)
+
+    def value(self):
+        return float(self.n > 0) if self.rels and not self.relevant() else None
+$$;
+
+-- False abstention: 1 if nothing is shown although something is relevant, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION false_abstention(rel FLOAT, pos FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+import math
+from array import array
+
+
+def fail(message):
+    raise ValueError('rankql: ' + message)
+
+
+def is_whole(value):
+    return math.isfinite(value) and value == math.floor(value) and 1 <= value <= 2.0 ** 53
+
+
+def at_most_one(value):  # values within 2^-40 of 1 are 1, because sums round
+    if value > 1 + 2.0 ** -40:
+        fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+    return 1.0 if value >= 1 - 2.0 ** -40 else value
+
+
+class Ranking:  # the judged items, and how many items have a position within k
+    def __init__(self):
+        self.options, self.n, self.first, self.last = None, 0, math.inf, 0
+        self.rels, self.places = array('d'), array('d')
+
+    @property
+    def aggregate_state(self):
+        return self.options, self.n, self.first, self.last, self.rels, self.places
+
+    def accumulate_row(self, rel, pos, k, *options):
+        if k is not None and not is_whole(k):
+            fail(f'k must be a whole number from 1, not {k:g}. Pass NULL for the complete ranking')
+        if pos is not None and not is_whole(pos):
+            fail(f'pos must be a whole number from 1, not {pos:g}' + ('. Position 1 is the top: add 1' if pos == 0 else ''))
+        if rel is not None and not math.isfinite(rel):
+            fail(f'rel must be a finite number, not {rel:g}')
+        if self.options not in (None, (k, *options)):
+            fail('k and other options must be the same in all rows of a group')
+        self.options = (k, *options)
+        if pos is not None and (k is None or pos <= k):
+            self.n, self.first, self.last = self.n + 1, min(self.first, pos), max(self.last, pos)
+        if rel is not None:
+            self.rels.append(rel)
+            self.places.append(math.inf if pos is None else pos)
+
+    def merge(self, other):
+        options, n, first, last, rels, places = other
+        if options is not None and self.options not in (None, options):
+            fail('k and other options must be the same in all rows of a group')
+        self.options = self.options or options
+        self.n, self.first, self.last = self.n + n, min(self.first, first), max(self.last, last)
+        self.rels, self.places = self.rels + rels, self.places + places
+
+    def finish(self):
+        if self.n > max(self.last - self.first + 1, 0):
+            fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+        return self.value(*(self.options or (None,) * 3)[self.skipped:self.skipped + self.taken])
+
+    def items(self, k):  # retrieved within k
+        end = math.inf if k is None else k
+        return [(rel, pos) for rel, pos in zip(self.rels, self.places) if pos <= end and pos < math.inf]
+
+    def hits(self, k):  # their positions, in order
+        return sorted(pos for rel, pos in self.items(k) if rel >= 1)
+
+    def relevant(self):
+        return sum(rel >= 1 for rel in self.rels)
+
+    def best(self, k):  # the k highest positive grades
+        return sorted((rel for rel in self.rels if rel > 0), reverse=True)[:None if k is None else int(k)]
+
+
+class Handler(Ranking):
+    skipped, taken = 1, 0
+
+    def accumulate(self, rel, pos):
+        self.accumulate_row(rel, pos, None)
+
+    def value(self):
+        return float(self.n == 0) if self.relevant() else None
+$$;
+
 -- Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 CREATE OR REPLACE AGGREGATE FUNCTION rr(rel FLOAT, pos FLOAT, k FLOAT)
 RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$

@@ -124,7 +124,9 @@ def render_native_query(
     sides: list[Mapping[str, str]]
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
-            plan = make_plan(session, EvaluateArguments(run, qrels, metrics, reading, packs=False))
+            plan = make_plan(
+                session, EvaluateArguments(run, qrels, metrics, reading, reduces=False)
+            )
         conventions, records = plan.conventions, plan.metrics
         sides = [plan.inputs.runs[None].roles, plan.inputs.judging[0].roles]
         tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
@@ -162,6 +164,7 @@ def _refuse_rules(reading: Reading) -> None:
         "undefined": ("skip", "zero", "one", "error"),
         "gain": ("linear", "exp2", "binary"),
         "float32": (False,),
+        "ignore_identical_ids": (None, False),
         **dict.fromkeys(("order", "collapse", "positions", "system", "descending"), (None,)),
     }
     for rule, values in allowed.items():
