@@ -66,6 +66,9 @@ INSTANCES = {
     ),
     "Explanation of runs": lambda: rankql.explain(RUNS, QRELS, metric="AP", worst=4),
     "Report": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
+    "MinScores": lambda: rankql.min_scores(
+        OLD, QRELS.with_columns(rel=pl.col("rel") * (pl.col("query") > "q05"))
+    ),
     "Association": lambda: rankql.associate(
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
@@ -196,7 +199,7 @@ def test_tables_in_a_notebook_have_a_caption_and_aligned_numbers(name):
 
 def test_the_instances_have_something_to_escape():
     evil = [name for name in INSTANCES if "&lt;b&gt;a&amp;b" in make(name)._repr_html_()]
-    plain = ["Result of one system", "Verdict that passed"]
+    plain = ["Result of one system", "Verdict that passed", "MinScores"]
     assert [name for name in INSTANCES if name not in plain] == evil
 
 

@@ -118,6 +118,9 @@ READERS = {
     "check": rankql.check,
     "explain": rankql.explain,
     "funnel": lambda file: rankql.funnel({"a": file}, QRELS),
+    "min_scores": lambda file: rankql.min_scores(
+        file, QRELS.with_columns(rel=pl.col("rel") * ~pl.col("query").str.ends_with("1"))
+    ),
     "monitor": lambda file: rankql.monitor(file, metrics="AP"),
     "judges": lambda file: rankql.judges({"llm": file}, QRELS),
     "read_values": rankql.read_values,
