@@ -16,7 +16,9 @@ TEXT = (ROOT / "sql" / "dbt" / "tests.sql").read_text("utf-8")
 # The tests as functions that return their query, as dbt makes it.
 JINJA = jinja2.Environment(extensions=["jinja2.ext.do"])
 JINJA.globals |= {"config": lambda **_: ""}
-MACROS = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
+JINJA.globals["target"] = {"type": "duckdb"}
+MODELS = (ROOT / "sql" / "dbt" / "models.sql").read_text("utf-8")
+MACROS = re.sub(r"{% (end)?test ?", r"{% \1macro ", MODELS + TEXT)
 JINJA.globals["rankql"] = JINJA.from_string(MACROS).module
 TESTS = JINJA.from_string(MACROS).module
 DEFAULTS = {"model": "t", "column_name": "value", "day": "day"}

@@ -1,0 +1,128 @@
+"""min_scores: shares of answers by lowest score, against scikit-learn and evaluate."""
+
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from sklearn.metrics import roc_curve
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+
+
+def questions(count=80, seed=3, answerable=0.7):
+    """A run with scores, and judgments: of some questions nothing is relevant."""
+    rng, run, qrels = random.Random(seed), [], []
+    for query in range(count):
+        has_answer = rng.random() < answerable
+        qrels.append((f"q{query}", "d0", int(has_answer)))
+        run += [
+            (f"q{query}", f"d{item}", round(rng.gauss(has_answer * (item == 0), 0.6), 2))
+            for item in range(4)
+        ]
+    run = pl.DataFrame(run, ["query", "item", "score"], orient="row")
+    return run, pl.DataFrame(qrels, ["query", "item", "rel"], orient="row")
+
+
+def best_scores(run, qrels):
+    best = run.group_by("query").agg(pl.col("score").max())
+    return best.join(qrels, on="query").sort("query")
+
+
+@pytest.mark.parametrize("form", ["scores", "distances"])
+def test_the_curve_is_that_of_the_best_score(form):
+    run, qrels = questions()
+    best = best_scores(run, qrels)
+    false, true, thresholds = roc_curve(best["rel"], best["score"], drop_intermediate=False)
+    scores, sign = best["score"].unique().to_list(), 1
+    if form == "distances":
+        run, sign = run.select("query", "item", distance=-pl.col("score")), -1
+    report = rankql.min_scores(run, qrels, min_scores=[sign * score for score in scores])
+    table = report.table.sort(sign * pl.col("min_score"), descending=True)
+    assert np.allclose(sign * table["min_score"], thresholds[1:], atol=1e-12)
+    assert np.allclose(table["FalseAnswer"], false[1:], atol=1e-12)
+    assert np.allclose(1 - table["FalseAbstention"], true[1:], atol=1e-12)
+    counts = [(best["score"] >= x).mean() for x in thresholds[1:]]
+    assert np.allclose(table["answered"], counts, atol=1e-12)
+
+
+def test_each_row_is_an_evaluation_with_this_score():
+    """Of the metrics, over the queries that have a relevant item, also if the run lacks them."""
+    run, qrels = questions()
+    qrels = pl.concat([qrels, pl.DataFrame({"query": ["x", "y"], "item": "d0", "rel": [1, 0]})])
+    report = rankql.min_scores(run, qrels, ["nDCG@10", "P@1"])
+    assert 10 < len(report.table) <= 20
+    answerable = qrels.filter(rel=1)["query"].implode()
+    for row in report.table.iter_rows(named=True):
+        values = rankql.evaluate(
+            run, qrels, ["nDCG@10", "P@1", "FalseAnswer"], min_score=row["min_score"]
+        ).per_query
+        some = values.filter(pl.col("query").is_in(answerable))
+        assert row["P@1"] == pytest.approx(some["P@1"].mean(), abs=1e-12)
+        assert row["nDCG@10"] == pytest.approx(some["nDCG@10"].mean(), abs=1e-12)
+        assert row["FalseAnswer"] == pytest.approx(values["FalseAnswer"].mean(), abs=1e-12)
+        assert row["P@1_lo"] is None or row["P@1_lo"] <= row["P@1"] <= row["P@1_hi"]
+    assert report.notes[0].startswith("26 of 82 queries have nothing relevant")
+    assert not any("NULL" in note for note in report.notes)
+
+
+def test_quantiles_of_the_best_scores_are_the_default():
+    run, qrels = questions()
+    best = best_scores(run, qrels)["score"]
+    scores = rankql.min_scores(run, qrels, "RR").table["min_score"]
+    assert (scores[0], scores[-1]) == (best.min(), best.max())
+    assert {*scores} <= {*best}
+    few = best_scores(*questions(6))
+    assert len(rankql.min_scores(*questions(6), "RR").table) == few["score"].n_unique()
+
+
+def test_systems_that_differ_only_in_silence_are_told_apart():
+    """One answers everything, the other is silent where nothing is relevant."""
+    run, qrels = questions()
+    silent = run.join(qrels.filter(rel=1).select("query"), on="query", how="semi")
+    runs = {"all": run, "silent": silent}
+    metrics = ["nDCG@10", "FalseAnswer", "FalseAbstention"]
+    means = rankql.evaluate(runs, qrels, metrics, interval=None).wide().table
+    rows = {row["system"]: row for row in means.iter_rows(named=True)}
+    assert rows["all"]["nDCG@10"] == rows["silent"]["nDCG@10"]
+    assert (rows["all"]["FalseAnswer"], rows["silent"]["FalseAnswer"]) == (1, 0)
+    assert rows["all"]["FalseAbstention"] == rows["silent"]["FalseAbstention"] == 0
+    limit = {"max_drop": "FalseAnswer:0.02", "metrics": "FalseAnswer"}
+    limit.pop("metrics")
+    assert not rankql.gate(run, qrels, baseline=silent, **limit).passed
+    assert rankql.gate(silent, qrels, baseline=run, **limit).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_scores": []}, "min_scores is empty"),
+        ({"min_scores": [0.5, float("inf")]}, "min_score must be a finite number, not inf"),
+        ({"metrics": "nDGC@10"}, "Unknown metric 'nDGC'"),
+        ({"run": {"a": questions()[0], "b": questions()[0]}}, "compares the scores of one run"),
+        ({"qrels": questions()[1].filter(rel=1)}, "Every judged query has a relevant item"),
+        ({"run": questions()[0].pipe(rankql.ranked).drop("score")}, "min_score needs scores"),
+    ],
+)
+def test_wrong_calls_are_refused(change, message):
+    run, qrels = questions()
+    with pytest.raises(RankqlError, match=message):
+        rankql.min_scores(**{"run": run, "qrels": qrels} | change)
+
+
+def test_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run, qrels = questions()
+    run.write_csv("run.csv")
+    qrels.write_csv("qrels.csv")
+    command = ["min-scores", "run.csv", "qrels.csv", "-m", "RR", "--min-scores", "0,0.5"]
+    done = CliRunner().invoke(main, [*command, "-o", "scores.csv"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.split("\n")[0].split() == [
+        "min_score", "answered", "FalseAnswer", "FalseAbstention", "RR",
+    ]  # fmt: skip
+    expected = rankql.min_scores(run, qrels, "RR", min_scores=[0, 0.5]).table
+    assert pl.read_csv("scores.csv").rows() == pytest.approx(expected.rows())
