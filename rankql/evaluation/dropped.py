@@ -110,6 +110,7 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     for table in inputs.runs.values():
         if "score" not in table.roles:
             raise RankqlError(f"min_score needs scores, and {table.label} has none. Pass score=")
+    asked = min_score
     if isinstance(min_score, tuple):
         require(not inputs.many, "min_scores compares the scores of one run. Pass one")
         (table,), (scores,) = inputs.runs.values(), min_score
@@ -136,7 +137,7 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         runs[system] = replace(table, sql=f"(SELECT * REPLACE ({kept}) FROM {table.sql})")
     if named and (systems := _list_systems(session, inputs)) and (unknown := named - {*systems}):
         raise RankqlError(describe_unknown("system in min_score", min(unknown), systems))
-    return replace(inputs, runs=runs, min_score=min_score)
+    return replace(inputs, runs=runs, min_score=asked)
 
 
 def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[float]:

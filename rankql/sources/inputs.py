@@ -83,8 +83,8 @@ class Inputs:
     weight: str | None = None
     # The columns of the runs that metrics of the user read, by name, as SQL.
     own: Mapping[str, str] = field(default_factory=dict)
-    # The lowest score that is shown, or that of each system; lower ones are NULL.
-    min_score: float | Mapping[str, float] | None = None
+    # The lowest score that is shown, that of each system, or a tuple of a list; others are NULL.
+    min_score: Any = None
     # Do the judgments have a column `subtopics`, which metrics read?
     subtopics: bool = False
     # Does the caller have the option collapse=, which errors about duplicates recommend?

@@ -13,6 +13,7 @@ import polars as pl
 from rankql.evaluation.checks.columns import validate_numbers
 from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
+from rankql.evaluation.checks.judgments import JUDGMENTS
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions
@@ -97,7 +98,7 @@ def _two_weights(evidence: Evidence) -> Iterable[Facts]:
 
 def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
     place = evidence.counters.place
-    for each in evidence.counters.ranked:
+    for each in evidence.counters.ranked if evidence.evaluation.inputs.min_score is None else ():
         if not each.placed:
             name = "score" if place == "score" else "pos"
             yield {"system": each.system, "place": place, "name": name}
@@ -141,10 +142,13 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _unranked(evidence: Evidence) -> Iterable[Facts]:
+    least = evidence.evaluation.inputs.min_score
+    place = f"{evidence.counters.place} (NULL)"
+    place = place if least is None else f"score that min_score= lets through, or no {place}"
     for each in evidence.counters.ranked:
-        if each.placed < each.rows:
+        if each.placed < each.rows and not isinstance(least, tuple):
             yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
-                   "place": evidence.counters.place}  # fmt: skip
+                   "place": place}  # fmt: skip
 
 
 def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
@@ -224,7 +228,7 @@ RANKINGS = (
     ),
     Check(
         "unranked-rows", "counters", "note",
-        "{missing:,} of {total:,} rows of {run} have no {place} (NULL) and count as not retrieved",
+        "{missing:,} of {total:,} rows of {run} have no {place} and count as not retrieved",
         _unranked,
     ),
     Check(
@@ -495,6 +499,7 @@ VALUES = (
         "pass threshold= with the lowest relevant grade",
         _fractions,
     ),
+    *JUDGMENTS,
     Check("clusters", "values", "note", "{text}", _clusters),
     Check(
         "users", "values", "note",

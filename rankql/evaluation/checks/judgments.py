@@ -1,0 +1,88 @@
+"""Checks of judgments that no run can meet, and of queries without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.sources.tables import Table
+from rankql.text import format_queries, has_or_have, is_or_are, join_words
+
+# Some of the relevant items are new in every split by time. A larger share is worth a note.
+MUCH_UNKNOWN = 0.1
+# What counts what is shown for queries without an answer.
+OF_SILENCE = ("FalseAnswer", "FalseAbstention")
+
+
+def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
+    """Relevant items that are not in catalogue=, or of which many are not in train=."""
+    inputs, threshold = evidence.evaluation.inputs, evidence.evaluation.conventions.threshold
+    given = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
+    for name, table, share in given:
+        if isinstance(table, Table):
+            known = f"SELECT {table.key('item', inputs.as_text('item'))} FROM {table.sql}"
+            sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
+                FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded}
+                WHERE rel >= {threshold} AND item IS NOT NULL)"""
+            for total, count, example in evidence.evaluation.run_sql(sql):
+                if count > share * total:
+                    yield {"count": count, "total": total, "are": is_or_are(count), "name": name,
+                           "example": example}  # fmt: skip
+
+
+def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
+    """Relevant items that seen='drop' leaves out of every list."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    if inputs.train is None or not evaluation.arguments or evaluation.arguments.seen is None:
+        return
+    pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
+    sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})
+        FROM {inputs.train.sql})) FROM {inputs.graded}
+        WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL"""
+    for total, count in evaluation.run_sql(sql):
+        if count:
+            yield {"count": count, "total": total, "are": is_or_are(count)}
+
+
+def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
+    """Queries of which nothing is relevant, where the caller may care about them."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    asked = [m.name for m in evaluation.metrics if m.record and m.record.name in OF_SILENCE]
+    explicit = any(table.empty for table in inputs.judging) or inputs.min_score is not None
+    if not (asked or explicit):
+        return
+    sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best < {{threshold}}) FROM (
+        SELECT query, max(rel) AS best FROM {inputs.graded} GROUP BY query HAVING count(rel) > 0)"""
+    sql = sql.format(threshold=evaluation.conventions.threshold)
+    others = [
+        m.name for m in evaluation.metrics
+        if m.record and m.record.undefined != "never" and m.name not in asked
+    ]  # fmt: skip
+    leaves = f"{join_words(others)} {'leaves' if len(others) == 1 else 'leave'} them out; "
+    for total, count in evaluation.run_sql(sql):
+        if count:
+            yield {"count": count, "queries": format_queries(total), "have": has_or_have(count),
+                   "leaves": leaves if others else ""}  # fmt: skip
+
+
+JUDGMENTS = (
+    Check(
+        "unknown-judgments", "values", "note",
+        "{count:,} of {total:,} relevant items {are} not in {name}, such as {example!r}: nothing "
+        "that knows only {name} can show them. Are their ids the same in both?",
+        _unknown_items,
+    ),
+    Check(
+        "seen-judgments", "values", "note",
+        "{count:,} of {total:,} relevant items {are} in train for the same user, so seen='drop' "
+        "makes it impossible to show them. Leave them out of the judgments: "
+        "time_split(..., seen='drop')",
+        _seen_judgments,
+    ),
+    Check(
+        "unanswerable", "values", "note",
+        "{count:,} of {queries} {have} nothing relevant: {leaves}FalseAnswer counts what is shown "
+        "for them",
+        _unanswerable,
+    ),
+)  # fmt: skip
