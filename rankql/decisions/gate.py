@@ -143,9 +143,10 @@ def gate(
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     require_package("scipy", "stats", "gate")
-    from rankql.decisions.alignment import SystemValues, describe_left_out
+    from rankql.decisions.alignment import describe_left_out
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
+    from rankql.evaluation.system_values import SystemValues
     from rankql.stats.tests import LEAST_ALPHA
 
     require_probability("alpha", alpha, LEAST_ALPHA)
@@ -211,7 +212,7 @@ def gate(
         )
     if minima:
         alone = align_systems(run_result, ["run"])
-        pairs = list_pairs(SystemValues.of(alone, ["run"], cluster), alone, [("run",)])
+        pairs = list_pairs(SystemValues.of(alone, cluster, ["run"]), alone, [("run",)])
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
@@ -221,9 +222,9 @@ def gate(
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         pair = align_systems(combined, ["baseline", "run"])
-        values = SystemValues.of(pair, ["baseline", "run"], cluster)
+        values = SystemValues.of(pair, cluster, ["baseline", "run"])
         clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
-        notes += [*combined.notes, *clustered, *describe_left_out(values, pair.conventions)]
+        notes += [*combined.notes, *clustered, *describe_left_out(pair)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
             prints = {hash_rankings(result) for result in evaluated.values()}
@@ -240,9 +241,9 @@ def gate(
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
-    from rankql.decisions.alignment import SystemValues
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
+    from rankql.evaluation.system_values import SystemValues
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
     require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
@@ -251,7 +252,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
     require_metrics(result, names := [limit.name(result) for limit in limits])
-    values = SystemValues.of(result, pair, settings.cluster)
+    values = SystemValues.of(result, settings.cluster, pair)
     pairs = list_pairs(values, result, [(pair[0], pair[1])])
     rows = [
         row

@@ -14,8 +14,8 @@ import polars as pl
 from rankql import text
 from rankql.decisions.compare import compare
 from rankql.errors import RankqlError, require, require_package, require_probability
-from rankql.evaluation.corrected_means import check_pools, note_scales
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
@@ -435,7 +435,7 @@ def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The means of all systems under both labels, and their orders, by metric."""
-    from rankql.evaluation.corrected_means import HUMAN, LABELLED, pair_values
+    from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
     from rankql.stats.sample import Sample
 
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import SystemValues, describe_left_out, hash_rankings
+from rankql.decisions.alignment import describe_left_out, hash_rankings, keep_shared_queries
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
@@ -27,6 +27,7 @@ from rankql.decisions.verdict import (
 from rankql.errors import RankqlError, describe_unknown, require_probability, require_whole_number
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
+from rankql.evaluation.system_values import SystemValues
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
@@ -151,27 +152,31 @@ def list_pairs(
 ) -> list[PairComparison]:
     """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
-    summary = {}
-    if whole or alone:
-        columns = ("metric", "slice", "system", "mean", "queries", "undefined")
-        summary = {row[:3]: row[3:] for row in result.summary.select(columns).rows()}
+    columns = ("metric", "slice", "system", "mean", "queries", "undefined")
+    # The means of a pair are those of the queries of both.
+    shared = result if alone else keep_shared_queries(result)
+    summary, common = (
+        {row[:3]: row[3:] for row in each.summary.select(columns).rows()} if each else {}
+        for each in (result if whole else None, shared)
+    )
     comparisons = []
     for metric, (label, places), pair in itertools.product(
         result.metrics, values.slices.items(), pairs
     ):
-        overall = None
-        if metric in whole or alone:
-            rows = [summary[metric, label, name] for name in pair]
-            means = [mean for mean, *_ in rows]
-            overall = rows[-1][1] - rows[-1][2] if metric in whole else None
-        else:
-            means = values.means(metric, pair, label)
+        sample, overall = values.sample(metric, pair, label), None
+        rows = [(summary if metric in whole else common)[metric, label, name] for name in pair]
+        means = [mean for mean, *_ in rows]
+        if metric in whole:
+            overall = rows[-1][1] - rows[-1][2]
+        elif not alone:
+            corrected = values.corrected_means(metric, pair, label) if values.human else None
+            means = corrected or means if len(sample.values) else [None, None]
         weights = None if values.weights is None else values.weights[places]
         comparisons.append(
             PairComparison(
-                metric, pair[0], pair[-1], label, values.sample(metric, pair, label), means,
+                metric, pair[0], pair[-1], label, sample, means,
                 len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
-                overall, metric in values.lower,
+                overall, result.lower_is_better(metric),
             )
         )  # fmt: skip
     hashes = functools.cache(lambda name: hash_rankings(result, name))
@@ -230,10 +235,10 @@ def compare_pairs(
         pairs = list(itertools.combinations(systems, 2))
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
-    values = SystemValues.of(result, systems, settings.cluster)
+    values = SystemValues.of(result, settings.cluster, systems)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
-    notes = describe_tests(values, comparisons, settings, result.conventions)
+    notes = describe_tests(values, comparisons, settings, result)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
@@ -340,7 +345,7 @@ def describe_tests(
     values: SystemValues,
     pairs: Sequence[PairComparison],
     settings: Settings,
-    rules: Mapping[str, Any],
+    result: Result,
 ) -> list[str]:
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
@@ -358,6 +363,6 @@ def describe_tests(
             f"Not tested: {untested.total():,} of {text.format_count(len(pairs), 'row')} "
             f"({reasons})"
         )
-    lower = [metric for metric in values.values if metric in values.lower]
+    lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
-    return [*notes, *describe_left_out(values, rules), *direction]
+    return [*notes, *describe_left_out(result), *direction]

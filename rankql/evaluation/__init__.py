@@ -8,7 +8,7 @@ of the `protocol`, and `columns` has the metrics as columns of polars; `readable
 of named `steps` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are
 all that can be wrong with the data, or is worth a note. `result` holds and checks the values,
 `means_result` what is displayed of them. `means` averages them, with the intervals of `stats`;
-`corrected_means` respects clusters and a judge, `combine` joins results, `values` reads tables of
+`system_values` respects clusters and a `judge`, `combine` joins results, `values` reads tables of
 values per query, and `convert` writes runs and judgments in other formats. It imports sources and
 what is below; is imported by engines, diagnostics, decisions, output and cli. `plot` loads output
 when it is called, like the other `plot` and `save` methods: the only imports that point upwards.

@@ -222,7 +222,7 @@ def evaluate(
         judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
     except RankqlError as error:
         raise RankqlError(f"judge: {error}") from error
-    from rankql.evaluation.corrected_means import describe_judge  # which needs numpy
+    from rankql.evaluation.judge import describe_judge  # which needs numpy
 
     ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
     ids += ", CAST(rel AS DOUBLE) AS rel"

@@ -52,6 +52,8 @@ class MeansResult(TableResult):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
+    # The values under the labels of a judge, which corrects the means.
+    judge: Self | None = None
     # Is the summary displayed, even of several systems?
     _long = False
 
@@ -66,6 +68,9 @@ class MeansResult(TableResult):
 
         def weight_sums(self) -> dict[str, Any]:
             """Sums of the weights of the queries."""
+
+        def without_judge(self) -> MeansResult:
+            """The result of the human labels alone."""
 
     @property
     def summary(self) -> pl.DataFrame:

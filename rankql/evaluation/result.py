@@ -61,8 +61,6 @@ class Result(MeansResult):
     _summary: pl.DataFrame | None = None
     # The named steps of the query, if `evaluate` has computed the values.
     steps: Steps | None = None
-    # The values under the labels of a judge, which corrects the means.
-    judge: Result | None = None
 
     @property
     def per_query(self) -> pl.DataFrame:
@@ -91,14 +89,11 @@ class Result(MeansResult):
         if self._summary is None:
             with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
-            if self.meta.cluster is not None and self.interval is not None:
-                from rankql.evaluation.corrected_means import cluster_intervals  # which needs numpy
+            clustered = self.meta.cluster is not None and self.interval is not None
+            if clustered or self.judge is not None:
+                from rankql.evaluation.system_values import correct_summary  # which needs numpy
 
-                self._summary = cluster_intervals(self, self._summary)
-            if self.judge is not None:
-                from rankql.evaluation.corrected_means import correct_summary  # which needs numpy
-
-                self._summary = correct_summary(self, self.judge, self._summary)
+                self._summary = correct_summary(self, self._summary)
         return self._summary
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
@@ -146,6 +141,10 @@ class Result(MeansResult):
     def derive(self, **changes: Any) -> Result:
         """A result with other fields, whose means are computed again."""
         return replace(self, _summary=None, **changes)
+
+    def without_judge(self) -> Result:
+        """The result of the human labels alone."""
+        return self.derive(judge=None)
 
     def with_numeric_weights(self) -> Result:
         """The result with its weights as numbers. Refuses other values."""

@@ -395,3 +395,27 @@ def test_systems_without_an_order_are_in_that_of_their_names(tmp_path):
     for data, options in (("log", {"con": con}), (f"{tmp_path}/*.parquet", {})):
         result = rankql.compare(data, metrics="RR", **options)
         assert result.systems == ["after", "before"]
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mean_is_the_same_to_the_last_bit_wherever_it_is_printed(weight, seed):
+    """In the pairs, the means of the comparison and of each system alone, and by gate."""
+    rng = np.random.default_rng(seed)
+    about = pl.DataFrame(
+        {"query": np.arange(997), "w": rng.random(997), "part": [*"xyz"] * 332 + ["x"]}
+    )
+    frames = {name: about.with_columns(m=pl.lit(rng.random(997) ** 3 / 7)) for name in "ab"}
+    options = {"by": "part", "weight": weight}
+    result = compare_values(frames, metrics="m", **options)
+    means = {tuple(row): mean for *row, mean in result.summary["slice", "system", "mean"].rows()}
+    for part, *pair in result.pairs["slice", "mean_a", "mean_b"].rows():
+        assert pair == [means[part, "a"], means[part, "b"]]
+    (verdict,) = gate_values(frames["b"], minimum="m>=0", weight=weight).table["mean"]
+    assert verdict == means["all", "b"]
+    # Of queries that one lacks, the pair has those of both.
+    gaps = frames | {"a": frames["a"].with_columns(m=pl.when(pl.col("query") % 9 > 0).then("m"))}
+    kept = {name: frame.filter(pl.col("query") % 9 > 0) for name, frame in frames.items()}
+    one, other = (compare_values(x, metrics="m", **options).pairs for x in (gaps, kept))
+    columns = ["slice", "mean_a", "mean_b", "difference", "lo", "hi"]
+    assert one[columns].rows() == other[columns].rows()

@@ -1,0 +1,228 @@
+"""`SystemValues`: the values of systems by query, from which intervals and differences are made.
+
+Intervals of clusters, and means that a judge corrects, need the values themselves; the means of
+`means` do not. It needs numpy, which `evaluate` does without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankql.evaluation.means import (
+    NO_INTERVAL,
+    SKEWED,
+    cluster_codes,
+    compared_value,
+    describe_interval,
+    metric_range,
+    slice_queries,
+)
+from rankql.evaluation.means_result import MeansResult
+from rankql.macros import INTERNAL_PREFIX
+from rankql.stats.means import ROUNDING
+from rankql.stats.prediction_powered import CorrectedSample, correct_sample
+from rankql.stats.sample import Array, Sample
+
+# The value under human labels, of a metric whose own column is the value under the judge's.
+HUMAN = f"{INTERNAL_PREFIX}human_"
+# Is the query labelled by people?
+LABELLED = f"{INTERNAL_PREFIX}labelled"
+
+
+@dataclass(frozen=True)
+class SystemValues:
+    """The values of every metric by query (row) and system (column); NaN if left out.
+
+    With a judge they are those under its labels, and `human` has those under human labels.
+    """
+
+    systems: list[str]
+    # The queries with their attributes.
+    queries: pl.DataFrame
+    values: dict[str, Array]
+    # The rows of the queries of each slice.
+    slices: dict[str, NDArray[np.intp]]
+    clusters: NDArray[np.intp] | None = None
+    weights: Array | None = None
+    human: dict[str, Array] | None = None
+    # Has a query human labels?
+    labelled: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(
+        cls, result: MeansResult, cluster: str | None, systems: Sequence[str] = ()
+    ) -> SystemValues:
+        """The values of a result, of one system or of several."""
+        meta, judge = result.meta, result.judge
+        names = [*(systems or result.systems or ["run"])]
+        if judge is None:
+            values = (compared_value(name, result.conventions) for name in result.metrics)
+            rows = result.frame().with_columns(values)
+        else:
+            rows = pair_values(result, judge)
+        queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
+        key = queries.select(meta.query)
+        of_systems = [
+            key.join(
+                rows.filter(system=name) if "system" in rows.columns else rows,
+                on=meta.query, how="left", maintain_order="left", nulls_equal=True,
+            )
+            for name in names
+        ]  # fmt: skip
+
+        def stack(column: str) -> Array:
+            columns = (frame[column].cast(pl.Float64).fill_null(math.nan) for frame in of_systems)
+            return np.stack([column.to_numpy() for column in columns], axis=1)
+
+        slices = slice_queries(queries, meta.groupings)
+        human = labelled = None
+        if judge is not None:
+            human = {name: stack(HUMAN + name) for name in result.metrics}
+            labelled = (of_systems[0][LABELLED] == True).to_numpy()  # noqa: E712
+        return cls(
+            names,
+            queries,
+            {name: stack(name) for name in result.metrics},
+            {
+                label: key.to_series()
+                .is_in(members.implode())
+                .arg_true()
+                .to_numpy()
+                .astype(np.intp)
+                for label, members in slices.items()
+            },
+            None if cluster is None else cluster_codes(queries, meta.query, cluster).to_numpy(),
+            None if meta.weight is None else queries[meta.weight].to_numpy().astype(float),
+            human,
+            labelled,
+        )
+
+    @property
+    def cluster_sizes(self) -> list[int]:
+        """The number of queries of each cluster."""
+        assert self.clusters is not None
+        sizes: list[int] = np.bincount(self.clusters).tolist()
+        return sizes
+
+    def range(self, metric: str) -> tuple[float, float]:
+        """The range of a metric, infinite where it is unknown.
+
+        Options such as negative="keep" give values outside the range, which then does not apply.
+        """
+        lowest, highest = metric_range(metric)
+        values = (self.human or self.values)[metric]
+        defined = values[~np.isnan(values)]
+        inside = lowest - ROUNDING <= defined.min(initial=math.inf)
+        inside = inside and defined.max(initial=-math.inf) <= highest + ROUNDING
+        return (lowest, highest) if inside and len(defined) else (-math.inf, math.inf)
+
+    def sample(
+        self, metric: str, systems: Sequence[str], label: str, lam: float | None = None
+    ) -> Sample:
+        """The values of one system on a slice, or the differences of the second from the first.
+
+        Only of queries where they are defined, and whose weight is above 0. With `lam`, the values
+        of the first system where both are defined, corrected with this weight of the judge.
+        """
+        rows, columns = self.slices[label], [self.systems.index(name) for name in systems]
+        low, high = self.range(metric)
+        if len(systems) > 1 and lam is None:
+            low, high = low - high, high - low
+
+        def read(values: dict[str, Array]) -> Array:
+            first, last = values[metric][rows][:, columns[0]], values[metric][rows][:, columns[-1]]
+            difference = last - first if len(systems) > 1 else last
+            return difference if lam is None else np.where(np.isnan(difference), math.nan, first)
+
+        values = read(self.values)
+        kept = np.full(len(rows), True) if self.human else ~np.isnan(values)
+        weights = codes = None
+        if self.weights is not None:
+            kept &= (self.weights[rows] > 0) | (self.human is not None)
+            weights = self.weights[rows][kept]
+        if self.clusters is not None:
+            codes = np.unique(self.clusters[rows][kept], return_inverse=True)[1]
+        if self.human is None:
+            return Sample(values[kept], codes, weights, low, high)
+        assert self.labelled is not None
+        labelled = self.labelled[rows]
+        return correct_sample(read(self.human), values, labelled, codes, weights, low, high, lam)
+
+    def corrected_means(
+        self, metric: str, systems: Sequence[str], label: str
+    ) -> list[float] | None:
+        """The means of two systems whose difference a judge corrects; None if it does not."""
+        sample = self.sample(metric, systems, label)
+        if not isinstance(sample, CorrectedSample):
+            return None
+        first = self.sample(metric, systems, label, sample.lam).mean
+        return [first, first + sample.mean]
+
+
+def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
+    """The queries of the judge with the values under both labels, NULL if undefined.
+
+    The columns of human values start with `HUMAN`. They are NULL for queries without human labels,
+    where `LABELLED` is false. There is a column `system` even of one run.
+    """
+    key, other = human.meta.query, judge.meta.query
+    frames = [human.frame(), judge.frame().rename({other: key} if other != key else {})]
+    if frames[0].schema[key] != frames[1].schema[key]:
+        frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
+    values = {name: compared_value(name, human.conventions) for name in human.metrics}
+    labelled = frames[0].select(
+        *human.keys,
+        pl.lit(True).alias(LABELLED),
+        *(value.alias(HUMAN + name) for name, value in values.items()),
+    )
+    system = [] if human.meta.system else [pl.lit("run").alias("system")]
+    return (
+        frames[1]
+        .select(*human.keys, *human.meta.by, *values.values(), *system)
+        .join(labelled, on=human.keys, how="left", maintain_order="left")
+        .with_columns(pl.col(LABELLED).fill_null(False))
+    )
+
+
+def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
+    """The summary with intervals that respect clusters, and means that a judge corrects.
+
+    With a judge, further columns are the number of `judged` queries, `lambda` (from 0 to 1, how
+    much the judge counts), and `worth`, the number of human queries that would give the same
+    interval without it.
+    """
+    meta, judge = result.meta, result.judge
+    values, rows = SystemValues.of(result, meta.cluster), []
+    people = values if judge is None else SystemValues.of(result.without_judge(), meta.cluster)
+    for row in summary.iter_rows(named=True):
+        name, label = row["metric"], row["slice"]
+        systems = [row.get("system", values.systems[0])]
+        if meta.cluster is not None and result.interval is not None:
+            ends = NO_INTERVAL
+            if name not in result.overall_metrics:
+                sample = people.sample(name, systems, label)
+                if sample.units > 1:
+                    ends = describe_interval(sample.moments, result.confidence, result.interval)
+            row["lo"], row["hi"], row[SKEWED] = ends
+        if judge is not None:
+            sample = values.sample(name, systems, label)
+            row |= {"judged": len(values.slices[label]), "lambda": None, "worth": None}
+            if isinstance(sample, CorrectedSample):
+                row |= {"lambda": sample.lam, "worth": sample.worth(1 - result.confidence)}
+                if sample.lam:
+                    moments = sample.moments
+                    row["mean"] = min(max(sample.mean, moments.range.lo), moments.range.hi)
+                    if result.interval is not None:
+                        ends = describe_interval(moments, result.confidence, result.interval)
+                        row["lo"], row["hi"], row[SKEWED] = ends
+        rows.append(row)
+    place = summary.columns.index("queries") + 1
+    added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64} if judge else {}
+    names = [*summary.columns[:place], *added, *summary.columns[place:]]
+    return pl.DataFrame(rows, schema={n: summary.schema.get(n) or added[n] for n in names})
