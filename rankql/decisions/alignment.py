@@ -17,13 +17,14 @@ from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.conventions import UNDEFINED_VALUES
+from rankql.registry.parse import worst_value
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
     """The result with one row per system and query.
 
-    A query that a system lacks counts as missing: its value is 0 if another system has a value, and
-    NULL if lower is better. Its attributes are those of the other systems.
+    A query that a system lacks counts as missing: if another system has a value, it has the worst
+    one, or none. Its attributes are those of the other systems.
     """
     key, by, metrics = result.meta.query, result.meta.by, result.metrics
     rows, catalogue = result.frame(), result.meta.catalogue
@@ -37,23 +38,22 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
-        *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
+        *(_worst_value(name).alias(_worst(name)) for name in metrics),
     )
     for name in by:
         argument = "weight" if name == result.meta.weight else "by"
         _require_one_value(queries, key, name, argument)
     require_overlap(rows, key, systems)
-    filled = [name for name in metrics if not result.lower_is_better(name)]
     aligned = (
         queries.with_columns(pl.col(name).list.first() for name in by)
         .join(pl.DataFrame({"system": systems}), how="cross")
         .join(rows.drop(by), on=["system", key], how="left")
         .with_columns(
             pl.when(pl.col(MISSING).is_null())
-            .then(pl.col(_zero(name)))
+            .then(pl.col(_worst(name)))
             .otherwise(pl.col(name))
             .alias(name)
-            for name in filled
+            for name in metrics
         )
         .with_columns(pl.col(MISSING).fill_null(True))
         .sort("system", key)
@@ -112,8 +112,14 @@ def require_same_queries(result: Result) -> None:
             )
 
 
-def _zero(name: str) -> str:
-    return f"{INTERNAL_PREFIX}zero_{name}"
+def _worst(name: str) -> str:
+    return f"{INTERNAL_PREFIX}worst_{name}"
+
+
+def _worst_value(name: str) -> pl.Expr:
+    """The worst value of a query for which another system has one; none if it may be below 0."""
+    worst, value = pl.lit(worst_value(name), pl.Float64), pl.col(name)
+    return pl.when(value.is_not_null().any() & ~(value < 0).any()).then(worst)
 
 
 def _require_one_value(queries: pl.DataFrame, key: str, name: str, argument: str) -> None:
@@ -186,15 +192,14 @@ def describe_left_out(result: Result) -> Iterator[str]:
             "they differ from those of each system alone"
         )
     total = text.format_queries(rows[key].n_unique())
-    # 0 would be the best value of a metric if lower is better.
-    lower = [*filter(result.lower_is_better, result.metrics)]
+    absent = rows.filter(pl.col(MISSING))
+    without = [name for name in result.metrics if worst_value(name) is None]
     left_out = "left out"
-    if rules["missing"] != "skip" and len(lower) < len(result.metrics):
-        left_out = (
-            f"counted as 0 (left out for {text.join_words(lower)})" if lower else "counted as 0"
-        )
+    if rules["missing"] != "skip" and len(without) < len(result.metrics):
+        left_out = "counted as the worst value"
+        left_out += f" (left out for {text.join_words(without)})" if without else ""
     for system in result.systems:
-        if count := rows.filter(pl.col(MISSING), system=system).height:
+        if count := absent.filter(system=system).height:
             yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {left_out}"
     # A missing query that is left out is not undefined too.
     missed = pl.col(MISSING).any().over(key)
@@ -202,7 +207,7 @@ def describe_left_out(result: Result) -> Iterator[str]:
     metrics: dict[int, list[str]] = {}
     for name in result.metrics:
         if name not in result.catalogue_metrics:
-            undefined = pl.col(name).is_null() & ~(missed if name in lower else skipped)
+            undefined = pl.col(name).is_null() & ~(missed if name in without else skipped)
             metrics.setdefault(rows.filter(undefined)[key].n_unique(), []).append(name)
     for count, names in metrics.items():
         if count:

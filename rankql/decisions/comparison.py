@@ -14,11 +14,13 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import query_differences
+from rankql.decisions.validity import describe_seen, find_few_ranked
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.registry.parse import parse, resolve_names
+from rankql.macros import MISSING
+from rankql.registry.parse import parse, resolve_names, worst_value
 from rankql.results import (
     SUFFIXES,
     draw_chart,
@@ -359,6 +361,9 @@ def comparison_title(
     directed = [name for name in result.metrics if result.higher_is_better(name) is not None]
     if not directed:
         return "No metric says whether higher or lower is better"
+    if few := find_few_ranked(result):
+        system, ranked, most = few
+        return f"Not comparable: {system!r} ranks {ranked:,} of {text.format_queries(most)}"
     means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
     if len(systems) > 2:
         metric = means["metric"][0]
@@ -366,7 +371,8 @@ def comparison_title(
         lower = result.lower_is_better(metric)
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
-    return f"Is {b} better than {a}? {_judge(result, pairs, directed[0], percent)}"
+    answer = _judge(result, pairs, directed[0], percent)
+    return f"Is {b} better than {a}? {answer}{describe_seen(result, a, b)}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:
@@ -383,6 +389,8 @@ def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str
         interval = f"{percent} CI {ends[:-1]}, " if ends else ""
         size = f"{number} {first}{everywhere} ({interval}{verdict})"
     size += " (lower is better)" * result.lower_is_better(first)
+    if worst_value(first) is None and result.frame()[MISSING].any():
+        size += f" on the {text.format_queries(overall['n'])} that both rank"
     if verdict == WORSE:
         return f"No: {size}"
     worse = pairs.filter(verdict=WORSE)

@@ -24,7 +24,15 @@ from rankql.decisions.arguments import (
     require_attributes,
     require_metrics,
 )
-from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
+from rankql.decisions.validity import describe_rare_losses
+from rankql.decisions.verdict import (
+    FAILED,
+    INCONCLUSIVE,
+    ON_INCONCLUSIVE,
+    RANKED,
+    SCHEMA,
+    Verdict,
+)
 from rankql.errors import (
     RankqlError,
     require,
@@ -221,6 +229,7 @@ def gate(
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
+        rows += _check_ranked(evaluated["run"], evaluated["baseline"])
         pair = align_systems(combined, ["baseline", "run"])
         values = SystemValues.of(pair, cluster, ["baseline", "run"])
         clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
@@ -233,6 +242,8 @@ def gate(
         for limit in drops:
             level = 2 * alpha if limit.side else alpha
             rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
+        few = [x.sample for x in pairs if x.overall is None and not x.identical]
+        notes += describe_rare_losses([x for x in few if x.units >= max(2, min_queries)])
     notes += describe_users(results, [*itertools.chain(*attribute_groups)])
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
@@ -260,6 +271,30 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
         for row in limit_rows(limit, pairs, name, settings.alpha)
     ]
     return Verdict(pl.DataFrame(rows, schema=SCHEMA), result)
+
+
+def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
+    """A row if the run or the baseline ranks less than half of the queries that the other ranks.
+
+    Of the queries that are judged for both. The run then fails, a baseline decides nothing.
+    """
+    keys = [(result.meta.query, result.frame()) for result in (run, baseline)]
+    known = [
+        frame.select(pl.col(key).cast(pl.String).alias("query"), MISSING) for key, frame in keys
+    ]
+    both = known[0].join(known[1], on="query", suffix="_baseline")
+    of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]
+    empty: dict[str, Any] = dict.fromkeys(SCHEMA)
+    for which, status, own, other in (
+        ("run", FAILED, of_run, of_baseline), ("baseline", INCONCLUSIVE, of_baseline, of_run)
+    ):  # fmt: skip
+        count, total = int(own.sum()), int(other.sum())
+        if 2 * count < total:
+            queries = text.format_queries(total)
+            message = f"not comparable: the {which} ranks {count:,} of {queries}"
+            row = {"check": RANKED, "metric": "", "slice": "all", "n": total}
+            return [empty | row | {"status": status, "message": message}]
+    return []
 
 
 def _require_one_system(name: str, result: Result) -> Result:

@@ -15,6 +15,7 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import describe_left_out, hash_rankings, keep_shared_queries
+from rankql.decisions.validity import describe_ceilings, describe_many, describe_rare_losses
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
@@ -239,6 +240,9 @@ def compare_pairs(
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, settings, result)
+    tested = [pair.sample for pair in comparisons if pair.result.p is not None]
+    notes += [*describe_rare_losses(tested), *describe_ceilings(result, systems)]
+    notes += describe_many(systems)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 

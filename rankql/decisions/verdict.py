@@ -25,6 +25,8 @@ NO_DIRECTION = "no direction"
 # The statuses of a gate.
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
+# The check that run and baseline rank the same queries, which inconclusive="warn" does not skip.
+RANKED = "queries ranked"
 # The choices of inconclusive=.
 ON_INCONCLUSIVE = ("fail", "warn")
 SCHEMA = {
@@ -56,7 +58,8 @@ class Verdict(EvaluatedTable):
         """'failed', 'inconclusive' or 'passed'."""
         if len(self.failures):
             return FAILED
-        blocked = self.on_inconclusive == "fail" and len(self.inconclusive)
+        always = (self.inconclusive["check"] == RANKED).any()
+        blocked = always or (self.on_inconclusive == "fail" and len(self.inconclusive))
         return INCONCLUSIVE if blocked else PASSED
 
     @property

@@ -61,7 +61,30 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
 
 
 def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query, and notes.
+    """The values per query, and notes. A missing query has the worst value, or none."""
+    values, notes = _compute(reduction)
+    evaluation = reduction.evaluation
+    metrics = [metric for metric in evaluation.metrics if metric.record]
+    if evaluation.conventions.missing != "zero" or not values[MISSING].any():
+        return values, notes
+    signed = pl.lit(False)
+    if any(metric.record and metric.record.sums_gains for metric in metrics):
+        # A negative grade has a value below 0.
+        frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")
+        signed = pl.col(evaluation.inputs.query).is_in(frame["query"].implode())
+    filled = []
+    for metric in metrics:
+        assert metric.record
+        worst, value = pl.lit(metric.record.worst, pl.Float64), pl.col(metric.name)
+        if metric.keeps_sign(vars(evaluation.conventions)):
+            worst = pl.when(~signed).then(worst)
+        missing = pl.col(MISSING) & value.is_not_null()
+        filled.append(pl.when(missing).then(worst).otherwise(value).alias(metric.name))
+    return values.with_columns(filled), notes
+
+
+def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
+    """The values per query as the metrics define them, and notes.
 
     Those of flagged rankings and of metrics without a formula are of the readable query.
     """

@@ -248,7 +248,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             values, of_memory = finish(reduction)
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)
-            meta = evaluation.make_meta(catalogue=catalogue)
+            shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
+            meta = evaluation.make_meta(catalogue=catalogue, seen=shares)
             if (path := arguments.output) is None:
                 check_values(meta, values)
             elif evaluation.inputs.qrels is not None:

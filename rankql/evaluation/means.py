@@ -18,7 +18,15 @@ import polars as pl
 from rankql.errors import RankqlError, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import has_direction, overall, value_range
+from rankql.registry.parse import (
+    is_signed,
+    lacks_direction,
+    lower_is_better,
+    overall,
+    shows_silence,
+    value_range,
+    worst_value,
+)
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
@@ -58,6 +66,8 @@ class Meta:
     version: str | None = None
     # The systems in the order of the caller, if it is known.
     systems: list[str] = field(default_factory=list)
+    # The share of shown items that the user has in train, by system, if any.
+    seen: dict[str, float] = field(default_factory=dict)
 
     def canonical_name(self, metric: str) -> str:
         """The name by which metrics match: RR for MRR."""
@@ -258,9 +268,8 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
 
 def values_sql(meta: Meta) -> str:
     """One row per query and metric: its value in the mean, and its weight."""
-    conventions = meta.conventions
     query_weight = quote(meta.weight) if meta.weight else "1"
-    other = UNDEFINED_VALUES.get(conventions["undefined"])
+    skips = meta.conventions["missing"] == "skip"
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta.by]
     keys = ", ".join([f"{quote(meta.query)} AS query", *system_columns(meta), *by])
     parts = []
@@ -269,19 +278,21 @@ def values_sql(meta: Meta) -> str:
         kind = overall(name)
         logged = kind == "geometric"
         pooled = weight and not logged
-        value = column if other is None or pooled else f"coalesce({column}, {other})"
+        other = None if pooled else undefined_value(name, meta.conventions)
+        value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
         undefined = f"{column} IS NULL"
+        if worst_value(name) is None or is_signed(name):  # a missing query is left out
+            undefined += f" AND NOT {MISSING}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
-        if conventions["missing"] == "zero" and not pooled and has_direction(name):
-            value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
         weight_sql = quote(weight) if weight else "1"
         if logged:
             weight_sql = f"({value} IS NOT NULL)"
             value = f"ln(CASE WHEN {value} < 0.00001 THEN 0.00001 ELSE {value} END)"
         parts.append(
             f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
+            f"{MISSING if skips and not shows_silence(name) else 'false'} AS left_out, "
             f"{undefined} AS undefined, {weight is not None} AS micro, "
             f"CAST({query_weight} AS DOUBLE) AS query_weight, "
             f"CAST({weight_sql} AS DOUBLE) * {query_weight} AS weight FROM rows"
@@ -359,12 +370,18 @@ def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
     """The value of a query that is compared; NULL if the query is left out."""
-    value = pl.col(name)
-    if rules["undefined"] in UNDEFINED_VALUES:
-        value = value.fill_null(UNDEFINED_VALUES[rules["undefined"]])
-    if rules["missing"] == "skip":
+    value, other = pl.col(name), undefined_value(name, rules)
+    if other is not None:
+        value = value.fill_null(other)
+    if rules["missing"] == "skip" and not shows_silence(name):
         value = pl.when(~pl.col(MISSING)).then(value)
     return value.alias(name)
+
+
+def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
+    """What an undefined value counts, None if it is left out, as where no higher one is better."""
+    one_way = lower_is_better(name) or lacks_direction(name)
+    return None if one_way else UNDEFINED_VALUES.get(rules["undefined"])
 
 
 def attribute_columns(names: Sequence[str], taken: Sequence[str] = _SUMMARY) -> dict[str, str]:
@@ -383,9 +400,7 @@ def counted_values_sql(meta: Meta, *keys: str) -> str:
 
     What does not count is NULL.
     """
-    counted = ["NOT missing"] if meta.conventions["missing"] == "skip" else []
-    counted += ["query_weight > 0"] if meta.weight else []
-    kept = " AND ".join(counted or ["true"])
+    kept = " AND ".join(["NOT left_out", *(["query_weight > 0"] if meta.weight else [])])
     # An undefined value weighs in a mean over all queries at once.
     defined = f"{kept} AND (micro OR value IS NOT NULL)"
     columns = {

@@ -213,12 +213,14 @@ RELEVANCE = (
         undefined="something is relevant, or nothing is judged",
         rows="judged",
         counts_retrieved=True,
+        if_silent=0,
     ),
     _of_relevant(
         function="false_abstention",
         name="FalseAbstention",
         better="lower",
         counts_retrieved=True,
+        if_silent=1,
     ),
     _of_relevant(
         function="arhr",

@@ -226,6 +226,8 @@ class MetricRecord:
     reads_sample: bool = False
     # Its mean is the share of queries with a hit.
     is_share: bool = False
+    # Its value if nothing is shown: that of a missing query, whatever missing= is.
+    if_silent: float | None = None
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.
     sums_gains: bool = False
     # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
@@ -266,6 +268,15 @@ class MetricRecord:
         fixed = (p.kind == "count" or p.required or p is RECALL for p in self.parameters)
         some = zip(self.parameters, fixed, strict=True)
         return [p.name for p, needed in some if needed or engine == "postgres"]
+
+    @property
+    def worst(self) -> float | None:
+        """What a missing query counts; None if no value is the worst, so that it is left out."""
+        if self.if_silent is not None:
+            return self.if_silent
+        if self.better == "lower":
+            return self.highest
+        return 0 if self.lowest == 0 or self.sums_gains else None
 
     @property
     def macro(self) -> str:
@@ -406,6 +417,12 @@ class Metric:
         if option is None or name in self.options:
             return self.options.get(name)
         return option.default_under(conventions) if option.convention else option.default
+
+    def keeps_sign(self, conventions: Mapping[str, Any]) -> bool:
+        """Does a negative grade make its value lower?"""
+        assert self.record
+        keeps = self.value("negative", conventions) == "keep"
+        return self.record.sums_gains and (self.record.lowest is None or keeps)
 
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""

@@ -134,10 +134,22 @@ def lower_is_better(name: str) -> bool:
     return record is not None and record.better == "lower"
 
 
-def has_direction(name: str) -> bool:
-    """Is a higher, or a lower, value of this metric better? False for an expression of the user."""
+def worst_value(name: str) -> float | None:
+    """What a missing query counts, None if it is left out. 0 for an expression of the user."""
     record = _record_of(name)
-    return record is not None and record.better != "neither"
+    return 0 if record is None else record.worst
+
+
+def is_signed(name: str) -> bool:
+    """Is it a sum of gains that may be negative, so that 0 is not always the worst value?"""
+    record = _record_of(name)
+    return record is not None and record.sums_gains
+
+
+def shows_silence(name: str) -> bool:
+    """Has a query for which nothing is shown a value of its own?"""
+    record = _record_of(name)
+    return record is not None and record.if_silent is not None
 
 
 def lacks_direction(name: str) -> bool:

@@ -477,12 +477,12 @@ def test_intervals_are_those_of_their_levels(name):
     ("metrics", "rule", "n"),
     [
         ("RMSE", "left out", [2]),
-        (["AP", "RMSE"], "counted as 0 (left out for RMSE)", [3, 2]),
-        (["AP", "P@2"], "counted as 0", [3, 3]),
+        (["AP", "RMSE"], "counted as the worst value (left out for RMSE)", [3, 2]),
+        (["AP", "P@2"], "counted as the worst value", [3, 3]),
     ],
 )
-def test_a_missing_query_counts_as_0_unless_lower_is_better(metrics, rule, n):
-    """0 would be the best RMSE, so the query is left out, and is not called undefined."""
+def test_a_missing_query_counts_as_the_worst_value_where_there_is_one(metrics, rule, n):
+    """An RMSE has no worst value, so the query is left out, and is not called undefined."""
     values = {"AP": [0.5, 0.6, 0.7], "P@2": [0.5, 0.5, 1.0], "RMSE": [1.0, 2.0, 3.0]}
     old = pl.DataFrame({"query": list("abc"), **values})
     new = old.head(2).with_columns(pl.col("AP", "RMSE") * 1.1)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import polars as pl
+
 from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.macros import MISSING
 from rankql.sources.tables import Table
 from rankql.text import format_queries, has_or_have, is_or_are, join_words
 
 # Some of the relevant items are new in every split by time. A larger share is worth a note.
 MUCH_UNKNOWN = 0.1
+# The end of notes on means over different queries, which a comparison does not have.
+COMPARED = "; compare uses the same queries for all systems"
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 
@@ -18,8 +23,9 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that are not in catalogue=, or of which many are not in train=."""
     inputs, threshold = evidence.evaluation.inputs, evidence.evaluation.conventions.threshold
     given = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
+    judged = all("rel" in table.roles for table in inputs.judging)
     for name, table, share in given:
-        if isinstance(table, Table):
+        if judged and isinstance(table, Table):
             known = f"SELECT {table.key('item', inputs.as_text('item'))} FROM {table.sql}"
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
                 FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded}
@@ -58,14 +64,41 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.name not in asked
     ]  # fmt: skip
-    leaves = f"{join_words(others)} {'leaves' if len(others) == 1 else 'leave'} them out; "
     for total, count in evaluation.run_sql(sql):
+        them = "it" if count == 1 else "them"
+        leave = "leaves" if len(others) == 1 else "leave"
         if count:
-            yield {"count": count, "queries": format_queries(total), "have": has_or_have(count),
-                   "leaves": leaves if others else ""}  # fmt: skip
+            yield {
+                "count": count,
+                "queries": format_queries(total),
+                "have": has_or_have(count),
+                "leaves": f"{join_words(others)} {leave} {them} out; " if others else "",
+                "them": them,
+            }
+
+
+def _without_worst(evidence: Evidence) -> Iterable[Facts]:
+    """Metrics without a worst value, which leave missing queries out."""
+    evaluation, absent = evidence.evaluation, evidence.values.filter(pl.col(MISSING))
+    metrics = [m for m in evaluation.metrics if m.record and m.record.level == "ranking"]
+    if evaluation.conventions.missing == "zero" and len(absent):
+        rules = vars(evaluation.conventions)
+        for metric in metrics:
+            assert metric.record
+            bound = metric.record.worst is not None and not metric.keeps_sign(rules)
+            count = 0 if bound else absent[metric.name].null_count()
+            if count:
+                yield {"name": metric.name, "count": count, "total": len(evidence.values),
+                       "are": is_or_are(count)}  # fmt: skip
 
 
 JUDGMENTS = (
+    Check(
+        "without-worst-value", "values", "note",
+        "{name}: {count:,} of {total:,} rankings {are} missing and left out, as it has no worst "
+        "value to count" + COMPARED,
+        _without_worst,
+    ),
     Check(
         "unknown-judgments", "values", "note",
         "{count:,} of {total:,} relevant items {are} not in {name}, such as {example!r}: nothing "
@@ -82,7 +115,7 @@ JUDGMENTS = (
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {queries} {have} nothing relevant: {leaves}FalseAnswer counts what is shown "
-        "for them",
+        "for {them}",
         _unanswerable,
     ),
 )  # fmt: skip

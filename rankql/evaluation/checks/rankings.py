@@ -13,7 +13,7 @@ import polars as pl
 from rankql.evaluation.checks.columns import validate_numbers
 from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
-from rankql.evaluation.checks.judgments import JUDGMENTS
+from rankql.evaluation.checks.judgments import COMPARED, JUDGMENTS
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions
@@ -433,12 +433,9 @@ def _outside(evidence: Evidence) -> Iterable[Facts]:
                    "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
 
 
-_COMPARED = "; compare uses the same queries for all systems"
-
-
 def is_of_counts(note: str) -> bool:
     """Is it about means over different queries, which a comparison does not have?"""
-    return note.endswith(_COMPARED)
+    return note.endswith(COMPARED)
 
 
 VALUES = (
@@ -486,7 +483,7 @@ VALUES = (
     Check(
         "other-counts", "values", "note",
         "{name}: means are over {count:,} ({fewest}) to {queries} ({most}), those with a value"
-        + _COMPARED,
+        + COMPARED,
         _other_counts,
     ),
     Check(
