@@ -386,14 +386,16 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
     """Is it a file of eval --output, or one with lists of retrieved ids?"""
     from rankql.evaluation.combine import read_metadata
     from rankql.evaluation.values import read_header
-    from rankql.registry.column_names import RETRIEVED
+    from rankql.registry.column_names import RELEVANT, RETRIEVED
     from rankql.sources.candidates import find_list
 
     if read_metadata(path) is not None:
         return True
     header = read_header(path)
     item = item[0] if isinstance(item, list | tuple) and item else item
-    return header is not None and find_list(header, RETRIEVED, item) is not None
+    if header is None or (column := find_list(header, RETRIEVED, item)) is None:
+        return False
+    return item is not None or column != find_list(header, RELEVANT)
 
 
 # The options with limits on metrics.

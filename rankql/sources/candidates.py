@@ -130,9 +130,10 @@ def require_one_list(session: Session, table: Table, known: Sequence[str], colum
             return same[0]
     if not others:
         return column
+    word = "retrieved" if side == "run" else "relevant"
     pairs = [[retrieved, x] if side == "qrels" and retrieved else x for x in (column, *others)]
     raise RankqlError(
-        f"{table.label}: {join_words([column, *others])} may all be the {known[0]} ids. Pass "
+        f"{table.label}: {join_words([column, *others])} may all be the {word} ids. Pass "
         + " or ".join(f"item={each!r}" for each in pairs)
     )
 

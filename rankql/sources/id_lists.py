@@ -129,11 +129,15 @@ def unnest_lists(
             return runs, None, {**columns, "query": None, "item": None}
         own = specs[1][1] if specs[1] != specs[0] else None
         judged_items = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
+        for name, ids in run_items.items():  # one list is not both
+            used = {x.column for x in ids} - {""}
+            judged_items[name] = [x for x in judged_items[name] if x.column not in used]
         for name, table in runs.items():
             _require_both(table, own, run_items[name], judged_items[name])
         runs = _find_row_keys(session, runs, specs[0][0], system)
     else:
-        if find_list(qrels, RELEVANT, specs[1][1]) and find_list(qrels, RETRIEVED):
+        relevant = find_list(qrels, RELEVANT, specs[1][1])
+        if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
@@ -144,10 +148,13 @@ def unnest_lists(
         role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
         and any(is_nested(t.columns.get(name, "")) for t in filter(None, (*runs.values(), qrels)))
     }  # fmt: skip
-    columns = {**columns, **dict.fromkeys(numbers)}
+    columns, scores = (
+        {**columns, **dict.fromkeys(numbers)},
+        _names_of(numbers, "score", LIST_SCORES),
+    )
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
     unnested = {
-        name: _read_run(session, table, choice, attributes, system, numbers.get("score", ""))
+        name: _read_run(session, table, choice, attributes, system, scores)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
@@ -161,7 +168,7 @@ def unnest_lists(
         return unnested, table, columns
     rel = columns.get("rel", 1)
     lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
-    grades = [numbers["rel"]] if "rel" in numbers else LIST_GRADES
+    grades = _names_of(numbers, "rel", LIST_GRADES)
     lists = [
         (x, _add_numbers(session, x, ids, grades, None if qrels else find_list(x, RETRIEVED)))
         for x, ids in lists
@@ -177,6 +184,13 @@ def unnest_lists(
     keys = [quote(each.roles["query"]) for each, _ in lists]
     lists[0] = (replace(table, label="qrels"), lists[0][1])
     return unnested, _load_judgments(session, lists, keys), columns
+
+
+def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
+    """The column with the numbers of a role that the caller names, or the names it may have."""
+    if role in numbers:
+        return [numbers[role]]
+    return [name for name in names if name not in numbers.values()]
 
 
 def _find_flag(table: Table, items: Sequence[Ids]) -> str:
@@ -280,7 +294,7 @@ def _read_run(
     choice: Choice | None,
     attributes: Sequence[str],
     system: str | None,
-    score: str = "",
+    scores: Sequence[str] = (),
     flag: str = "",
 ) -> Table:
     """The run with its query and item, one row per item."""
@@ -293,7 +307,7 @@ def _read_run(
     _require_one_row(
         session, table, [key, *([table.actual_name(system)] if system else [])], column
     )
-    return _unnest_run(session, table, column, choice.items[0], attributes, score, flag)
+    return _unnest_run(session, table, column, choice.items[0], attributes, scores, flag)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -407,16 +421,16 @@ def _add_numbers(
         return lists
     ids, numbers, kind = lists.values, quote(name), table.columns[name]
     if kind.endswith("]"):
-        pairs, fits = f"list_zip({ids}, {numbers})", f"len({{}}) = len({numbers})"
+        pairs, fits = f"list_zip({ids}, {numbers})", f"len(LISTS) = len({numbers})"
     else:
         entries = f"map_entries(TRY_CAST(to_json({numbers}) AS MAP(VARCHAR, DOUBLE)))"
         entries = f"map_from_entries(list_filter({entries}, lambda y_: y_['value'] IS NOT NULL))"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
         pairs = f"list_transform({ids}, lambda x_: row(x_, {number}))"
-        fits = f"len({{}}) = cardinality({entries}) AND "
-        fits += f"len(list_filter({ids}, lambda x_: {number} IS NULL)) = 0"
+        fits = f"len(LISTS) = cardinality({entries}) AND "
+        fits += f"len(list_filter(LISTS, lambda x_: {number} IS NULL)) = 0"
     fits = ", ".join(
-        f"bool_and(coalesce({fits.replace('{}', x)}, {x} IS NULL))"
+        f"bool_and(coalesce({fits.replace('LISTS', x)}, {x} IS NULL))"
         for x in (ids, *([quote(other)] if other else []))
     )
     ((fit, *others),) = session.con.execute(f"SELECT {fits} FROM {table.sql}").fetchall()
@@ -437,16 +451,15 @@ def _add_numbers(
 
 def _unnest_run(
     session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str],
-    score: str = "", flag: str = "",
+    scores: Sequence[str] = (), flag: str = "",
 ) -> Table:  # fmt: skip
     """The run with a row per retrieved id, and its place in the list or its score.
 
-    score: the column with the scores of all ids that the caller names. flag: the field with grades.
+    scores: names of a column with the scores of all ids. flag: the field with grades.
     """
     lists = _read_lists(session, table, column, 1, item)
     if not lists.scored:
-        names = [score] if score else LIST_SCORES
-        lists = _add_numbers(session, table, lists, names, find_list(table, RELEVANT))
+        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
     if not (lists.scored or lists.numbers):
         _require_order(session, table, column)
         number = f"{PLACE}, x_[{literal(flag)}] AS rel" if flag else PLACE

@@ -1,7 +1,12 @@
 """Which columns are read: tiers of names, values where names contend, else an error that asks."""
 
 import json
+import math
+import random
+from contextlib import suppress
 
+import numpy as np
+import pandas
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -494,3 +499,489 @@ def test_a_key_that_does_not_repeat_within_a_query_wins():
     qrels = pl.DataFrame({"query": [*"ab"], "doc_id": "D", "chunk_id": [*"yx"], "rel": 1})
     result = rankql.evaluate(run, qrels, "RR")
     assert result["RR"] == 0.75 and result.columns["run"]["item"] == "chunk_id"
+
+
+# Nothing of a role is dropped without a word.
+
+
+def both_forms(tmp_path, rows):
+    """Rows as a list of dicts, and as their file."""
+    return rows, write(tmp_path / "rows.jsonl", rows)
+
+
+RANKED = {"question": "q one", "retrieved_ids": ["a", "b", "c"]}
+GRADED = {"b": 3, "c": 1}
+# nDCG of a ranking whose second item has grade 3, and whose third has grade 1.
+GAIN = (3 / math.log2(3) + 1 / 2) / (3 + 1 / math.log2(3))
+
+
+@pytest.mark.parametrize("ids", ["relevant_doc_ids", "gold_doc_ids", "relevant"])
+@pytest.mark.parametrize("grades", ["relevance_grades", "graded_relevance", "relevance_scores"])
+@pytest.mark.parametrize("values", [GRADED, [3, 1]], ids=str)
+def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_path):
+    rows = [{**RANKED, ids: ["b", "c"], grades: values}]
+    for data in both_forms(tmp_path, rows):
+        result = rankql.evaluate(data, metrics="nDCG@10", interval=None)
+        assert result["nDCG@10"] == pytest.approx(GAIN, abs=1e-12)
+        assert result.columns["qrels"]["rel"] == f"{grades} of {ids}"
+    both_ways("nDCG@10", [write(tmp_path / "one.jsonl", rows)])
+    wrong = [{**RANKED, ids: ["b", "c"], grades: [3] if isinstance(values, list) else {"b": 3}}]
+    refused("Write one number for each of its ids", [write(tmp_path / "wrong.jsonl", wrong)])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("score", [0.1, 0.9, 0.5]), ("scores", [1, 3, 2]), ("distances", [3, 1, 2])],
+)
+def test_scores_in_another_column_rank_the_ids(name, values, tmp_path):
+    rows = [{**RANKED, "relevant_ids": ["c"], name: values}]
+    result = both_ways("RR", [write(tmp_path / "rows.jsonl", rows)])
+    assert result["RR"] == 0.5 and result.columns["run"]["score"] == name
+    assert ("order" in result.columns["run"]) == (name == "distances")
+
+
+def test_numbers_that_may_belong_to_both_lists_ask(tmp_path):
+    rows = [{**RANKED, "relevant_ids": ["a", "b", "c"], "relevance_scores": [1, 3, 2]}]
+    path = write(tmp_path / "rows.jsonl", rows)
+    refused("Pass rel='relevance_scores' or score='relevance_scores'", [path])
+    graded = both_ways("nDCG@1", [path], rel="relevance_scores")
+    assert graded["nDCG@1"] == pytest.approx(1 / 3)
+    ranked = both_ways("nDCG@1", [path], score="relevance_scores")
+    assert ranked["nDCG@1"] == 1 and ranked.columns["run"]["score"] == "relevance_scores"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("relevant", "partially_relevant"), ("gold_ids", "acceptable_ids"),
+     ("highly_relevant_ids", "relevant_ids"), ("relevant_doc_ids", "gold_doc_ids")],
+)  # fmt: skip
+def test_two_lists_of_relevant_ids_ask(one, other, tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{**RANKED, one: ["b"], other: ["a"]}])
+    calls = " or ".join(r"item=\['retrieved_ids', '\w+'\]" for _ in range(2))
+    refused(f"may all be the relevant ids. Pass {calls}$", [path])
+    for name, value in ((one, 0.5), (other, 1)):
+        assert both_ways("RR", [path], item=["retrieved_ids", name])["RR"] == value
+    alone = {"question": "q one", one: ["b"], other: ["a"]}
+    refused("may all be the relevant ids", [write(tmp_path / "run.json", {"q one": ["a", "b"]}),
+                                             write(tmp_path / "gold.jsonl", [alone])])  # fmt: skip
+
+
+def test_two_lists_of_retrieved_ids_ask(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{**RANKED, "reranked_ids": ["c", "b"], "gold": ["c"]}])
+    refused("may all be the retrieved ids", [path])
+    assert both_ways("RR", [path], item=["reranked_ids", "gold"])["RR"] == 1
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"relevant_contexts": ["Red shoes are cheap", "Blue ones are not"]},
+     {"relevant_texts": ["Red shoes are cheap", "Blue ones are not"]},
+     {"ground_truth": ["red"]}, {"relevant_docs": ["b"]}, {"relevant_vector": [0.1, 0.2]}],
+    ids=str,
+)  # fmt: skip
+def test_texts_vectors_and_copies_are_no_second_list(others, tmp_path):
+    rows = [{**RANKED, "relevant_ids": ["b"], **others}]
+    assert both_ways("RR", [write(tmp_path / "rows.jsonl", rows)])["RR"] == 0.5
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_relevant_ids_are_of_the_kind_of_the_retrieved_ones(order, tmp_path):
+    """Chunks are held against chunks, although documents are known too."""
+    gold = [("expected_chunk_ids", ["b#2"]), ("expected_document_ids", ["b"])][::order]
+    row = {"question": "q", "retrieved_chunk_ids": ["a#1", "b#2"], **dict(gold)}
+    assert both_ways("RR", [write(tmp_path / "rows.jsonl", [row])])["RR"] == 0.5
+
+
+ROWS = {"query": ["q"] * 3, "item": [*"abc"]}
+FIRST, LAST = [3, 2, 1], [1, 2, 3]
+
+
+def rows_of(tmp_path, **columns):
+    path = tmp_path / "rows.csv"
+    pl.DataFrame({**ROWS, **columns}).write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("rank", "position"), ("grade", "relevance"),
+     ("similarity", "pred"), ("bm25", "rerank_score"), ("is_relevant", "human_label")],
+)  # fmt: skip
+def test_two_columns_of_a_role_that_differ_ask(one, other, tmp_path):
+    gold = write(tmp_path / "gold.json", {"q": {"b": 1}})
+    is_grade = one in ("grade", "is_relevant")
+    role = "rel" if is_grade else "pos" if one == "rank" else "score"
+    columns = {one: FIRST, other: LAST} | ({"pos": LAST} if is_grade else {})
+    files = [rows_of(tmp_path, **columns), *([] if is_grade else [gold])]
+    refused(f"may all be the {role}, and they differ. Pass {role}='.*' or {role}='", files)
+    same = [rows_of(tmp_path, **columns | {other: FIRST if role != "score" else [30, 20, 10]})]
+    both_ways("RR", [*same, *files[1:]])
+
+
+@pytest.mark.parametrize("other", ["similarity", "rerank_score", "pred", "bm25"])
+def test_the_exact_name_of_a_score_wins_and_the_other_is_named(other, tmp_path):
+    gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
+    result = both_ways("RR", [rows_of(tmp_path, score=FIRST, **{other: LAST}), gold])
+    assert result["RR"] == 1 and result.columns["run"]["score"] == f"score, not {other}"
+    result = both_ways("RR", [rows_of(tmp_path, score=FIRST, **{other: [9, 5, 1]}), gold])
+    assert result.columns["run"]["score"] == "score"
+
+
+def test_positions_are_read_and_a_score_that_contradicts_them_is_noted(tmp_path):
+    gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
+    path = rows_of(tmp_path, rank=LAST, score=LAST)
+    result = both_ways("RR", [path, gold])
+    assert result["RR"] == 1 and "pass score='score'" in " ".join(result.notes)
+    assert both_ways("RR", [path, gold], score="score")["RR"] == pytest.approx(1 / 3)
+    agreeing = rankql.evaluate(rows_of(tmp_path, rank=LAST, score=FIRST), gold, "RR")
+    assert "pass score" not in " ".join(agreeing.notes)
+
+
+def test_a_class_next_to_its_probability_asks(tmp_path):
+    gold = write(tmp_path / "gold.json", {"q": {"b": 1}})
+    path = rows_of(tmp_path, prediction=[0, 1, 1], probability=[0.2, 0.9, 0.6])
+    refused("prediction and probability may all be the score", [path, gold])
+    assert both_ways("RR", [path, gold], score="probability")["RR"] == 1
+
+
+# Ids are ids.
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"ground_truth": "Yes b it is", "supporting_ids": ["c"]},
+     {"expected": "It is a or b", "expected_ids": ["c"]},
+     {"answer": "a", "gold": ["c"]}, {"reference": "b a", "relevant_chunks": ["c"]}],
+    ids=str,
+)  # fmt: skip
+def test_text_next_to_relevant_ids_is_an_answer(more, tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{**RANKED, **more}])
+    assert both_ways("RR", [path])["RR"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("name", ["ground_truth", "expected", "reference"])
+def test_text_alone_is_ids_if_it_is_among_the_retrieved_ones(name, tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{**RANKED, name: "b"}])
+    assert both_ways("RR", [path])["RR"] == 0.5
+    path = write(tmp_path / "rows.jsonl", [{**RANKED, name: "It is a or b"}])
+    refused("most values of .* are not among the retrieved ids", [path])
+
+
+@pytest.mark.parametrize("mark", ["\n", ";", "|", "\t", ",", ", ", " "])
+def test_cells_are_split_where_most_queries_match(mark, tmp_path):
+    names = ["BERT, paper.pdf", "GPT 2.pdf"] if mark in "\n;|\t" else ["b,x", "c d"][mark != " " :]
+    names = ["b", "c"] if mark in (", ", " ", ",") else names
+    rows = [{"question": "q", "retrieved_ids": mark.join(["x", *names]), "relevant_ids": names[0]},
+            {"question": "r", "retrieved_ids": names[1], "relevant_ids": names[1]}]  # fmt: skip
+    path = write(tmp_path / "rows.jsonl", rows)
+    assert both_ways("RR", [path])["RR"] == 0.75
+
+
+@pytest.mark.parametrize("name", ["expected_id", "gold_doc_id", "target_id", "relevant_chunk_id"])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_plain_id_is_a_list_of_one(name, numbers, tmp_path):
+    ids = [7, 8, 9] if numbers else ["a", "b", "c"]
+    row = {"question": "q", "retrieved_ids": ids, name: ids[1]}
+    path = write(tmp_path / "rows.jsonl", [row])
+    for options in ({}, {"item": ["retrieved_ids", name]}):
+        assert both_ways("RR", [path], **options)["RR"] == 0.5
+
+
+def test_numbers_that_are_no_ids_and_flags_are_no_lists_of_one(tmp_path):
+    for name, value in (("top_k", 5), ("relevant", True), ("relevant", 1), ("expected_id", 99)):
+        row = {"question": "q", "retrieved_ids": [1, 2, 7], name: value}
+        refused("", [write(tmp_path / "rows.jsonl", [row])])
+
+
+# An empty list is a judgment.
+
+EMPTY = {"retrieved": [["x", "y"], ["x"], ["y"]], "relevant": [["y"], [], ["z"]]}
+
+
+@pytest.mark.parametrize(("undefined", "mean"), [("zero", 1 / 6), ("skip", 0.25), ("one", 0.5)])
+def test_empty_lists_are_judged(undefined, mean, tmp_path):
+    queries = [*"abc"]
+    table = pl.DataFrame({"query": queries, **EMPTY})
+    gold = dict(zip(queries, EMPTY["relevant"], strict=True))
+    run = dict(zip(queries, EMPTY["retrieved"], strict=True))
+    zeros = pl.DataFrame({"query": queries, "item": ["y", "x", "z"], "rel": [1, 0, 1]})
+    expected = rankql.evaluate(run, zeros, ["RR", "P@1", "nDCG"], undefined=undefined)
+    assert expected["RR"] == pytest.approx(mean)
+    path, texts = write(tmp_path / "t.json", table.to_dicts()), tmp_path / "t.csv"
+    joined = (pl.col(name).list.join(";") for name in EMPTY)
+    table.with_columns(joined).write_csv(texts)
+    for data in ((table,), (table.to_pandas(),), (path,), (texts,), (run, gold),
+                 (run, {q: dict.fromkeys(x, 1) for q, x in gold.items()}),
+                 (run, table.drop("retrieved"))):  # fmt: skip
+        result = rankql.evaluate(*data, metrics=["RR", "P@1", "nDCG"], undefined=undefined)
+        rows = [x.summary.drop("lo", "hi").rows() for x in (result, expected)]
+        assert rows[0] == rows[1], data
+    code, printed = cli("eval", path, metric="RR", undefined=undefined)
+    assert code == 0 and printed["table"][0]["mean"] == pytest.approx(mean)
+
+
+def test_null_is_not_judged_and_noted(tmp_path):
+    rows = [{"query": q, "retrieved": ["x"], "relevant": gold}
+            for q, gold in (("a", ["x"]), ("b", None), ("c", []))]  # fmt: skip
+    result = both_ways("RR", [write(tmp_path / "rows.jsonl", rows)])
+    assert result.summary.select("mean", "queries", "undefined").row(0) == (1, 2, 1)
+    assert "1 of 3 rows have NULL in relevant and count as not judged; [] means" in " ".join(
+        result.notes
+    )
+
+
+# A hint is a right call, or it is not there.
+
+
+@pytest.mark.parametrize("name", ["ranking", "rn", "row_number", "slot", "rnk"])
+def test_positions_of_other_names_are_no_scores(name, tmp_path):
+    gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
+    path = rows_of(tmp_path, **{name: LAST})
+    assert both_ways("RR", [path, gold])["RR"] == 1
+    refused(f"counts from 1 in each query, like positions. Pass pos='{name}'", [path, gold],
+            score=name)  # fmt: skip
+    assert both_ways("RR", [path, gold], pos=name)["RR"] == 1
+    backwards = rankql.evaluate(path, gold, "RR", score=name, descending=True)
+    assert backwards["RR"] == pytest.approx(1 / 3)
+    scored = both_ways("RR", [rows_of(tmp_path, score=LAST, **{name: LAST}), gold])
+    assert scored["RR"] == pytest.approx(1 / 3)  # the score wins over such a name
+
+
+@pytest.mark.parametrize("name", ["_index", "method", "engine", "model_name", "part"])
+def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
+    two = pl.DataFrame({
+        name: ["u", "u", "v", "v"], "query": ["q"] * 4, "item": ["a", "b", "b", "a"],
+        "score": [2.0, 1.0, 2.0, 1.0],
+    })  # fmt: skip
+    gold, path = write(tmp_path / "gold.json", {"q": {"a": 1}}), tmp_path / "two.csv"
+    two.write_csv(path)
+    if name in ("method", "engine"):
+        result = rankql.evaluate(path, gold, "RR")
+    else:
+        refused(f"the column of the systems: system='{name}'", [path, gold])
+        result = rankql.evaluate(path, gold, "RR", system=name)
+    assert sorted(result.summary["mean"]) == [0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("True", "False"), ("true", "false"), ("yes", "no"), ("Y", "N")]
+)
+def test_yes_and_no_are_grades(yes, no, tmp_path):
+    path = rows_of(tmp_path, rank=LAST, clicked=[no, yes, no])
+    assert both_ways("RR", [path], rel="clicked")["RR"] == 0.5
+
+
+def test_labels_are_listed_without_numbers(tmp_path):
+    path = rows_of(tmp_path, rank=LAST, label=["bad", "good", "fair"])
+    refused(r"rel=\('label', \{'bad': \.\.\., 'fair': \.\.\., 'good': \.\.\.\}\)", [path])
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "train"),
+    [("split", "TEST", "TRAIN"), ("split", "testing", "training"), ("fold", "test", "train"),
+     ("is_test", "1", "0"), ("is_test", "true", "false"), ("Split", "test", "train")],
+)  # fmt: skip
+@pytest.mark.parametrize("rel", [None, "1"])
+def test_splits_are_read_by_value(name, test, train, rel, tmp_path):
+    log = pl.DataFrame({"user": [1, 1, 2, 2], "item": [*"abbc"], name: [train, test, train, test]})
+    run, path = {1: ["a", "b"], 2: ["b", "c"]}, tmp_path / "log.csv"
+    log.write_csv(path)
+    options = {"rel": rel} if rel else {}
+    for data in (log, path):
+        assert rankql.evaluate(run, data, "RR", interval=None, **options)["RR"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("split", ["a", "b"]), ("fold", ["0", "1"]), ("split", ["test", None]), ("fold", [0, 1])],
+)
+def test_other_parts_are_an_error_that_names_the_column(name, values):
+    log = pl.DataFrame({"user": [1, 1], "item": ["a", "b"], name: values})
+    with pytest.raises(RankqlError, match=f"has a column {name} with .*Keep the rows") as error:
+        rankql.evaluate({1: ["a", "b"]}, log, "RR")
+    assert "rel=" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [[0.1, 0.2], [1, 2], ["a"], {"x": 1}], ids=str)
+@pytest.mark.parametrize("named", [True, False])
+def test_lists_and_objects_are_no_queries(kind, named):
+    table = pl.DataFrame({"query": [kind], "retrieved": [["a"]], "relevant": [["a"]]})
+    with pytest.raises(RankqlError, match=r"query has lists or objects.*query="):
+        rankql.evaluate(table, metrics="RR", **({"query": "query"} if named else {}))
+
+
+# Positions, fractions, types
+
+
+@pytest.mark.parametrize("name", ["rank", "pos", "rn"])
+def test_positions_over_all_rows_are_refused(name, tmp_path):
+    rows = {"query": [i // 10 for i in range(200)], "item": [f"i{i % 10}" for i in range(200)]}
+    gold = pl.DataFrame({"query": range(20), "item": ["i3"] * 20, "rel": [1] * 20})
+    gold.write_csv(tmp_path / "gold.csv")
+    path = tmp_path / "run.csv"
+    pl.DataFrame({**rows, name: range(1, 201)}).write_csv(path)
+    refused(f"{name} numbers the rows of all queries together", [path, tmp_path / "gold.csv"])
+    pl.DataFrame({**rows, name: [i % 10 + 1 for i in range(200)]}).write_csv(path)
+    assert both_ways("RR", [path, tmp_path / "gold.csv"])["RR"] == 0.25
+
+
+@pytest.mark.parametrize("grades", [{"a": 0.33, "b": 0.67, "c": 1.0}, {"a": 0.2, "b": 0.5}])
+def test_fractions_ask_for_a_threshold(grades, tmp_path):
+    run, gold = ({"q": [*"abc"]}, {"q": grades})
+    files = [write(tmp_path / f"{i}.json", x) for i, x in enumerate((run, gold))]
+    refused("Pass threshold= with the lowest relevant grade", files)
+    for call in (lambda: rankql.compare({"x": run}, gold, "RR"),
+                 lambda: rankql.gate(run, gold, minimum="RR>=0.1")):  # fmt: skip
+        with pytest.raises(RankqlError, match="threshold="):
+            call()
+    assert rankql.evaluate(run, gold, "RR", threshold=0.5)["RR"] == 0.5
+    assert rankql.evaluate(run, gold, "RR", threshold=1, undefined="zero")["RR"] in (1 / 3, 0)
+    assert rankql.evaluate(run, gold, "nDCG")["nDCG"] > 0  # reads no threshold
+
+
+def test_fractions_below_higher_grades_are_noted(tmp_path):
+    run, gold = {"q": ["a", "b"]}, {"q": {"a": 0.693, "b": 2.08}}
+    files = [write(tmp_path / f"{i}.json", x) for i, x in enumerate((run, gold))]
+    notes = " ".join(both_ways("RR", files).notes)
+    assert "1 positive grade below 1 (from 0.693) count" in notes and "threshold=" in notes
+    assert "below 1" not in " ".join(rankql.evaluate(run, gold, "RR", threshold=1).notes)
+
+
+@pytest.mark.parametrize("odd", ["060", " 60", "60 "])
+@pytest.mark.parametrize("role", ["item", "query"])
+def test_ids_that_differ_by_type_are_counted(odd, role):
+    ids = {"query": 1, "item": 60} | {role: 60}
+    run = pl.DataFrame({**{k: [v, v + 1] for k, v in ids.items()}, "score": [1.0, 2.0]})
+    texts = {k: [str(v), str(v + 1)] for k, v in ids.items()} | {role: [odd, "61"]}
+    notes = rankql.evaluate(run, pl.DataFrame({**texts, "rel": [1, 1]}), "RR").notes
+    assert f"1 id in {role} is text with leading zeros or blanks, such as '{odd}'" in " ".join(
+        notes
+    )
+
+
+# Names that people have
+
+
+@pytest.mark.parametrize(
+    "name", ["prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"]
+)
+def test_other_names_of_queries(name, tmp_path):
+    run = pl.DataFrame({name: ["x y"] * 2, "item": ["a", "b"], "score": [2.0, 1.0]})
+    gold = pl.DataFrame({name: ["x y"], "item": ["b"], "rel": [1]})
+    for frame, path in ((run, "run.csv"), (gold, "gold.csv")):
+        frame.write_csv(tmp_path / path)
+    assert both_ways("RR", [tmp_path / "run.csv", tmp_path / "gold.csv"])["RR"] == 0.5
+    # An id is the better name.
+    ids = [x.with_columns(query_id=pl.lit("1")).rename({name: name}) for x in (run, gold)]
+    assert rankql.evaluate(*ids, "RR").columns["run"]["query"] == "query_id"
+
+
+@pytest.mark.parametrize("name", ["rerank_score", "bm25", "probability"])
+@pytest.mark.parametrize("grade", ["is_relevant", "human_label", "relevant"])
+def test_other_names_of_scores_and_grades(name, grade, tmp_path):
+    path = rows_of(tmp_path, **{name: FIRST, grade: [0, 1, 0]})
+    assert both_ways("RR", [path])["RR"] == 0.5
+
+
+@pytest.mark.parametrize("name", ["recommendations", "items", "item_ids", "recs", "top_k"])
+@pytest.mark.parametrize("text", [False, True])
+def test_other_names_of_lists(name, text, tmp_path):
+    ids = str(["a", "b"]) if text else ["a", "b"]
+    path = write(tmp_path / "rows.jsonl", [{"user": 1, name: ids, "purchased": ["b"]}])
+    assert both_ways("RR", [path])["RR"] == 0.5
+    run = write(tmp_path / "run.jsonl", [{"user": 1, name: ids}])
+    gold = write(tmp_path / "gold.jsonl", [{"user": 1, "items": ["b"]}])
+    assert both_ways("RR", [run, gold])["RR"] == 0.5
+
+
+def test_the_index_of_pandas_and_the_id_of_a_gold_set():
+    frame = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "b"], "score": [2.0, 1.0]}).to_pandas()
+    for names in (["query", "item"], ["query"]):
+        assert rankql.evaluate(frame.set_index(names), {"q": {"b": 1}}, "RR")["RR"] == 0.5
+    gold = pl.DataFrame({"id": ["k1"], "query": ["what is it"], "relevant_ids": [["b"]]})
+    for run in ({"k1": ["a", "b"]}, pl.DataFrame({"query": "k1", "retrieved": [["a", "b"]]})):
+        assert rankql.evaluate(run, gold, "RR")["RR"] == 0.5
+
+
+# Arrays, flags, and nothing but RankqlError
+
+
+def test_arrays_have_a_query_per_row():
+    """As FAISS, hnswlib and implicit return them."""
+    ids, distances = np.array([[3, 4], [4, 3]]), np.array([[0.1, 0.2], [0.3, 0.4]])
+    gold = np.array([[4], [4]])
+    for run in (ids, (distances, ids), (ids, distances), ids.tolist()):
+        for judged in (gold, gold.tolist(), {0: [4], 1: [4]},
+                       pl.DataFrame({"query": [0, 1], "item": [4, 4]})):  # fmt: skip
+            assert rankql.evaluate(run, judged, "RR")["RR"] == 0.75
+    with pytest.raises(RankqlError, match="one must have whole numbers, the ids"):
+        rankql.evaluate((distances, distances), gold, "RR")
+    with pytest.raises(RankqlError, match="has -1, which is not an id"):
+        rankql.evaluate(np.array([[3, -1]]), {0: [3]}, "RR")
+
+
+@pytest.mark.parametrize("flag", ["has_answer", "relevant", "is_relevant", "grade"])
+@pytest.mark.parametrize("name", ["ctxs", "results", "retrieved"])
+def test_flags_of_retrieved_objects_are_grades(flag, name, tmp_path):
+    ctxs = [{"id": x, "title": "t", flag: x == "b"} for x in "abc"]
+    path = write(tmp_path / "dpr.json", [{"question": "q", "answers": ["x"], name: ctxs}])
+    result = both_ways("RR", [path])
+    assert result["RR"] == 0.5
+    assert "recall counts retrieved items only" in " ".join(result.notes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_data_raise_nothing_but_our_errors(seed):
+    draw = random.Random(seed)
+    for _ in range(25):
+        run, gold = random_data(draw), draw.choice([random_data, lambda _: None])(draw)
+        for call in (
+            lambda: rankql.evaluate(run, gold, "RR"),  # noqa: B023
+            lambda: rankql.check(run, gold),  # noqa: B023
+            lambda: rankql.compare({"x": run, "y": run}, gold, "AP"),  # noqa: B023
+            lambda: rankql.funnel({"x": run, "y": run}, gold),  # noqa: B023
+        ):
+            with suppress(RankqlError):
+                call()
+
+
+NAMES = [
+    *("query", "query_id", "q", "id", "item", "doc_id", "items", "rel", "grade", "relevance", "rn"),
+    *("relevant", "score", "rank", "pos", "similarity", "retrieved", "retrieved_ids", "gold_ids"),
+    *("relevant_ids", "ground_truth", "expected", "scores", "relevance_scores", "split", "fold"),
+    *("is_test", "tag", "system", "prediction", "probability", "ctxs", "text", "top_k", "user"),
+]
+CELLS = {
+    "i": [-1, 0, 1, 2], "f": [0.0, 0.5, 2.5, float("nan")], "b": [True, False], "n": [None],
+    "s": ["a", "b", "", "a b", "a,b", "['a']", "{a}", "yes", "1", " 1", "test", "train"],
+}  # fmt: skip
+
+
+def random_data(draw):
+    """Rows as dicts, polars or pandas, dicts, arrays, or what is none of them."""
+
+    def cell(kind):
+        if kind in CELLS:
+            return draw.choice(CELLS[kind])
+        inner = draw.choice("isf")
+        if kind == "l":
+            return [cell(inner) for _ in range(draw.randint(0, 3))]
+        names = ["id", "score", "rel", "has_answer", "text"] if kind == "o" else "abc"
+        each = {x: cell(inner) for x in draw.sample(names, draw.randint(0, 2))}
+        return [each] if kind == "o" else each
+
+    kinds = {x: draw.choice("iissffbntllom") for x in draw.sample(NAMES, draw.randint(1, 6))}
+    kinds = {x: "s" if kind == "t" else kind for x, kind in kinds.items()}
+    rows = [{x: cell(kind) for x, kind in kinds.items()} for _ in range(draw.randint(0, 5))]
+    form = draw.randint(0, 6)
+    if form < 3:
+        with suppress(Exception):
+            return [rows, pl.DataFrame(rows, strict=False), pandas.DataFrame(rows)][form]
+        return rows
+    if form == 3:
+        return {cell("s"): cell(draw.choice("lomis")) for _ in range(3)}
+    if form == 4:
+        return np.array([[cell("i"), cell("i")] for _ in range(draw.randint(0, 3))])
+    return draw.choice(
+        [[], [1], {"a": rows, "b": 1}, [[1, 2], ["a"]], 3, None, {"q": [["a", 1.0]]}]
+    )
