@@ -257,10 +257,11 @@ def read_inputs(
         if table.unit == "ids":
             refuse_padding(session, table)
     runs = {name: _read_numbers(session, table) for name, table in runs.items()}
+    notes: list[str] = []
     for table in runs.values():
         refuse_rounded_scores(session, table)
         refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
-        session.notes += describe_other_order(session, table)
+        notes += describe_other_order(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
@@ -301,7 +302,7 @@ def read_inputs(
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
-    session.notes += _describe_types(session, inputs)
+    inputs = replace(inputs, notes=[*notes, *_describe_types(session, inputs)])
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return inputs

@@ -66,6 +66,8 @@ def describe_other_order(session: Session, table: Table) -> list[str]:
     roles = table.roles
     if "score" not in roles or "pos" not in roles or table.unit == "ids":
         return []
+    if not all(is_number(table.columns[roles[x]]) or table.text for x in ("pos", "score")):
+        return []
     one, other = (("pos", roles["pos"]), ("score", roles["score"]))
     if _disagreement(session, table, roles["query"], one, other) <= 0.5:
         return []
@@ -103,9 +105,6 @@ def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
     query, pos, score = (table.roles.get(x, "") for x in ("query", "pos", "score"))
     if table.unit == "ids" or table.is_assumed("pos"):
         return
-    for role in ("pos", "score"):
-        if role in table.roles:
-            table.number(role)  # an error if it is none
     if pos and _counts(session, table, pos, "1"):
         raise RankqlError(
             f"{table.label}: {pos} numbers the rows of all queries together. Number them per "
@@ -125,6 +124,8 @@ def _counts(session: Session, table: Table, name: str, key: str) -> bool:
 
     In the first rows first, where it mostly is not so.
     """
+    if not is_number(table.columns[name]) and not table.text:
+        return False  # an error of its own
     query, value = quote(table.roles["query"]), _number(table, name)
     rows = (
         f"(SELECT {query} AS q, {key} AS k, {value} AS p FROM {table.sql} WHERE {value} IS NOT NULL"
@@ -134,7 +135,7 @@ def _counts(session: Session, table: Table, name: str, key: str) -> bool:
         return False
     groups = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
     groups += f"count(DISTINCT q) AS queries FROM {rows}) GROUP BY k"
-    several = "max(n) > 1" if key != "1" else "min(queries) > 1"
+    several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
     sql = f"SELECT bool_and(n = d AND low = 1 AND high = n) AND {several} FROM ({groups})"
     return bool(session.con.execute(sql).fetchall()[0][0])
 

@@ -690,7 +690,7 @@ def test_a_plain_id_is_a_list_of_one(name, numbers, tmp_path):
 def test_numbers_that_are_no_ids_and_flags_are_no_lists_of_one(tmp_path):
     for name, value in (("top_k", 5), ("relevant", True), ("relevant", 1), ("expected_id", 99)):
         row = {"question": "q", "retrieved_ids": [1, 2, 7], name: value}
-        refused("", [write(tmp_path / "rows.jsonl", [row])])
+        refused("^(run|qrels)", [write(tmp_path / "rows.jsonl", [row])])
 
 
 # An empty list is a judgment.
