@@ -34,7 +34,7 @@ from rankql.sources.id_lists import unnest_lists
 from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
 from rankql.sources.role_values import (
-    describe_other_order,
+    describe_positions,
     read_flags,
     read_missing,
     refuse_padding,
@@ -261,7 +261,7 @@ def read_inputs(
     for table in runs.values():
         refuse_rounded_scores(session, table)
         refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
-        notes += describe_other_order(session, table)
+        notes += describe_positions(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="

@@ -61,12 +61,24 @@ def require_one_name(
     return replace(table, origins={**table.origins, **said})
 
 
-def describe_other_order(session: Session, table: Table) -> list[str]:
-    """A note if scores order most queries in another way than the positions that are read."""
-    roles = table.roles
-    if "score" not in roles or "pos" not in roles or table.unit == "ids":
+def describe_positions(session: Session, table: Table) -> list[str]:
+    """Notes if most queries lack the position 1, or have scores in another order."""
+    roles, name = table.roles, table.roles.get("pos", "")
+    if not name or table.unit == "ids" or not (is_number(table.columns[name]) or table.text):
         return []
-    if not all(is_number(table.columns[roles[x]]) or table.text for x in ("pos", "score")):
+    rows = f"SELECT {quote(roles['query'])} AS q, {_number(table, name)} AS p FROM {table.sql}"
+    late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n) FROM "
+    late += "(SELECT min(p) AS low, count(*) AS n FROM ({}) GROUP BY q)"
+    ((lacks, none, read),) = session.con.execute(
+        late.format(f"{rows} LIMIT {FIRST_ROWS}")
+    ).fetchall()
+    if lacks and none and read == FIRST_ROWS:  # there may be more rows of these queries
+        ((lacks, *_),) = session.con.execute(late.format(rows)).fetchall()
+    if lacks and (none or read < FIRST_ROWS):
+        return [f"{table.label}: most queries have no row with {name} 1, the top position"]
+    if "score" not in roles:
+        return []
+    if not (is_number(table.columns[roles["score"]]) or table.text):
         return []
     one, other = (("pos", roles["pos"]), ("score", roles["score"]))
     if _disagreement(session, table, roles["query"], one, other) <= 0.5:

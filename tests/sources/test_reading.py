@@ -825,6 +825,29 @@ def test_positions_over_all_rows_are_refused(name, tmp_path):
     assert both_ways("RR", [path, tmp_path / "gold.csv"])["RR"] == 0.25
 
 
+def test_most_queries_without_a_first_position_are_noted():
+    rows = {"query": [*"aabbc"], "item": [*"xyxyx"], "rel": [0, 1, 1, 0, 1]}
+    for positions, noted in (([3, 4, 2, 5, 1], True), ([1, 2, 1, 2, 9], False)):
+        result = rankql.evaluate(pl.DataFrame({**rows, "pos": positions}), metrics="RR")
+        assert ("no row with pos 1" in " ".join(result.notes)) == noted
+
+
+def test_a_table_of_retrieved_items_alone_has_no_recall_of_others():
+    """As a LEFT JOIN from the run has it."""
+    table = pl.DataFrame({
+        "query": [i // 3 for i in range(90)], "item": [i % 3 for i in range(90)],
+        "pos": [i % 3 + 1 for i in range(90)], "rel": [int(i % 3 == 1) for i in range(90)],
+    })  # fmt: skip
+    missed = pl.DataFrame({"query": [0], "item": [9], "pos": None, "rel": [1]})
+    said = "Every relevant item has a position, so AP and R@5 are of retrieved items only"
+    for rows, metrics, noted in (
+        (table, ["AP", "RR", "R@5"], True), (table, ["RR", "nDCG", "P@5"], False),
+        (table.head(30), ["AP", "RR", "R@5"], False),
+        (pl.concat([table, missed], how="vertical_relaxed"), ["AP", "RR", "R@5"], False),
+    ):  # fmt: skip
+        assert (said in " ".join(rankql.evaluate(rows, metrics=metrics).notes)) == noted
+
+
 @pytest.mark.parametrize("grades", [{"a": 0.33, "b": 0.67, "c": 1.0}, {"a": 0.2, "b": 0.5}])
 def test_fractions_ask_for_a_threshold(grades, tmp_path):
     run, gold = ({"q": [*"abc"]}, {"q": grades})

@@ -31,6 +31,9 @@ from rankql.text import format_count, format_queries, has_or_have, is_or_are, jo
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
+# The metrics that are divided by the number of relevant items, by macro, and the queries from which
+# on it is no chance that all of these are retrieved.
+DIVIDED_BY_R, FEWEST_QUERIES = ("recall_at", "ap", "f1_at", "r_precision"), 20
 # Above this share of undefined queries, a note says how to count them.
 MUCH_UNDEFINED = 0.05
 # A larger share of items that the user has in train is worth a note.
@@ -333,6 +336,19 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
             yield {"count": count, "grades": "grade" if count == 1 else "grades", "least": least}
 
 
+def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
+    """A table with positions and grades that has no relevant item without a position."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    names = [x.name for x in evaluation.metrics if x.record and x.record.macro in DIVIDED_BY_R]
+    alone = inputs.qrels is None and not inputs.scored and names
+    if not alone or any(table.unit == "ids" for table in inputs.runs.values()):
+        return
+    if len(evidence.values) >= FEWEST_QUERIES:
+        missed = f"pos IS NULL AND rel >= {evaluation.conventions.threshold}"
+        if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
+            yield {"names": join_words(names), "are": is_or_are(len(names))}
+
+
 def _is_binary(metric: Metric, evaluation: Evaluation) -> bool:
     """Does it read which grades reach the threshold, by default?"""
     known = vars(evaluation.conventions)
@@ -497,6 +513,12 @@ VALUES = (
         _fractions,
     ),
     *JUDGMENTS,
+    Check(
+        "retrieved-only", "values", "note",
+        "Every relevant item has a position, so {names} {are} of retrieved items only. If others "
+        "are relevant too, add their rows with the position NULL",
+        _retrieved_only,
+    ),
     Check("clusters", "values", "note", "{text}", _clusters),
     Check(
         "users", "values", "note",
