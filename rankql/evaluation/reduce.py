@@ -171,7 +171,7 @@ class Reduction:
         rankings, fields = write[self.form](steps)
         by = [] if self.form == "counters" else inputs.by
         if inputs.qrels is not None:
-            judged = self._aggregates("judged") | self._grade_columns("ideal")
+            judged = self._aggregates("judged") | self._grade_columns()
             if self.few:
                 judged["best_grade"] = "max(rel)"
             judged |= self._attributes("qrels")
@@ -199,15 +199,15 @@ class Reduction:
         """Columns of the protocol as aggregates over the rows of a ranking."""
         return {name: COLUMNS[name].sql.format(place=self.place) for name in names}
 
-    def _grade_columns(self, name: str, condition: str = "", grade: str = "rel") -> dict[str, str]:
+    def _grade_columns(self) -> dict[str, str]:
         """The aggregates that count the items of each grade, for ideal rankings."""
-        return {} if self.form == "counters" else self.grade_counts.sums(name, grade, condition)
+        return {} if self.form == "counters" else self.grade_counts.sums("ideal")
 
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
         counters = self._aggregates("rows", "placed", "lowest")
         if self.inputs.qrels is None and self.inputs.every("rel"):
-            counters |= self._aggregates("judged") | self._grade_columns("ideal")
+            counters |= self._aggregates("judged") | self._grade_columns()
         return counters | self._attributes("run")
 
     @cached_property
@@ -245,12 +245,13 @@ class Reduction:
     def _retrieved_grades(self) -> dict[str, str]:
         """The counts of the grades of retrieved items, if ideal rankings have no others."""
         retrieved = f"{self.place} IS NOT NULL"
-        return self._grade_columns("retrieved", retrieved) if self.ideal_retrieved else {}
+        known = self.ideal_retrieved
+        return self.grade_counts.counts_of("retrieved", retrieved) if known else {}
 
     def _word_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The grades of the first k items of a table with positions."""
         grade, pos = (f"{INTERNAL_PREFIX}{name}" for name in ("rel", "pos"))
-        columns = self._attributes("run") | self._grade_columns("ideal", grade=grade)
+        columns = self._attributes("run") | self.grade_counts.sums("ideal", grade, integer=True)
         columns |= self._retrieved_grades() | self.words.sums(grade, pos)
         ones = self.words.count_ones(grade, pos)
         if self.looks_at_each:

@@ -50,12 +50,15 @@ def test_every_form_and_column_is_in_use():
 
 
 @pytest.mark.parametrize("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
+@pytest.mark.parametrize("integer", [False, True])
 @pytest.mark.parametrize("end", protocol.SCALES)
-def test_counts_of_grades(rows, end):
+def test_counts_of_grades(rows, integer, end):
     grades = [*range(end + 1), end, end, None, 1]
     table = pl.DataFrame({"query": [0] * len(grades) + [1], "rel": [*grades, None]})
     counts = protocol.GradeCounts(end, rows)
-    columns = ", ".join(f'{sql} AS "{name}"' for name, sql in counts.sums("n").items())
+    columns = ", ".join(
+        f'{sql} AS "{name}"' for name, sql in counts.sums("n", integer=integer).items()
+    )
     with duckdb.connect() as con:
         con.register("rows", table)
         frame = con.sql(f"SELECT {columns} FROM rows GROUP BY query ORDER BY query").pl()
@@ -71,7 +74,7 @@ def test_counts_of_a_billion_items_do_not_overflow():
     with duckdb.connect() as con:
         for grade in (1, 2, 3):
             for name, sql in columns.items():
-                start, end = sql.index("sum("), sql.index("+ 1])") + len("+ 1])")
+                start, end = sql.index("sum("), sql.index("END)") + len("END)")
                 term = sql[start + len("sum(") : end - 1].replace("rel", str(grade))
                 total = f"(CAST({term} AS HUGEINT) * {most})"
                 value = con.sql(f"SELECT {sql[:start]}{total}{sql[end:]}").fetchall()[0][0]
