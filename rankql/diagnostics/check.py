@@ -16,7 +16,7 @@ from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
 from rankql.evaluation.checks.tables import COLUMNS, ROWS, STEPS, is_numeric, make_step
 from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.request import Reading, ReadingOptions
+from rankql.evaluation.request import RankingRules, ReadingOptions
 from rankql.macros import quote
 from rankql.sources.reader import fetch
 from rankql.sources.role_values import FLOATS, is_rounded
@@ -63,13 +63,13 @@ def check(
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
-    reading = Reading.of(options, check, ReadingOptions)
+    rules = RankingRules.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
         inputs = read_rankings(
-            session, run, qrels, reading, graded=False, keeps_unjudged=True, train=train
+            session, run, qrels, rules, graded=False, keeps_unjudged=True, train=train
         )
         with duckdb_errors():
-            data = CheckData(session, inputs, k, reading.conventions.threshold)
+            data = CheckData(session, inputs, k, rules.conventions.threshold)
             findings = [
                 *(
                     Finding("empty", "error", table.label, 1, "the table is empty", _EMPTY)

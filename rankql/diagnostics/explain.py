@@ -27,7 +27,7 @@ from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
-from rankql.evaluation.request import EvaluationOptions, Reading
+from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import with_source_ctes
 from rankql.macros import MISSING, literal, quote
@@ -83,10 +83,10 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    reading = Reading.of(options, explain)
+    rules = RankingRules.of(options, explain)
     with open_session(con, run, qrels) as session:
-        inputs = read_rankings(session, run, qrels, reading)
-        evaluation = _prepare(session, inputs, metric, reading.conventions)
+        inputs = read_rankings(session, run, qrels, rules)
+        evaluation = _prepare(session, inputs, metric, rules.conventions)
         with evaluation_errors(evaluation):
             return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
 
@@ -105,10 +105,10 @@ def explain_items(
     One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
-    reading = Reading.of(options, explain)
+    rules = RankingRules.of(options, explain)
     with open_session(con, run, qrels) as session:
-        inputs = read_rankings(session, run, qrels, reading)
-        evaluation = _prepare(session, inputs, metric, reading.conventions)
+        inputs = read_rankings(session, run, qrels, rules)
+        evaluation = _prepare(session, inputs, metric, rules.conventions)
         (resolved,) = evaluation.metrics
         terms = metric_terms(resolved, evaluation.conventions)
         evaluation = replace(evaluation, inputs=select_queries(inputs, of))

@@ -23,7 +23,7 @@ from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
+from rankql.evaluation.request import EvaluationOptions, RankingRules, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import number_positions, score_order, with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
@@ -116,10 +116,10 @@ def funnel(
     for name in ("system", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
-    reading = Reading.of(options, funnel)
-    settings = replace(reading.conventions, **_FIXED)
-    roles = {name: reading.columns[name] for name in ("query", "item", "rel")}
-    ordering = {name: reading.columns[name] for name in ("score", "pos")}
+    rules = RankingRules.of(options, funnel)
+    settings = replace(rules.conventions, **_FIXED)
+    roles = {name: rules.columns[name] for name in ("query", "item", "rel")}
+    ordering = {name: rules.columns[name] for name in ("score", "pos")}
     rest: dict[str, Any] = {k: v for k, v in options.items() if k not in ROLES} | _FIXED
     with open_session(con, named, qrels, attributes) as session:
         opened: dict[str | None, Table] = {
@@ -137,14 +137,14 @@ def funnel(
         # What is decided over all stages holds for each.
         tables = {name: replace(table, unnested=True) for name, table in tables.items()}
         judged = replace(judged, unnested=True)
-        reading = replace(reading, columns={**columns, **ordering})
-        if _has_documents(session, tables[last], judged, reading):
-            reading = replace(reading, collapse=None, positions=None)
+        rules = replace(rules, columns={**columns, **ordering})
+        if _has_documents(session, tables[last], judged, rules):
+            rules = replace(rules, collapse=None, positions=None)
             rest |= {"collapse": None, "positions": None}
-        final_run = read_rankings(session, tables[last], judged, reading)
+        final_run = read_rankings(session, tables[last], judged, rules)
         scored = {name: x.with_column(_SCORE, "0.0", "DOUBLE") for name, x in tables.items()}
         unordered = replace(
-            reading, columns={**columns, "score": _SCORE}, descending=None, order=None,
+            rules, columns={**columns, "score": _SCORE}, descending=None, order=None,
             collapse=options.get("collapse"), positions=None,
         )  # fmt: skip
         inputs = read_rankings(session, scored, judged, unordered)
@@ -287,12 +287,12 @@ def recall_of(stage: str) -> str:
     return f"recall: {stage}"
 
 
-def _has_documents(session: Session, table: Table, qrels: Table, reading: Reading) -> bool:
+def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingRules) -> bool:
     """Are the ids of the final ranking documents already, without the separator of chunks?"""
-    mark = reading.collapse
+    mark = rules.collapse
     if mark is None or not is_separator(mark) or table.has(mark):
         return False
-    plain = replace(reading, collapse=None, positions=None)
+    plain = replace(rules, collapse=None, positions=None)
     run = read_rankings(session, table, qrels, plain).runs[None]
     sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
     return not session.con.execute(sql).fetchall()[0][0]

@@ -12,7 +12,7 @@ import polars as pl
 from rankql.errors import RankqlError, require
 from rankql.evaluation.evaluate import evaluate, evaluate_in_duckdb
 from rankql.evaluation.means import require_interval
-from rankql.evaluation.request import EvaluateArguments, EvaluationOptions, Reading
+from rankql.evaluation.request import EvaluationOptions, RankingRules, Request
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import read_values
 from rankql.registry.parse import parse
@@ -98,9 +98,9 @@ def min_scores(
     require(cutoffs is None or bool(cutoffs), "min_scores is empty. Pass scores, or leave it out")
     names = [metric.name for metric in parse(metrics) if metric.name not in SHARES]
     result = evaluate_in_duckdb(
-        EvaluateArguments(
+        Request(
             run, qrels, [FALSE_ANSWER, FALSE_ABSTENTION, *names],
-            Reading.of(options, evaluate), con=con, min_score=(cutoffs,),
+            RankingRules.of(options, evaluate), con=con, min_score=(cutoffs,),
             interval=None,
         )
     )  # fmt: skip

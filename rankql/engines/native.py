@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from rankql.errors import RankqlError, describe_unknown, require
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.plan import make_plan
-from rankql.evaluation.request import DEFAULT_METRICS, EvaluateArguments, Reading
+from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, Request
 from rankql.macros import literal, quote, sql_folder
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -113,27 +113,25 @@ def render_native_query(
     require(engine in DIALECTS, describe_unknown("dialect", engine, get_args(Engine)))
     for rule in ("by", "attributes", "weight"):
         require(not options.pop(rule, None), f"{rule}= needs DuckDB. Leave it out, or use eval")
-    dialect, reading = DIALECTS[engine], Reading.of(options, evaluate)
-    _refuse_rules(reading)
+    dialect, rules = DIALECTS[engine], RankingRules.of(options, evaluate)
+    _refuse_rules(rules)
 
     def name(text: str) -> str:
         return dialect.quotes + text.replace(dialect.quotes, dialect.quotes * 2) + dialect.quotes
 
-    conventions: Conventions = reading.conventions
+    conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
     sides: list[Mapping[str, str]]
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
-            plan = make_plan(
-                session, EvaluateArguments(run, qrels, metrics, reading, reduces=False)
-            )
+            plan = make_plan(session, Request(run, qrels, metrics, rules, reduces=False))
         conventions, records = plan.conventions, plan.metrics
         sides = [plan.inputs.runs[None].roles, plan.inputs.judging[0].roles]
         tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
     else:
-        named = {role: column for role, column in reading.columns.items() if column}
+        named = {role: column for role, column in rules.columns.items() if column}
         case = str.upper if engine == "snowflake" else str.lower  # as it stores names
-        roles = {role: case(role) for role in reading.columns} | named
+        roles = {role: case(role) for role in rules.columns} | named
         place = "pos" if "pos" in named else "score"
         sides = [{x: roles[x] for x in ("query", "item", last)} for last in (place, "rel")]
         tables = [".".join(map(name, table.split("."))) for table in (run, qrels)]
@@ -154,9 +152,9 @@ def render_native_query(
     )  # fmt: skip
 
 
-def _refuse_rules(reading: Reading) -> None:
+def _refuse_rules(rules: RankingRules) -> None:
     """Refuse rules that the query cannot follow."""
-    rules = vars(reading) | vars(reading.conventions)
+    given = vars(rules) | vars(rules.conventions)
     allowed: dict[str, Sequence[object]] = {
         "ties": ("item",),
         "unjudged": ("zero",),
@@ -168,8 +166,8 @@ def _refuse_rules(reading: Reading) -> None:
         **dict.fromkeys(("order", "collapse", "positions", "system", "descending"), (None,)),
     }
     for rule, values in allowed.items():
-        fits = any(rules[rule] is value or rules[rule] == value for value in values)
-        require(fits, f"{rule}={rules[rule]!r} needs DuckDB. Leave it out, or use eval")
+        fits = any(given[rule] is value or given[rule] == value for value in values)
+        require(fits, f"{rule}={given[rule]!r} needs DuckDB. Leave it out, or use eval")
 
 
 def _call(engine: str, home: str, metric: Metric, conventions: Conventions) -> str:

@@ -10,7 +10,7 @@ from rankql.errors import RankqlError, require
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.request import Reading
+from rankql.evaluation.request import RankingRules
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
@@ -25,15 +25,15 @@ POS, REL, PLACE, LINE = (
 )
 
 
-def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Inputs:
+def collapse_chunks(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:
     """The inputs with documents instead of chunks, and notes on what was dropped."""
-    assert reading.collapse is not None
+    assert rules.collapse is not None
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
         require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
-    ties = reading.conventions.ties
-    task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
+    ties = rules.conventions.ties
+    task = _Task(session, inputs, rules.collapse, rules.positions == "keep", ties)
     require(
         not (task.keep and inputs.scored) or ties == "item",
         f"positions='keep' orders equal scores by item, so ties={ties!r} has no effect. Pass "
@@ -126,9 +126,9 @@ class _Task:
             order = f"DESC NULLS LAST{tied}"
         place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
         chunks = f"PARTITION BY {keys}, {quote(document)}"
-        kept, moved = "*", f"* EXCLUDE ({hidden})"
+        fields, moved = "*", f"* EXCLUDE ({hidden})"
         if "rel" in roles:
-            kept += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
+            fields += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
             roles["rel"], origins[REL] = REL, f"highest {table.roles['rel']} of a document"
         if self.inputs.scored and self.keep:
             moved += f", CASE WHEN {best} IS NOT NULL THEN {PLACE} END AS {POS}"
@@ -140,7 +140,7 @@ class _Task:
             roles["pos"], origins[POS] = POS, f"{table.role_columns['pos']} (renumbered)"
         rows = f"(SELECT *, {place} FROM {source})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
-        rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"
+        rows = f"(SELECT {fields} FROM {rows} QUALIFY {first})"
         return self._load(table, f"(SELECT {moved} FROM {rows}{last})", roles, origins)
 
     def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
@@ -205,5 +205,5 @@ class _Task:
     ) -> Table:
         """The rows of documents, computed once: several queries read them."""
         loaded = self.session.load(table.label, sql, text=table.text)
-        said = replace(loaded, origins=origins, context=table.context)
-        return replace(said, roles=roles, ascending=table.ascending)
+        documents = replace(loaded, origins=origins, context=table.context)
+        return replace(documents, roles=roles, ascending=table.ascending)

@@ -208,8 +208,8 @@ def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
     def first() -> Iterator[pl.Series]:
         value = r.zero
         for pos, grade in reversed(r.items):
-            found = constant(1 / pos) if isinstance(pos, int) else 1 / pos
-            value = found.zip_with(grade >= threshold, value)
+            reached = constant(1 / pos) if isinstance(pos, int) else 1 / pos
+            value = reached.zip_with(grade >= threshold, value)
         yield value
 
     (value,) = r.column(("rr", threshold), first)
@@ -223,7 +223,7 @@ def reciprocals(r: Rankings, o: Options) -> pl.Series:
     return if_relevant(r, o, r.total(("arhr", o["threshold"]), terms, o["k"]))
 
 
-def found(r: Rankings, o: Options) -> pl.Series:
+def hit_count(r: Rankings, o: Options) -> pl.Series:
     """The number of hits."""
     return r.total(("hits", o["threshold"]), lambda: r.hits(o["threshold"]), o["k"])
 
@@ -235,7 +235,7 @@ def divisor(r: Rankings, o: Options) -> pl.Series:
         case "R":
             return r.relevant(o["threshold"])
         case "found":
-            return found(r, o)
+            return hit_count(r, o)
         case "min":
             return at_most(r.relevant(o["threshold"]), k)
         case "k" if k is not None:
@@ -246,23 +246,23 @@ def divisor(r: Rankings, o: Options) -> pl.Series:
 
 def precision(r: Rankings, o: Options) -> pl.Series:
     """The hits by the denominator."""
-    return found(r, o) / at_least_one(divisor(r, o))
+    return hit_count(r, o) / at_least_one(divisor(r, o))
 
 
 def recall(r: Rankings, o: Options) -> pl.Series:
     """The hits by the number of relevant items."""
-    return found(r, o) / or_null(r.relevant(o["threshold"]))
+    return hit_count(r, o) / or_null(r.relevant(o["threshold"]))
 
 
 def f1(r: Rankings, o: Options) -> pl.Series:
     """The harmonic mean of precision and recall."""
     relevant = r.relevant(o["threshold"])
-    return if_relevant(r, o, 2 * found(r, o) / or_null(divisor(r, o) + relevant))
+    return if_relevant(r, o, 2 * hit_count(r, o) / or_null(divisor(r, o) + relevant))
 
 
 def success(r: Rankings, o: Options) -> pl.Series:
     """1 if there is a hit."""
-    return if_relevant(r, o, to_double(found(r, o) > 0))
+    return if_relevant(r, o, to_double(hit_count(r, o) > 0))
 
 
 def precision_at_r(r: Rankings, o: Options) -> pl.Series:
@@ -282,11 +282,11 @@ def expected_reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
     p, max_rel = o["p"], o["max_rel"]
 
     def terms() -> Iterator[pl.Series]:
-        left: Any = 1.0
+        remaining: Any = 1.0
         for (pos, _), power in zip(r.items, r.powers(), strict=True):
-            stopped = left * power * 2.0**-max_rel
+            stopped = remaining * power * 2.0**-max_rel
             yield stopped * (p ** (pos - 1) / pos)
-            left = left - stopped
+            remaining = remaining - stopped
 
     return if_positive(r.relevant(1), r.total(("err", p, max_rel), terms, o["k"]))
 

@@ -124,12 +124,12 @@ def split_hidden(
     """
     if not evaluation.hidden:
         return values, {}
-    shown, popular, _ = HIDDEN
+    items_shown, popular, _ = HIDDEN
     reads = any(metric.shown for metric in evaluation.metrics)
-    if reads and values[shown].sum() and not values[popular].sum():
+    if reads and values[items_shown].sum() and not values[popular].sum():
         raise no_shared_items(evaluation, "train", evaluation.inputs.popular)
-    kept = [name for name in values.columns if name not in HIDDEN]
-    return values[kept], count_seen(evaluation.inputs, values)
+    visible = [name for name in values.columns if name not in HIDDEN]
+    return values[visible], count_seen(evaluation.inputs, values)
 
 
 def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
@@ -243,11 +243,11 @@ def _replace_flagged(reduction: Reduction, metrics: Sequence[Metric]) -> pl.Data
         pl.DataFrame({str(i): column for i, column in enumerate(frame[names].get_columns())})
         for frame in (flagged, values, window)
     )
-    kept, replaced = (
+    unflagged, replaced = (
         frame.join(flagged, on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
         for frame, how in ((values, "anti"), (window, "semi"))
     )
-    rows = pl.concat([kept, replaced.cast(kept.schema)])
+    rows = pl.concat([unflagged, replaced.cast(unflagged.schema)])
     # In the order of DuckDB, which may be that of a collation.
     order = values.select(keys)
     rows = order.join(rows, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -269,7 +269,7 @@ def _read_flagged(
             return query.sql
         source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
         repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
-        steps = with_ctes(query.steps, kept="run" if inputs.part else "")
+        steps = with_ctes(query.steps, read_twice="run" if inputs.part else "")
         return f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
 
     rows, _ = _fetch(part, write)

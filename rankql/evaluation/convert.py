@@ -11,7 +11,7 @@ from typing import Unpack
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.request import Columns, Reading
+from rankql.evaluation.request import Columns, RankingRules
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import assume_grades, resolve_columns
@@ -78,8 +78,8 @@ def convert(
     path = output_path(target, inputs=[source])
     if (names := columns.pop("columns", None)) is not None:
         source = name_columns(source, names)
-    reading = Reading.of(columns, convert, Columns)
-    roles, system = reading.columns, reading.system
+    rules = RankingRules.of(columns, convert, Columns)
+    roles, system = rules.columns, rules.system
     zipped = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
     suffix = Path(path.stem if zipped else path.name).suffix.lower()
     if suffix in _OTHERS or (zipped and suffix == ".parquet"):
@@ -102,7 +102,7 @@ def convert(
         if not table.roles.keys() & {"rel", "score", "pos"}:
             assign_roles(table, roles, ["score"])
         if "score" in table.roles:
-            table = replace(table, ascending=lowest_is_best(table, reading.descending))
+            table = replace(table, ascending=lowest_is_best(table, rules.descending))
         if system is not None:
             table.roles["system"] = table.actual_name(system)
         refuse_repeated(table, [])

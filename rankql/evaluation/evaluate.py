@@ -24,9 +24,9 @@ from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
-    EvaluateArguments,
     EvaluationOptions,
-    Reading,
+    RankingRules,
+    Request,
     cluster_errors,
     parse_groupings,
     require_place_of_qrels,
@@ -197,11 +197,11 @@ def evaluate(
             raise RankqlError("output= does not support judge=. Leave out one of them")
     if cluster is not None:
         require_package("numpy", "stats", "cluster=")
-    arguments = EvaluateArguments(
+    request = Request(
         run=run,
         qrels=qrels,
         metrics=metrics,
-        reading=Reading.of(options, evaluate),
+        rules=RankingRules.of(options, evaluate),
         attributes=attributes,
         con=con,
         groupings=parse_groupings(by),
@@ -215,11 +215,11 @@ def evaluate(
         min_score=min_score,
         output=None if output is None else output_path(output, PARQUET),
     )
-    result = evaluate_in_duckdb(arguments)
+    result = evaluate_in_duckdb(request)
     if judge is None:
         return result
     try:
-        judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
+        judged = evaluate_in_duckdb(replace(request, qrels=judge))
     except RankqlError as error:
         raise RankqlError(f"judge: {error}") from error
     from rankql.evaluation.judge import describe_judge  # which needs numpy
@@ -230,16 +230,16 @@ def evaluate(
     return result.derive(judge=judged, notes=describe_judge(result, judged, labels))
 
 
-def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
+def evaluate_in_duckdb(request: Request) -> Result:
     """The result of `evaluate` for checked arguments."""
-    by = [*itertools.chain(*arguments.groupings)]
+    by = [*itertools.chain(*request.groupings)]
     with (
-        open_session(arguments.con, *arguments.sources) as session,
-        cluster_errors(arguments.cluster, by),
+        open_session(request.con, *request.sources) as session,
+        cluster_errors(request.cluster, by),
     ):
-        words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
-        session.mentioned = repr(words).lower()
-        evaluation = make_plan(session, arguments)
+        texts = (request.metrics, request.rules, request.groupings, request.weight)
+        session.mentioned = repr(texts).lower()
+        evaluation = make_plan(session, request)
         with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
             reduction = reduce_tables(evaluation)
             unique = reduction.unique_columns()
@@ -250,7 +250,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             catalogue, outside = compute_catalogue(evaluation)
             shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
             meta = evaluation.make_meta(catalogue=catalogue, seen=shares)
-            if (path := arguments.output) is None:
+            if (path := request.output) is None:
                 check_values(meta, values)
             elif evaluation.inputs.qrels is not None:
                 ((fingerprint,),) = evaluation.run_sql(f"SELECT {FINGERPRINT} FROM qrels")
@@ -265,19 +265,19 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 *session.notes, *evaluation.inputs.notes, *notes,
                 *inspect(VALUES, evidence), *of_memory,
             ],
-            interval=arguments.interval,
-            confidence=arguments.confidence,
+            interval=request.interval,
+            confidence=request.confidence,
             values=place,
             steps=Steps(
-                evaluation.query.steps, evaluation.query.select, partial(_run_step, arguments)
+                evaluation.query.steps, evaluation.query.select, partial(_run_step, request)
             ),
         )  # fmt: skip
 
 
-def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
+def _run_step(request: Request, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
-    with open_session(arguments.con, *arguments.sources) as session:
-        evaluation = make_plan(session, replace(arguments, reduces=False))
+    with open_session(request.con, *request.sources) as session:
+        evaluation = make_plan(session, replace(request, reduces=False))
         with evaluation_errors(evaluation):
             return fetch_frame(session, sql, checked=True)
 
@@ -309,15 +309,15 @@ def render_query(
     **options: Unpack[EvaluationOptions],
 ) -> str:
     """The SQL of an evaluation, which is that of the result of `evaluate`."""
-    arguments = EvaluateArguments(
+    request = Request(
         run,
         qrels,
         metrics,
-        Reading.of(options, evaluate),
+        RankingRules.of(options, evaluate),
         attributes=attributes,
         groupings=parse_groupings(by),
         weight=weight,
         reduces=False,
     )
     with open_session(None) as session:
-        return make_plan(session, arguments).sql
+        return make_plan(session, request).sql

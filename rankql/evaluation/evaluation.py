@@ -18,7 +18,7 @@ from rankql.evaluation.readable import (
     write_catalogue_queries,
     write_query,
 )
-from rankql.evaluation.request import EvaluateArguments
+from rankql.evaluation.request import Request
 from rankql.evaluation.steps import with_source_ctes
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -34,7 +34,7 @@ REDUCED_FROM_ROWS = 2_000
 class Evaluation:
     """An evaluation after all rules are resolved: no query runs under other ones.
 
-    `make_plan` makes it from the arguments of `evaluate`.
+    `make_plan` makes it from the `Request` of `evaluate`.
     """
 
     session: Session
@@ -45,7 +45,7 @@ class Evaluation:
     hidden: Sequence[Metric] = ()
     groupings: Sequence[Sequence[str]] = ()
     # The call of `evaluate`; None of another function.
-    arguments: EvaluateArguments | None = None
+    request: Request | None = None
     # Whether rankings may be reduced to columns of polars; None: if it is faster.
     reduces: bool | None = None
 
@@ -110,7 +110,7 @@ class Evaluation:
     @property
     def cluster(self) -> str | None:
         """The attribute of queries that belong together."""
-        return None if self.arguments is None else self.arguments.cluster
+        return None if self.request is None else self.request.cluster
 
     def make_meta(self, **known: Any) -> Meta:
         """What a result must know, with what is known after the queries."""

@@ -22,14 +22,16 @@ def has_grade(session: Session, inputs: Inputs, condition: str) -> bool:
 
 def has_fractions(session: Session, inputs: Inputs) -> bool:
     """Whether a grade is between 0 and 1."""
-    whole = all(table.integer("rel") for table in inputs.judging) or grade_scale(session, inputs)
-    return not whole and has_grade(session, inputs, "{rel} > 0 AND {rel} < 1")
+    are_whole = all(table.integer("rel") for table in inputs.judging) or grade_scale(
+        session, inputs
+    )
+    return not are_whole and has_grade(session, inputs, "{rel} > 0 AND {rel} < 1")
 
 
 def grade_scale(session: Session, inputs: Inputs) -> int:
     """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
-    whole = all(table.integer("rel") for table in inputs.judging)
-    fraction = "" if whole else " OR {rel} <> floor({rel})"
+    are_whole = all(table.integer("rel") for table in inputs.judging)
+    fraction = "" if are_whole else " OR {rel} <> floor({rel})"
     for end in SCALES:
         if not has_grade(session, inputs, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
             return end

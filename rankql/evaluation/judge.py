@@ -39,11 +39,11 @@ def describe_judge(
     )
     # Queries of the run that people did not judge count, but not those that the judge did not.
     unjudged = " not judged and left out"
-    kept = [note for note in human.notes if unjudged not in note]
-    kept += [note for note in judge.notes if unjudged in note]
+    others = [note for note in human.notes if unjudged not in note]
+    others += [note for note in judge.notes if unjudged in note]
     scales = note_scales("people", labels[0]["rel"], "the judge", labels[1]["rel"])
     checked = _check_queries(human, pair_values(human, judge))
-    return [*checked, *scales, *check_pools(*labels), *kept]
+    return [*checked, *scales, *check_pools(*labels), *others]
 
 
 def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
@@ -112,11 +112,11 @@ def check_pools(of_human: pl.DataFrame, of_judge: pl.DataFrame) -> list[str]:
 
 def note_scales(who: str, grades: pl.Series, other: str, others: pl.Series) -> list[str]:
     """A note if one labels yes and no, and the other higher grades too."""
-    sides = [(who, grades), (other, others)]
-    least, most = sorted(sides, key=lambda side: float(side[1].max()))  # type: ignore[arg-type]
+    labellers = [(who, grades), (other, others)]
+    least, most = sorted(labellers, key=lambda side: float(side[1].max()))  # type: ignore[arg-type]
     if least[1].max() != 1 or (most[1] >= 2).sum() < LEAST_HIGH:
         return []
-    ends = [(name, float(x.min()), float(x.max())) for name, x in sides]  # type: ignore[arg-type]
+    ends = [(name, float(x.min()), float(x.max())) for name, x in labellers]  # type: ignore[arg-type]
     scales = " and ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
     return [
         f"{scales}: these are two scales, and one threshold= is not the same grade on both. From "

@@ -400,12 +400,12 @@ def counted_values_sql(meta: Meta, *keys: str) -> str:
 
     What does not count is NULL.
     """
-    kept = " AND ".join(["NOT left_out", *(["query_weight > 0"] if meta.weight else [])])
+    counts = " AND ".join(["NOT left_out", *(["query_weight > 0"] if meta.weight else [])])
     # An undefined value weighs in a mean over all queries at once.
-    defined = f"{kept} AND (micro OR value IS NOT NULL)"
+    defined = f"{counts} AND (micro OR value IS NOT NULL)"
     columns = {
-        "value": f"CASE WHEN {kept} THEN value END",
-        "weighted": f"CASE WHEN {kept} THEN value * weight END",
+        "value": f"CASE WHEN {counts} THEN value END",
+        "weighted": f"CASE WHEN {counts} THEN value * weight END",
         "weight": f"CASE WHEN {defined} THEN weight END",
         "query_weight": f"CASE WHEN {defined} THEN query_weight END",
     }

@@ -20,7 +20,7 @@ from rankql.evaluation.dropped import drop_identical, drop_seen, keep_scores
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
 from rankql.evaluation.readable import reads_judged, require_compatible
-from rankql.evaluation.request import EvaluateArguments, Reading
+from rankql.evaluation.request import RankingRules, Request
 from rankql.evaluation.shown import add_training, reads_grades, require_sources
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
@@ -34,41 +34,41 @@ from rankql.sources.session import Session, flatten_inputs
 from rankql.sources.tables import Data, Table, mentioned, require_column
 
 
-def make_plan(session: Session, arguments: EvaluateArguments) -> Evaluation:
+def make_plan(session: Session, request: Request) -> Evaluation:
     """Read the inputs, and resolve conventions and metrics."""
-    conventions, groupings = arguments.reading.conventions, arguments.groupings
-    attached = groupings if arguments.cluster is None else [*groupings, [arguments.cluster]]
-    metrics = parse(arguments.metrics, conventions.profile)
+    conventions, groupings = request.rules.conventions, request.groupings
+    attached = groupings if request.cluster is None else [*groupings, [request.cluster]]
+    metrics = parse(request.metrics, conventions.profile)
     inputs = read_rankings(
-        session, arguments.run, arguments.qrels, arguments.reading, reads_grades(metrics),
-        attributes=arguments.attributes, groups=attached, weight=arguments.weight,
-        train=arguments.train, catalogue=arguments.catalogue,
+        session, request.run, request.qrels, request.rules, reads_grades(metrics),
+        attributes=request.attributes, groups=attached, weight=request.weight,
+        train=request.train, catalogue=request.catalogue,
     )  # fmt: skip
     validate_columns(session, inputs, counted=True)
-    require_sources(inputs, metrics, arguments.seen)
-    if arguments.seen:
+    require_sources(inputs, metrics, request.seen)
+    if request.seen:
         inputs = drop_seen(session, inputs, conventions)
-    if arguments.min_score is not None:
-        inputs = keep_scores(session, inputs, arguments.min_score)
+    if request.min_score is not None:
+        inputs = keep_scores(session, inputs, request.min_score)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=[*inputs.notes, *notes])
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
-    reduces = False if may_lack_threads() else arguments.reduces
+    reduces = False if may_lack_threads() else request.reduces
     written = metrics
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
-    if "threshold" not in arguments.reading.options:
+    if "threshold" not in request.rules.options:
         _require_threshold(session, inputs, written)
     plan = plan_metrics(session, inputs, metrics, conventions)
-    return replace(plan, groupings=groupings, arguments=arguments, reduces=reduces)
+    return replace(plan, groupings=groupings, request=request, reduces=reduces)
 
 
 def read_rankings(
     session: Session,
     run: Data | Mapping[str, Data],
     qrels: Data | None,
-    reading: Reading,
+    rules: RankingRules,
     graded: bool = True,
     keeps_unjudged: bool = False,
     **others: Any,
@@ -78,28 +78,28 @@ def read_rankings(
     graded: a run without judgments needs grades. keeps_unjudged: unjudged queries stay, for
     `check`. others: of `read_inputs`.
     """
-    columns, alone = reading.columns, False
+    columns, alone = rules.columns, False
     if qrels is None and not graded:
         run = open_runs(session, run)
         tables = [*flatten_inputs(run)]
-        found = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
+        grade_columns = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
         lists = all(find_name(t.columns, x) for t in tables for x in (RETRIEVED, RELEVANT))
-        alone = columns["rel"] is None and not found and not lists
+        alone = columns["rel"] is None and not grade_columns and not lists
         if alone:
             qrels = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
     attributes = others.pop("attributes", None)
     inputs = read_inputs(
-        session, run, qrels, attributes, columns, reading.system,
-        descending=reading.descending, order=reading.order, **others,
+        session, run, qrels, attributes, columns, rules.system,
+        descending=rules.descending, order=rules.order, **others,
     )  # fmt: skip
     inputs = replace(inputs, qrels=None) if alone else inputs
     if not keeps_unjudged:
         inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
         require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
-    if reading.ignore_identical_ids:
-        inputs = drop_identical(session, inputs, reading.conventions)
-    return inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
+    if rules.ignore_identical_ids:
+        inputs = drop_identical(session, inputs, rules.conventions)
+    return inputs if rules.collapse is None else collapse_chunks(session, inputs, rules)
 
 
 def plan_metrics(
@@ -163,8 +163,8 @@ def resolve_conventions(
         # For other metrics of the gain, unjudged and not relevant are the same.
         for metric in metrics:
             by_gain = metric.record and metric.record.rows == "gain"
-            alike = by_gain and metric.threshold(vars(conventions)) >= 0
-            if metric.name != sampled and not alike:
+            same_rule = by_gain and metric.threshold(vars(conventions)) >= 0
+            if metric.name != sampled and not same_rule:
                 raise RankqlError(
                     f"{sampled} reads the grades below 0, which are unjudged for {metric.name}. "
                     f"Evaluate {sampled} alone"

@@ -118,8 +118,8 @@ def write_catalogue_queries(
     for k in dict.fromkeys(metric.k for metric in metrics):
         some = [metric for metric in metrics if metric.k == k]
         steps = source_ctes(inputs, conventions)
-        shown = all(metric.shown for metric in some)
-        steps |= ranking_ctes(inputs, some, conventions, "shown" if shown else "all")
+        of_shown = all(metric.shown for metric in some)
+        steps |= ranking_ctes(inputs, some, conventions, "shown" if of_shown else "all")
         values = {metric.name: own_metric(metric) for metric in some}
         if any(map(reads_catalogue, some)):
             values |= COUNTED
@@ -193,13 +193,15 @@ def unique_columns(
     if inputs.scored or reduced:
         return columns
     # Bpref and the like read items that are not relevant too.
-    every = any(m.record and m.record.rows == "judged" and not m.record.sums_gains for m in metrics)
+    reads_all = any(
+        m.record and m.record.rows == "judged" and not m.record.sums_gains for m in metrics
+    )
     if inputs.qrels is not None:
-        judged = JUDGED if removed or every else f"{JUDGED[:-1]} AND qrels.rel > 0)"
+        judged = JUDGED if removed or reads_all else f"{JUDGED[:-1]} AND qrels.rel > 0)"
         return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
     k = last_position(metrics, conventions)
     cut = "" if removed or k is None else f" AND pos <= {k}"
-    judged = "rel IS NOT NULL" if every else "rel > 0"
+    judged = "rel IS NOT NULL" if reads_all else "rel > 0"
     judged = judged if inputs.every("rel") else "true"
     return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{cut}")]
 

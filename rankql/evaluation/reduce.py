@@ -347,7 +347,7 @@ class Reduction:
             # Only what is read: an item may have several judgments of grade 0.
             judged = "(FROM qrels WHERE rel > 0)" if self.reads == "gain" else "qrels"
             source = f"run LEFT JOIN {judged} USING (query, item)"
-        kept = [self.inputs.keys, *map(quote, counters)]
+        columns = [self.inputs.keys, *map(quote, counters)]
         if not self.inputs.scored:
             more = self._aggregates("highest", "firsts")
             steps["lists"] = self._group(source, counters | more | lists)
@@ -355,16 +355,16 @@ class Reduction:
         scores = "list(score) FILTER (WHERE score IS NOT NULL)"
         best = {"best": f"list_sort({scores}, 'DESC', 'NULLS LAST')"}
         steps["lists"] = self._group(source, counters | best | lists)
-        few = f"len(places) <= {MAX_LISTED} AND len(places) * len(best) <= {MAX_STEPS}"
+        short = f"len(places) <= {MAX_LISTED} AND len(places) * len(best) <= {MAX_STEPS}"
         places = "list_transform(places, lambda x: list_position(best, x))"
-        found = [
-            f"CASE WHEN {few} THEN {places} END AS places",
-            f"coalesce(NOT ({few}), false) AS many",
+        positions = [
+            f"CASE WHEN {short} THEN {places} END AS places",
+            f"coalesce(NOT ({short}), false) AS many",
         ]
-        steps["found"] = select_from("lists", [*kept, "best", "rels", *found])
+        steps["found"] = select_from("lists", [*columns, "best", "rels", *positions])
         tied = "list_bool_or(list_transform(places, lambda p: best[p + 1] = best[p]))"
         flags = {"tied": f"many OR coalesce({tied}, false)", "highest": "best[1]"}
-        steps["rankings"] = select_from("found", [*kept, "places", "rels", *_columns(flags)])
+        steps["rankings"] = select_from("found", [*columns, "places", "rels", *_columns(flags)])
         return "rankings", [*counters, *flags, *lists]
 
     def _count_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
@@ -391,10 +391,10 @@ class Reduction:
     def unique_columns(self) -> list[Unique]:
         """What must be unique in the tables, and was not looked at by the reduction."""
         metrics = self.evaluation.computed
-        every = self.values is not None and len(self.metrics) == len(metrics)
-        distinct = every and not self.values[FLAGGED].any()  # type: ignore[index]
+        complete = self.values is not None and len(self.metrics) == len(metrics)
+        distinct = complete and not self.values[FLAGGED].any()  # type: ignore[index]
         columns = unique_columns(self.inputs, metrics, self.conventions, distinct)
-        if every and self.repeats is False:
+        if complete and self.repeats is False:
             columns = [column for column in columns if column[0] != "run"]
         return columns
 
@@ -502,9 +502,11 @@ def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
         (rows["i"] == rows["i"].shift()) & (rows["places"] == rows["places"].shift())
     )
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
-    every = numbered.select("i", pl.col("i").is_in(shared["i"].unique().implode()).alias("shared"))
-    every = every.join(lists, on="i", how="left", maintain_order="left")
-    return every["places"], every["rels"], every["shared"]
+    sorted_items = numbered.select(
+        "i", pl.col("i").is_in(shared["i"].unique().implode()).alias("shared")
+    )
+    sorted_items = sorted_items.join(lists, on="i", how="left", maintain_order="left")
+    return sorted_items["places"], sorted_items["rels"], sorted_items["shared"]
 
 
 def _longest(lists: pl.Series) -> int:

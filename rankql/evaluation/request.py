@@ -63,7 +63,7 @@ class EvaluationOptions(RowOptions, ConventionOptions, total=False):
 
 
 @dataclass(frozen=True)
-class Reading:
+class RankingRules:
     """How tables become rankings: the columns, the order of the rows, the conventions."""
 
     # By role.
@@ -94,7 +94,7 @@ class Reading:
     @classmethod
     def of(
         cls, options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
-    ) -> Reading:
+    ) -> RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
@@ -117,13 +117,13 @@ def require_known_options(
 
 
 @dataclass(frozen=True)
-class EvaluateArguments:
+class Request:
     """The arguments of `evaluate`, checked as far as possible without the data."""
 
     run: Data | Mapping[str, Data]
     qrels: Data | None
     metrics: str | Sequence[str]
-    reading: Reading
+    rules: RankingRules
     attributes: Data | None = None
     con: duckdb.DuckDBPyConnection | None = None
     groupings: Sequence[Sequence[str]] = ()

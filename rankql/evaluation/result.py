@@ -254,14 +254,14 @@ def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
 
 def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
-    kept = f"WHERE NOT {MISSING}" if meta.conventions["missing"] == "skip" else ""
+    counted_rows = f"WHERE NOT {MISSING}" if meta.conventions["missing"] == "skip" else ""
     key, weight = quote(meta.query), f"CAST({quote(str(meta.weight))} AS DOUBLE)"
     # An undefined value weighs in a mean over all queries at once.
     counted = meta.conventions["undefined"] in UNDEFINED_VALUES or meta.metric_weights
     values = ", ".join(map(quote, meta.metrics))
     defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
     columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"
-    rows = f"SELECT {columns} FROM rows {kept} GROUP BY ALL"
+    rows = f"SELECT {columns} FROM rows {counted_rows} GROUP BY ALL"
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
     for query, value in fetch_rows(con, sql):
@@ -281,10 +281,10 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
     """
     from pyarrow import parquet
 
-    kept = {"rankql": json.dumps(asdict(meta), ensure_ascii=False)}
+    metadata = {"rankql": json.dumps(asdict(meta), ensure_ascii=False)}
     with write_file(path) as temporary:
         table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
-        parquet.write_table(table.replace_schema_metadata(kept), temporary)
+        parquet.write_table(table.replace_schema_metadata(metadata), temporary)
         check_values(meta, temporary)
         return pl.read_parquet(temporary) if path == STDOUT else path
 

@@ -45,15 +45,15 @@ COUNTED = {
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
     needs_train = "needs the interactions of training. Pass train="
-    shown = [metric for metric in metrics if metric.shown]
+    of_shown = [metric for metric in metrics if metric.shown]
     require(seen is None or inputs.train is not None, f"seen={seen!r} {needs_train}")
     require(
-        inputs.catalogue is None or any(map(reads_catalogue, shown)),
+        inputs.catalogue is None or any(map(reads_catalogue, of_shown)),
         "catalogue is an option of Coverage and Gini, such as Coverage@10. Write it in the metric "
         "of an expression: gini(item, catalogue := 500)",
     )
     has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.train is None
-    for metric in shown:
+    for metric in of_shown:
         assert metric.shown
         reads_train = metric.shown.level == "list"
         uncounted = alone and inputs.catalogue is None and reads_catalogue(metric)
@@ -110,9 +110,9 @@ def add_training(
 
 def cutoff(metrics: Sequence[Metric]) -> int | None:
     """The last position that is read; of other metrics, the highest cutoff."""
-    shown = [metric.k for metric in metrics if metric.shown]
-    cutoffs = [k for k in shown or [metric.k for metric in metrics] if k is not None]
-    return None if len(cutoffs) < len(shown) else max(cutoffs, default=None)
+    cutoffs_of_shown = [metric.k for metric in metrics if metric.shown]
+    cutoffs = [k for k in cutoffs_of_shown or [metric.k for metric in metrics] if k is not None]
+    return None if len(cutoffs) < len(cutoffs_of_shown) else max(cutoffs, default=None)
 
 
 def _load(session: Session, label: str, sql: str) -> str:
@@ -149,10 +149,10 @@ def _load_catalogue(
 
 def count_seen(inputs: Inputs, values: pl.DataFrame) -> dict[str | None, tuple[int, int]]:
     """The items shown of each system, and how many of them the user has in train."""
-    shown, _, repeated = HIDDEN
+    items_shown, _, repeated = HIDDEN
     names = values["system"] if inputs.many else pl.repeat(None, len(values), eager=True)
-    sums = values.select(names.alias("system"), shown, repeated).group_by("system")
-    rows = sums.agg(pl.col(shown, repeated).sum()).sort("system").rows()
+    sums = values.select(names.alias("system"), items_shown, repeated).group_by("system")
+    rows = sums.agg(pl.col(items_shown, repeated).sum()).sort("system").rows()
     return {system: (int(total), int(count or 0)) for system, total, count in rows}
 
 

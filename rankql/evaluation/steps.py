@@ -39,9 +39,9 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
-    """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
-    materialized = (*READ_TWICE, kept)
+def with_ctes(ctes: Mapping[str, str], read_twice: str = "") -> str:
+    """The WITH clause. CTEs are not materialized, except those that are read twice."""
+    materialized = (*READ_TWICE, read_twice)
     parts = (
         f"{name} AS {'' if name in materialized else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
@@ -68,10 +68,10 @@ class Steps(Mapping[str, str]):
         if name == "values":
             return with_ctes(self._bodies) + self._values
         names = [*self._bodies]
-        kept = names[: names.index(name) + 1] if name in self._bodies else []
-        if not kept:
+        first_steps = names[: names.index(name) + 1] if name in self._bodies else []
+        if not first_steps:
             raise KeyError(name)
-        return with_ctes({name: self._bodies[name] for name in kept}) + f"FROM {name}"
+        return with_ctes({name: self._bodies[name] for name in first_steps}) + f"FROM {name}"
 
     def __iter__(self) -> Iterator[str]:
         return iter([*self._bodies, "values"])

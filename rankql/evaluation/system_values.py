@@ -67,14 +67,14 @@ class SystemValues:
         else:
             rows = pair_values(result, judge)
         queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
-        key = queries.select(meta.query)
-        of_systems = [
-            key.join(
-                rows.filter(system=name) if "system" in rows.columns else rows,
-                on=meta.query, how="left", maintain_order="left", nulls_equal=True,
-            )
-            for name in names
-        ]  # fmt: skip
+        key, of_systems = queries.select(meta.query), list[pl.DataFrame]()
+        for name in names:
+            of_system = rows.filter(system=name) if "system" in rows.columns else rows
+            if not of_system[meta.query].equals(key.to_series()):
+                of_system = key.join(
+                    of_system, on=meta.query, how="left", maintain_order="left", nulls_equal=True
+                )
+            of_systems.append(of_system)
 
         def stack(column: str) -> Array:
             columns = (frame[column].cast(pl.Float64).fill_null(math.nan) for frame in of_systems)
@@ -141,15 +141,15 @@ class SystemValues:
             return difference if lam is None else np.where(np.isnan(difference), math.nan, first)
 
         values = read(self.values)
-        kept = np.full(len(rows), True) if self.human else ~np.isnan(values)
+        counted = np.full(len(rows), True) if self.human else ~np.isnan(values)
         weights = codes = None
         if self.weights is not None:
-            kept &= (self.weights[rows] > 0) | (self.human is not None)
-            weights = self.weights[rows][kept]
+            counted &= (self.weights[rows] > 0) | (self.human is not None)
+            weights = self.weights[rows][counted]
         if self.clusters is not None:
-            codes = np.unique(self.clusters[rows][kept], return_inverse=True)[1]
+            codes = np.unique(self.clusters[rows][counted], return_inverse=True)[1]
         if self.human is None:
-            return Sample(values[kept], codes, weights, low, high)
+            return Sample(values[counted], codes, weights, low, high)
         assert self.labelled is not None
         labelled = self.labelled[rows]
         return correct_sample(read(self.human), values, labelled, codes, weights, low, high, lam)

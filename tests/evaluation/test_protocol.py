@@ -7,7 +7,7 @@ import pytest
 from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
 from rankql.sources.session import open_session
-from support.reductions import SHAPES, compare, make_arguments, ranked
+from support.reductions import SHAPES, compare, make_request, ranked
 
 # A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
 METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
@@ -15,9 +15,9 @@ METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved
 
 def reduce(shape, metric, table=None):
     run, qrels = SHAPES[shape](ranked(3) if table is None else table)
-    arguments = make_arguments(run, qrels, metric, reduces=True)
+    request = make_request(run, qrels, metric, reduces=True)
     with open_session(None) as session:
-        return compute.reduce_tables(make_plan(session, arguments))
+        return compute.reduce_tables(make_plan(session, request))
 
 
 FORMS = {

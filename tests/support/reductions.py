@@ -7,24 +7,22 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.evaluate import evaluate_in_duckdb
-from rankql.evaluation.request import EvaluateArguments, Reading, parse_groupings
+from rankql.evaluation.request import RankingRules, Request, parse_groupings
 
 
-def make_arguments(run, qrels, metrics, by=(), reduces=None, **options):
-    """The arguments of `evaluate`. reduces: whether to reduce rankings; None: if it is faster."""
+def make_request(run, qrels, metrics, by=(), reduces=None, **options):
+    """The request of `evaluate`. reduces: whether to reduce rankings; None: if it is faster."""
     names = ("con", "weight", "interval", "attributes", "cluster")
     of_evaluate = {name: options.pop(name) for name in names if name in options}
-    reading = Reading.of(options, rankql.evaluate)
+    rules = RankingRules.of(options, rankql.evaluate)
     groupings = parse_groupings(by)
-    return EvaluateArguments(
-        run, qrels, metrics, reading, groupings=groupings, reduces=reduces, **of_evaluate
-    )
+    return Request(run, qrels, metrics, rules, groupings=groupings, reduces=reduces, **of_evaluate)
 
 
 def evaluate(*args, reduces, **options):
     """The result, or the error."""
     try:
-        return evaluate_in_duckdb(make_arguments(*args, reduces=reduces, interval=None, **options))
+        return evaluate_in_duckdb(make_request(*args, reduces=reduces, interval=None, **options))
     except rankql.RankqlError as error:
         return str(error)
 

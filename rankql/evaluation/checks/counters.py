@@ -208,16 +208,16 @@ def match_items(evaluation: Evaluation, counters: Counters) -> list[ItemMatch]:
     qrels = evaluation.inputs.qrels
     if any(each.is_small for each in matches) or (qrels and qrels.empty):
         matches = item_overlap(evaluation)
-    few = []
+    small = []
     for each in matches:
         if not each.judged:  # no item is relevant, and no other is listed
             continue
         if not each.common:
             problem = no_common_items(evaluation, each.system, judged[each.system])
-            few.append(ItemMatch(*each[:4], *problem))
+            small.append(ItemMatch(*each[:4], *problem))
         elif each.is_small and not has_same_ids(evaluation, each.system):
-            few.append(each)
-    return few
+            small.append(each)
+    return small
 
 
 def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:

@@ -39,7 +39,7 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that seen='drop' leaves out of every list."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    if inputs.train is None or not evaluation.arguments or evaluation.arguments.seen is None:
+    if inputs.train is None or not evaluation.request or evaluation.request.seen is None:
         return
     pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})

@@ -304,7 +304,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     if evaluation.reduced:
         scale = grade_scale(evaluation.session, inputs)
     if (
-        (evaluation.arguments and "threshold" in evaluation.arguments.reading.options)
+        (evaluation.request and "threshold" in evaluation.request.rules.options)
         or any(table.is_assumed("rel") for table in inputs.judging)
         or 0 < scale < HIGHEST_RATING
         or (highest is not None and highest < HIGHEST_RATING)
@@ -323,7 +323,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    options = evaluation.arguments.reading.options if evaluation.arguments else {}
+    options = evaluation.request.rules.options if evaluation.request else {}
     if (
         "threshold" not in options
         and not any(table.is_assumed("rel") for table in inputs.judging)
@@ -374,8 +374,8 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     evaluation = evidence.evaluation
     if not evaluation.inputs.many:
         return
-    names, rules = evaluation.names, evaluation.conventions.as_dict()
-    compared = (compared_value(name, rules) for name in names)
+    names, conventions = evaluation.names, evaluation.conventions.as_dict()
+    compared = (compared_value(name, conventions) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
@@ -398,8 +398,8 @@ def _clusters(evidence: Evidence) -> Iterable[Facts]:
 def _users(evidence: Evidence) -> Iterable[Facts]:
     """The column of sessions or users if several queries have the same, by the first rows."""
     evaluation = evidence.evaluation
-    arguments = evaluation.arguments
-    if arguments is None or arguments.cluster is not None or arguments.interval is None:
+    request = evaluation.request
+    if request is None or request.cluster is not None or request.interval is None:
         return
     for table in evaluation.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
