@@ -69,6 +69,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="ap",
+        per_relevant=True,
         name="AP",
         aliases=("MAP", "average_precision"),
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
@@ -110,6 +111,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="recall_at",
+        per_relevant=True,
         name="R",
         aliases=("Recall",),
         trec_eval={"recall_": {}, "set_recall": {}},
@@ -120,6 +122,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="f1_at",
+        per_relevant=True,
         name="F1",
         trec_eval={"set_F": {"denominator": "retrieved"}},
         ir_measures={"SetF": {"denominator": "retrieved"}},
@@ -141,6 +144,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="r_precision",
+        per_relevant=True,
         name="Rprec",
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)",
@@ -200,6 +204,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp_residual",
+        if_silent=0,
         name="RBPres",
         aliases=("rbp_resid",),
         better="lower",
@@ -233,6 +238,7 @@ RELEVANCE = (
 GEOMETRIC = (
     _of_relevant(
         function="ap",
+        per_relevant=True,
         name="GMAP",
         trec_eval={"gm_map": {"denominator": "R"}},
         own=(AP_DENOMINATOR,),
@@ -273,6 +279,7 @@ MICRO = (
         undefined=NO_RELEVANT_ITEM,
         name="microR",
         macro_of_one="recall_at",
+        per_relevant=True,
         weight=RELEVANT,
     ),
     _micro(
@@ -281,6 +288,7 @@ MICRO = (
         name="microF1",
         counts_retrieved=True,
         macro_of_one="f1_at",
+        per_relevant=True,
         weight=f"{{size}} + {RELEVANT}",
     ),
 )

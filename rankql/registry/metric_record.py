@@ -226,6 +226,8 @@ class MetricRecord:
     reads_sample: bool = False
     # Its mean is the share of queries with a hit.
     is_share: bool = False
+    # It is divided by the number of relevant items, retrieved or not.
+    per_relevant: bool = False
     # Its value if nothing is shown: that of a missing query, whatever missing= is.
     if_silent: float | None = None
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.

@@ -31,9 +31,8 @@ from rankql.text import format_count, format_queries, has_or_have, is_or_are, jo
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
-# The metrics that are divided by the number of relevant items, by macro, and the queries from which
-# on it is no chance that all of these are retrieved.
-DIVIDED_BY_R, FEWEST_QUERIES = ("recall_at", "ap", "f1_at", "r_precision"), 20
+# From so many queries on, it is no chance that all relevant items are retrieved.
+FEWEST_QUERIES = 20
 # Above this share of undefined queries, a note says how to count them.
 MUCH_UNDEFINED = 0.05
 # A larger share of items that the user has in train is worth a note.
@@ -339,7 +338,7 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     """A table with positions and grades that has no relevant item without a position."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    names = [x.name for x in evaluation.metrics if x.record and x.record.macro in DIVIDED_BY_R]
+    names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
     alone = inputs.qrels is None and not inputs.scored and names
     if not alone or any(table.unit == "ids" for table in inputs.runs.values()):
         return
