@@ -52,7 +52,13 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
         isinstance(data, Mapping)
         and not is_answer(data)
         and (kinds_of(data) == ["a run"] or not data)
+        and not (data and all(map(_is_row, data.values())))
     )
+
+
+def _is_row(value: Any) -> bool:
+    """Is it an object with several names of columns?"""
+    return isinstance(value, _DICTS) and len({squash(str(name)) for name in value} & _NAMES) > 1
 
 
 def kinds_of(data: Mapping[Any, Any]) -> list[str]:
