@@ -204,7 +204,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp_residual",
-        if_silent=0,
         name="RBPres",
         aliases=("rbp_resid",),
         better="lower",

