@@ -39,7 +39,8 @@ def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -
     """The runs without items that have the id of their query. With a note."""
     for table in inputs.runs.values():
         require(
-            "item" in table.roles and not table.columns[table.roles["query"]].startswith("STRUCT"),
+            table.roles.keys() >= {"query", "item"}
+            and table.computed.keys().isdisjoint((table.roles["query"], table.roles["item"])),
             "ignore_identical_ids= compares the id of an item with that of its query, so it needs "
             f"one column of each. {table.label} has others. Leave it out",
         )
