@@ -280,6 +280,15 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with the "
             "grade, and discounts with the position",
         )
+        for metric in metrics:
+            known = metric.arguments(vars(conventions)) if metric.record else {}
+            # More relevant items above the cut divide it by more.
+            divides = "k" in known and known.get("denominator") == "found"
+            if divides or (metric.record and metric.record.reads_sample):
+                raise RankqlError(
+                    f"ties={conventions.ties!r} orders tied items by grade, which does not give "
+                    f"the {conventions.ties} {metric.name}. Use ties='item'"
+                )
     names = [metric.name for metric in metrics]
     require_different_names([inputs.query, *inputs.by, MISSING, *names])
 

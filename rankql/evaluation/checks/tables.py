@@ -10,6 +10,8 @@ from rankql.sources.tables import Table, same_kind
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
+# Smaller whole numbers are ids of both queries and items by chance.
+SMALL_ID = 10_000
 
 
 def is_nan(column: str) -> str:
@@ -160,6 +162,23 @@ ROWS = (
         "collapse='{item_column}'{systems}.",
         tables="runs", noun="item", roles=("item",),
         sql="SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
+    ),
+    Check(
+        "self-match", "rows", "warning",
+        "{query_column} and {item_column} are the same at position 1 in {count:,} of {total:,} "
+        "queries",
+        why="A query that finds itself takes a place. Pass ignore_identical_ids=True if items are "
+        "looked for that are like it.",
+        tables="runs", noun="", roles=("item",),
+        sql=f"""SELECT system, count(*) FILTER (same) AS count, count(*) AS total,
+                   min({{{{'query': query, 'item': first}}}}, 3) FILTER (same) AS examples
+            FROM (SELECT {{system}}, query, arg_min(item, {{place}}) AS first,
+                      CAST(query AS VARCHAR) = CAST(first AS VARCHAR) AS same,
+                      TRY_CAST(query AS BIGINT) < {SMALL_ID} AS small
+                  FROM rows GROUP BY {{keys}})
+            GROUP BY system HAVING count > 1 AND (
+                count >= 0.9 * total OR (count > total / 2 AND count(*) FILTER (small) < total / 2))
+            ORDER BY system""",
     ),
     Check(
         "duplicate-positions", "rows", "error",

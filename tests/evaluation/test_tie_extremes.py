@@ -1,0 +1,77 @@
+"""ties='best' and 'worst' are the extremes over all orders of tied items, or refused."""
+
+import itertools
+import random
+
+import pytest
+
+import rankql
+from rankql.registry.all_metrics import RELEVANCE
+
+NAMES = [
+    "nDCG@3", "nDCG", "DCG@3", "CG@2", "IDCG@3", "AP", "AP@3", "AP(denominator=found)",
+    "AP(denominator=k)@3", "RR", "RR@2", "P@3", "P", "P(denominator=retrieved)@3",
+    "P(denominator=min)@3", "R@3", "F1@3", "Success@2", "Rprec", "IPrec@0.5", "IPrec", "Bpref",
+    "Judged@3", "ERR(max_rel=3)@3", "nERR(max_rel=3)@3", "RBP(p=0.8)", "RBP(p=0.8, max_rel=3)",
+    "RBPres(p=0.8)", "FalseAnswer", "FalseAbstention", "ARHR@3", "nDCG(gain=exp2)@3",
+    "nDCG(ideal=retrieved)@3", "DCG(discounts=[1,2,3])@3", "nDCG(discounts=[1,2,3])@3",
+    "nDCG(negative=keep)@3", "Bpref(rel=2)", "AP(rel=2)",
+]  # fmt: skip
+
+
+def list_orders(scores):
+    """All orders of the items, with the highest score first."""
+    groups = [
+        [item for item, score in scores.items() if score == value]
+        for value in sorted({*scores.values()}, reverse=True)
+    ]
+    for order in itertools.product(*map(itertools.permutations, groups)):
+        items = [*itertools.chain(*order)]
+        yield {item: float(len(items) - place) for place, item in enumerate(items)}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_best_and_worst_are_the_extremes_over_all_orders(seed):
+    rng = random.Random(seed)
+    grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]
+    scores = {item: rng.choice([1, 1, 2]) for item in "abcde"}
+    qrels = {"q": {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}}
+    orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
+    # With grades below 0, no order is the best of these and of the others.
+    names = [x for x in NAMES if seed % 3 or not x.startswith(("Judged", "RBPres"))]
+    values = rankql.evaluate(orders, qrels, names, interval=None)
+    for ties in ("best", "worst"):
+        of_ties = rankql.evaluate({"q": scores}, qrels, names, interval=None, ties=ties).per_query
+        for name in values.metrics:
+            column = values.per_query[name]
+            lower = name.startswith(("RBPres", "False"))
+            highest = (ties == "best") != lower
+            expected = column.max() if highest else column.min()
+            assert of_ties[name][0] == pytest.approx(expected, abs=1e-12), name
+
+
+# Wrong by the order of grades: the worst values over all orders are 0.8333.
+@pytest.mark.parametrize(
+    ("metric", "scores", "grades"),
+    [
+        (
+            "AP(denominator=found)@3",
+            {"a": 3, "b": 2, "c": 2, "d": 2},
+            {"a": 1, "b": 0, "c": 0, "d": 1},
+        ),
+        ("infAP", {"t": 9, "0": 1, "1": 1, "2": 1}, {"t": 1, "0": -1, "1": 1}),
+    ],
+)
+@pytest.mark.parametrize("ties", ["best", "worst"])
+def test_what_no_order_of_grades_gives_is_refused(metric, scores, grades, ties):
+    orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
+    values = rankql.evaluate(orders, {"q": grades}, metric, interval=None).per_query[metric]
+    assert values.min() == pytest.approx(0.8333, abs=1e-4) and values.max() > 0.99999
+    with pytest.raises(rankql.RankqlError, match=f"does not give the {ties} {metric[:2]}"):
+        rankql.evaluate({"q": scores}, {"q": grades}, metric, ties=ties)
+
+
+def test_all_metrics_of_an_order_are_tried():
+    tried = {name.split("@")[0].split("(")[0] for name in NAMES} | {"infAP", "SetAP"}
+    # Without an order, or of scores.
+    assert {record.name for record in RELEVANCE} - tried == set()
