@@ -87,7 +87,7 @@ def keep_shared_queries(result: Result) -> Result:
         columns.append(rows[name].set(~kept, None))
         if name in weights:
             columns.append(rows[weights[name]].set(~kept, 0))
-    return replace(result, values=rows.with_columns(columns)) if columns else result
+    return result.derive(values=rows.with_columns(columns)) if columns else result
 
 
 def require_same_queries(result: Result) -> None:

@@ -83,8 +83,8 @@ def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
     unit = "query" if smallest.clusters is None else "cluster"
     count = text.format_count(int(number), unit)
     effectively = "" if number == smallest.units else "effectively "
-    fewest = ", the fewest of a row," if len(samples) > 1 else ""
+    smallest_of = " (of the smallest row)" if len(samples) > 1 else ""
     return [
-        f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
-        f"that hit one {unit} in twenty in {0.95**number:.0%} of samples"
+        f"Rare losses may not be seen: {effectively}{count}{smallest_of} contain none of the "
+        f"losses that hit one {unit} in twenty in {0.95**number:.0%} of samples"
     ]

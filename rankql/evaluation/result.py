@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, describe_unknown, require
-from rankql.evaluation.means import Meta, summarise
+from rankql.evaluation.means import Meta, summarise, undefined_value
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
@@ -76,11 +76,13 @@ class Result(MeansResult):
     @property
     def counted(self) -> pl.Expr:
         """The number of queries in each mean, from the columns of `summary`."""
-        left_out = pl.col("undefined")
-        if self.conventions["undefined"] in UNDEFINED_VALUES:
-            # but not in a mean over all rankings at once
-            weighted = pl.col("metric").is_in(self.overall_metrics)
-            left_out = pl.when(weighted).then(left_out).otherwise(0)
+        # A mean over all rankings at once has no value for what is undefined.
+        counted = [
+            name for name in self.metrics
+            if name not in self.overall_metrics
+            and undefined_value(name, self.conventions) is not None
+        ]  # fmt: skip
+        left_out = pl.when(pl.col("metric").is_in(counted)).then(0).otherwise("undefined")
         return pl.col("queries") - left_out
 
     @property

@@ -57,6 +57,7 @@ def test_evaluate_the_shop(spark, shop):
         ("nDCG@10", {"conventions": "sklearn"}),
         (["nDCG@10", "AP"], {"unjudged": "remove"}),
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
+        (["RBPres(p=0.8)", "RMSE", "FalseAnswer", "FalseAbstention"], {"undefined": "zero"}),
     ],
 )
 def test_evaluate_a_run_and_judgments(spark, names, options):

@@ -1,0 +1,98 @@
+"""How a comparison is to be read: runs of other queries, seen items, ceilings, rare losses."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+
+
+def rankings(queries=40, seed=1, missing=0, shift=0.0):
+    """A run of ten items per query, without the last `missing` queries, and judgments."""
+    rng = np.random.default_rng(seed)
+    query = np.repeat(np.arange(queries), 10)
+    item, rel = np.tile(np.arange(10), queries), (np.arange(10 * queries) % 10 < 3).astype(int)
+    run = pl.DataFrame({"query": query, "item": item, "score": rng.normal(size=query.size)})
+    run = run.with_columns(score=pl.col("score") + shift * rel)
+    return run.filter(pl.col("query") < queries - missing), pl.DataFrame(
+        {"query": query, "item": item, "rel": rel}
+    )
+
+
+@pytest.mark.parametrize(("missing", "comparable"), [(20, True), (21, False), (39, False)])
+def test_a_run_of_few_queries_is_not_compared(missing, comparable):
+    run, qrels = rankings()
+    part = rankings(missing=missing, shift=5.0)[0]
+    title = repr(rankql.compare({"old": run, "dead": part}, qrels, "RR")).split("\n")[0]
+    said = f"Not comparable: 'dead' ranks {40 - missing} of 40 queries"
+    assert title.startswith(said if not comparable else "Is dead better than old?"), title
+
+
+def test_a_gate_fails_a_run_of_few_queries_and_decides_nothing_by_such_a_baseline():
+    run, qrels = rankings(shift=5.0)
+    part = rankings(missing=25, shift=5.0)[0]
+    failed = rankql.gate(part, qrels, baseline=run, max_drop="RR:0.9")
+    assert failed.outcome == "failed" and "the run ranks 15 of 40 queries" in str(failed)
+    for inconclusive in ("fail", "warn"):
+        none = rankql.gate(run, qrels, baseline=part, max_drop="RR:0.9", inconclusive=inconclusive)
+        assert none.outcome == "inconclusive" and "the baseline ranks 15 of 40" in str(none)
+    fine = rankings(missing=20, shift=5.0)[0]
+    assert "not comparable" not in str(rankql.gate(fine, qrels, baseline=run, max_drop="RR:0.9"))
+
+
+@pytest.mark.parametrize(("share", "noted"), [(0.5, True), (0.0, False)])
+def test_seen_items_of_one_system_are_in_the_title(share, noted):
+    run, qrels = rankings()
+    other, train = rankings(seed=2)[0], run.filter(pl.col("item") < 10 * share)
+    clean = run.filter(pl.col("item") >= 10 * share)
+    train = train if len(train) else pl.DataFrame({"query": [0], "item": [99]})
+    comparison = rankql.compare(
+        {"new": other, "old": clean}, qrels, "Recall@5", train=train.select("query", "item")
+    )
+    title = repr(comparison).split("\n")[0]
+    assert ("% of the items of new were seen in train and none of those of old" in title) == noted
+    both = rankql.compare(
+        {"new": other, "old": run}, qrels, "Recall@5", train=train.select("query", "item")
+    )
+    assert "seen in train" not in repr(both).split("\n")[0]
+
+
+def test_a_metric_at_its_ceiling_is_noted():
+    run, qrels = rankings()
+    other = rankings(seed=2)[0]
+    notes = rankql.compare({"a": run, "b": other}, qrels, ["R@10", "nDCG"]).notes
+    (note,) = [note for note in notes if "can hardly show a difference" in note]
+    assert note.startswith("R@10 is 1 for 100% of queries in both")
+    spread = rankql.compare({"a": rankings()[0], "b": other}, qrels, ["RR", "P@3"]).notes
+    assert not [note for note in spread if "can hardly show" in note]
+
+
+@pytest.mark.parametrize(("queries", "noted"), [(58, True), (59, False), (400, False)])
+def test_rare_losses_that_few_queries_do_not_show_are_noted(queries, noted):
+    """With 59 queries, a loss that hits one in twenty is in all but 5% of samples."""
+    assert (0.95**queries <= 0.05) != noted
+    run, qrels = rankings(queries)
+    other = rankings(queries, seed=2)[0]
+    said = f"Rare losses may not be seen: {queries} queries contain none of the losses"
+    comparison = rankql.compare({"a": run, "b": other}, qrels, "RR")
+    verdict = rankql.gate(other, qrels, baseline=run, max_drop="RR:0.5")
+    for notes in (comparison.notes, verdict.notes):
+        assert any(note.startswith(said) for note in notes) == noted
+        assert sum("Rare losses" in note for note in notes) == noted
+
+
+@pytest.mark.parametrize("clusters", [20, 100])
+def test_rare_losses_are_counted_in_clusters(clusters):
+    run, qrels = rankings(200)
+    users = pl.DataFrame({"query": range(200), "user": [i % clusters for i in range(200)]})
+    runs = {"a": run, "b": rankings(200, seed=2)[0]}
+    notes = rankql.compare(runs, qrels, "RR", cluster="user", attributes=users).notes
+    said = f"{clusters} clusters contain none of the losses that hit one cluster in twenty"
+    assert any(said in note for note in notes) == (clusters < 59)
+
+
+@pytest.mark.parametrize(("systems", "noted"), [(10, False), (11, True)])
+def test_the_best_of_many_systems_is_partly_the_luckiest(systems, noted):
+    runs = {f"s{i}": rankings(30, seed=i)[0] for i in range(systems)}
+    notes = rankql.compare(runs, rankings(30)[1], "RR", baseline="s0").notes
+    assert any(f"The best of {systems} systems is partly the luckiest" in x for x in notes) == noted
