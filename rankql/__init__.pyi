@@ -12,6 +12,7 @@ from .decisions.comparison import Comparison
 from .decisions.gate import gate
 from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
+from .decisions.verify import Verification, verify
 from .diagnostics.check import check
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
@@ -197,6 +198,7 @@ __all__ = [
     "Report",
     "Result",
     "Verdict",
+    "Verification",
     "WideTable",
     "alpha_dcg",
     "alpha_ndcg",
@@ -353,5 +355,6 @@ __all__ = [
     "time_split",
     "translate",
     "unexpectedness",
+    "verify",
     "weighted_mean",
 ]

@@ -15,6 +15,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
+from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
 from rankql.text import Block, cut_names, terminal_width
 from rankql.writing import CALL_PATHS, output_path, write_file
 
@@ -152,9 +153,14 @@ class TableResult:
         """Write the result to a file, in the format of its suffix.
 
         .parquet and .csv have the data, .json what `to_dict` returns, .md, .html, .tex and .xlsx
-        what is displayed. The file appears complete or not at all.
+        what is displayed. The file appears complete or not at all. Those of evaluate and compare
+        in .parquet, .json, .md and .html say from what they were computed, which `verify` checks.
         """
         save_result(self, path, self._render_page)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """What the result was computed from, with its numbers, for `verify`; None if not known."""
+        return None
 
     def remarks(self) -> list[str]:
         """The lines below the table: method, metadata and notes."""
@@ -291,12 +297,16 @@ def save_result(
         ".html": lambda: render_page() + "\n",
     }
     with write_file(path, SUFFIXES, [*result.input_paths, *inputs]) as temporary:
+        manifest = result.manifest() if suffix in MANIFEST_SUFFIXES else None
         if suffix in formats:
-            temporary.write_text(formats[suffix](), encoding="utf-8", newline="")
+            content = formats[suffix]()
+            content = content if manifest is None else embed_manifest(content, suffix, manifest)
+            temporary.write_text(content, encoding="utf-8", newline="")
         elif suffix == ".xlsx":
             _write_workbook(result, temporary)
         else:
-            result.data.write_parquet(temporary)
+            kept = None if manifest is None else {"rankql": format_manifest(manifest)}
+            result.data.write_parquet(temporary, metadata=kept)
 
 
 def _write_workbook(result: TableResult, path: Path) -> None:

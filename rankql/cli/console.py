@@ -9,7 +9,9 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +32,8 @@ def call(*data: Any, **options: Any) -> Any:
     function = getattr(import_module(f"rankql.{module}"), name)
     import duckdb
 
+    from rankql.evaluation.table_hashes import recording
+    from rankql.manifest import MANIFEST_SUFFIXES
     from rankql.sources.private import private_connection, with_progress
 
     output = ctx.meta["output"] or ""
@@ -39,7 +43,9 @@ def call(*data: Any, **options: Any) -> Any:
     opened = duckdb.connect(database, read_only=True) if database else None
     con = with_progress(opened) if opened else private_connection()
     ctx.with_resource(con)
-    return function(*data, con=con, **options)
+    saved = Path(ctx.meta["output"] or "").suffix.lower() in MANIFEST_SUFFIXES
+    with recording() if saved else nullcontext():  # so that tables are read once
+        return function(*data, con=con, **options)
 
 
 def show(result: Any) -> None:

@@ -223,6 +223,38 @@ def report_command(
     click.echo(f"Wrote {output}", err=True)
 
 
+@task("verify", "decisions.verify", "verify report.html old.run new.run my.qrels",
+      "verify report.html old=a.parquet new=b.parquet qrels=q.parquet train=t.parquet",
+      leave_out=["attributes", "judge", "train", "catalogue"])  # fmt: skip
+@click.argument("path", type=click.Path(), metavar="FILE")
+@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
+def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> None:
+    """Check that a saved result is what its inputs give.
+
+    FILE is an .html, .md, .json or .parquet file of eval, compare or report. The inputs come in the
+    order of that command, then attributes, train, catalogue and judge, or as NAME=FILE. Exit code
+    0: verified, 1: something differs, 2: wrong use.
+    """
+    from rankql.manifest import read_manifest
+
+    free, tables = [*read_manifest(path)[0]["call"]["inputs"]], dict[str, Any]()
+    pairs = [
+        (name if file != each else "", file) for each in inputs for name, file in [split_name(each)]
+    ]
+    for name, file in sorted(pairs, key=lambda pair: not pair[0]):  # those with names first
+        label = next((x for x in free if not name or x in (f"run {name}", name)), None)
+        if label is None:
+            known = ", ".join(x.removeprefix("run ") for x in [*tables, *free])
+            raise click.UsageError(f"Pass a file for each of {known} once.")
+        free.remove(label)
+        tables[label] = file
+    runs = {label[4:]: x for label, x in tables.items() if label.startswith("run ")}
+    others = {label: x for label, x in tables.items() if not label.startswith("run")}
+    result = call(path, runs or tables.get("run"), **others, **options)
+    show(result)
+    raise SystemExit(0 if result.ok else 1)
+
+
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     """Run compare, whose last input is judgments, or one more run or result."""
     values = _open_values([split_name(path)[1] for path in inputs], options)
@@ -437,10 +469,11 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
+    from rankql.manifest import public_name
     from rankql.sources.files import is_path
 
     text = os.fspath(run)
     name, equals, path = text.partition("=")
     if equals and "/" not in name and not is_path(text):
         return name, path if isinstance(run, str) else replace(run, path=path)
-    return Path(re.sub(r"\.(gz|zst)$", "", text)).stem, run
+    return Path(re.sub(r"\.(gz|zst)$", "", public_name(text))).stem, run

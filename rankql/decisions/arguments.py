@@ -20,6 +20,7 @@ from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, align_values
+from rankql.manifest import public_name
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.json_shapes import is_several_runs
@@ -44,7 +45,7 @@ def name_systems(runs: Any, qrels: Any, metrics: Any, con: Any) -> tuple[Any, li
         return runs, []
     require(bool(runs), _NO_RUNS)
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
-    names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
+    names = [Path(public_name(path).removesuffix(".gz")).stem for path in paths]
     if not (len(paths) == len(runs) == len({*names}) and all(names)):
         names = [f"run {i}" for i in range(1, len(runs) + 1)]
     note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, Unpack
 
 import duckdb
@@ -168,9 +168,15 @@ def compare(
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
         systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
     result = align_systems(result, systems)
+    call = result.meta.call if source else {}
+    if call:
+        kept = {name: x for name, x in call["options"].items() if name != "interval"}
+        kept |= {"higher_is_better": higher_is_better, **asdict(settings)}
+        call = {**call, "function": "compare", "options": kept}
     meta = replace(
-        result.meta, systems=systems, groupings=groups, cluster=cluster or result.meta.cluster
-    )
+        result.meta, systems=systems, groupings=groups, call=call,
+        cluster=cluster or result.meta.cluster,
+    )  # fmt: skip
     result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
     result = keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)

@@ -204,6 +204,10 @@ class Comparison(EvaluatedTable):
         keywords = {**source.keywords, **settings, "by": ()}
         return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 
+    def manifest(self) -> dict[str, Any] | None:
+        """What the comparison was computed from, with its numbers."""
+        return self.result.manifest(pairs=self.pairs)
+
     def _details(self) -> dict[str, Any]:
         return {
             "summary": self.summary.to_dicts(),
@@ -264,7 +268,7 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            method=method, input_paths=self.input_paths,
+            method=method, input_paths=self.input_paths, source=self,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:

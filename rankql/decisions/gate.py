@@ -352,9 +352,7 @@ def _combine(
     # The profile is but a name, and few metrics depend on the scale of grades.
     ignored = ["profile"] + ["max_rel"] * (not any(limit.metric.scaled for limit in drops))
     rules = (conventions or run.conventions) | {name: run.conventions[name] for name in ignored}
-    kept = {
-        n: getattr(baseline.meta, n) for n in ("weight", "catalogue", "judgments", "fingerprint")
-    }
+    kept = {n: getattr(baseline.meta, n) for n in ("weight", "catalogue", "judgments", "tables")}
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
     baseline = replace(baseline, meta=meta, values=values, notes=[])
     combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})

@@ -55,7 +55,7 @@ def combine(
         )
     rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
     return Result(
-        parts[0].meta,
+        replace(parts[0].meta, tables={}, call={}),
         columns=parts[0].columns,
         notes=_merge_notes(parts),
         interval=interval,
@@ -115,9 +115,8 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         for metric in metrics
         if all(metric in part.catalogue_metrics for part in parts)
     }
-    meta = replace(
-        first.meta, system=True, metrics=metrics, metric_weights=weights, catalogue=catalogue
-    )
+    fields: dict[str, Any] = {"tables": {}, "call": {}, "metric_weights": weights}
+    meta = replace(first.meta, system=True, metrics=metrics, catalogue=catalogue, **fields)
     rows = _concat(frames, ["system", *first.keys])
     notes = _merge_notes(parts)
     judges = {name: part.judge for name, part in results.items() if part.judge is not None}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import duckdb
-import polars as pl
 
 from rankql.errors import RankqlError, require, require_package
 from rankql.evaluation.checks.counters import read_counters
@@ -20,6 +19,7 @@ from rankql.evaluation.checks.duplicates import evaluation_errors
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import compute_catalogue, finish, reduce_tables, split_hidden
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import (
@@ -32,7 +32,8 @@ from rankql.evaluation.request import (
     require_place_of_qrels,
 )
 from rankql.evaluation.result import Result, check_values, write_values
-from rankql.evaluation.steps import FINGERPRINT, Steps
+from rankql.evaluation.steps import Steps
+from rankql.evaluation.table_hashes import RECORDING, describe_call, record_tables
 from rankql.registry.metric_record import Metric
 from rankql.sources.reader import fetch_frame, reword_error
 from rankql.sources.session import open_session
@@ -241,6 +242,11 @@ def evaluate_in_duckdb(request: Request) -> Result:
         session.mentioned = repr(texts).lower()
         evaluation = make_plan(session, request)
         with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
+            recorded, tables = RECORDING.get(), dict[str, Any]()
+            if request.output is not None or recorded is not None:
+                tables = record_tables(evaluation)
+            if recorded is not None:
+                recorded.tables.append(tables)
             reduction = reduce_tables(evaluation)
             unique = reduction.unique_columns()
             evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
@@ -249,12 +255,12 @@ def evaluate_in_duckdb(request: Request) -> Result:
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)
             shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
-            meta = evaluation.make_meta(catalogue=catalogue, seen=shares)
+            fields = {"tables": tables, "call": describe_call(request), "seen": shares}
+            meta = evaluation.make_meta(catalogue=catalogue, **fields)
+            if recorded is not None and recorded.systems:
+                meta = replace(meta, systems=[*recorded.systems])
             if (path := request.output) is None:
                 check_values(meta, values)
-            elif evaluation.inputs.qrels is not None:
-                ((fingerprint,),) = evaluation.run_sql(f"SELECT {FINGERPRINT} FROM qrels")
-                meta = replace(meta, fingerprint=fingerprint)
             place = values if path is None else write_values(meta, values, path)
         evidence = replace(evidence, values=values, seen=seen, outside=outside)
         return Result(
@@ -274,12 +280,14 @@ def evaluate_in_duckdb(request: Request) -> Result:
         )  # fmt: skip
 
 
-def _run_step(request: Request, sql: str) -> pl.DataFrame:
-    """The rows of a step, from inputs that are read again."""
+def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
+    """The rows of a step, or what a function returns, from inputs that are read again."""
     with open_session(request.con, *request.sources) as session:
         evaluation = make_plan(session, replace(request, reduces=False))
         with evaluation_errors(evaluation):
-            return fetch_frame(session, sql, checked=True)
+            if not isinstance(task, str):
+                return task(evaluation)
+            return fetch_frame(session, task, checked=True)
 
 
 @contextmanager

@@ -60,14 +60,22 @@ class Meta:
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
     # Whether the judgments were a table of their own; None: not known.
     judgments: bool | None = None
-    # The sum of the hashes of the judgments, in any order.
-    fingerprint: str | None = None
+    # The rows, columns and hashes of each table that was read, if they are known; those of files of
+    # older versions are the grades of the judgments alone.
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The function that was called, its options, and the names of its tables.
+    call: dict[str, Any] = field(default_factory=dict)
     # The version of rankql.
     version: str | None = None
     # The systems in the order of the caller, if it is known.
     systems: list[str] = field(default_factory=list)
     # The share of shown items that the user has in train, by system, if any.
     seen: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The sum of the hashes of the judgments, in any order."""
+        return self.tables.get("qrels", {}).get("grades") if self.judgments else None
 
     def canonical_name(self, metric: str) -> str:
         """The name by which metrics match: RR for MRR."""
@@ -77,6 +85,8 @@ class Meta:
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:
         """Read the fields; those of later versions are left out."""
         known = {field.name for field in fields(cls)}
+        if values.get("fingerprint") is not None:  # of an older version
+            values = {"tables": {"qrels": {"grades": values["fingerprint"]}}, **values}
         return cls(**{name: value for name, value in values.items() if name in known})
 
 

@@ -184,7 +184,7 @@ class MeansResult(TableResult):
         if rows is None and columns is None:
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
-                self.summary, higher, self.systems, notes=notes, input_paths=paths
+                self.summary, higher, self.systems, notes=notes, input_paths=paths, source=self
             )
         pairs = [group for group in self.meta.groupings if len(group) == 2]
         group = next((group for group in pairs if {*group} == {rows, columns}), None)
@@ -197,7 +197,7 @@ class MeansResult(TableResult):
         summary = self._slices(group).filter(pl.col("slice") != "all")
         named = attribute_columns(self.meta.by)
         places = (named[str(name)] for name in (rows, columns))
-        return make_cross_table(summary, *places, notes=notes, input_paths=paths)
+        return make_cross_table(summary, *places, notes=notes, input_paths=paths, source=self)
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
         """The summary with only the slices by these attributes."""
@@ -336,6 +336,12 @@ class WideTable(TableResult):
     notes: list[str] = field(default_factory=list)
     input_paths: Sequence[str] = ()
     caption: str = "Means"
+    # The result that it shows.
+    source: TableResult | None = None
+
+    def manifest(self) -> dict[str, Any] | None:
+        """What the means were computed from."""
+        return None if self.source is None else self.source.manifest()
 
     def _rendered(self) -> list[Block]:
         """A block for each slice of several systems."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from rankql.errors import RankqlError, describe_unknown, require
 from rankql.evaluation.means import Meta, summarise, undefined_value
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
-from rankql.evaluation.steps import FINGERPRINT, Steps
+from rankql.evaluation.steps import Steps
+from rankql.evaluation.table_hashes import hash_function, list_values, record_tables
 from rankql.macros import MISSING, literal, quote
+from rankql.manifest import format_manifest
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 from rankql.results import TableResult
@@ -112,20 +114,50 @@ class Result(MeansResult):
 
         Results with different judgments have different ones.
         """
-        if self.meta.fingerprint or not self.meta.judgments or self.steps is None:
-            return self.meta.fingerprint
-        try:
-            (number,) = self.steps.run("qrels", FINGERPRINT).rows()
-        except (RankqlError, duckdb.Error):  # the tables are gone
+        return self.recorded("qrels").fingerprint if self.meta.judgments else None
+
+    def recorded(self, *only: str) -> Meta:
+        """What the result must know, with the tables, which are read again; without if not known.
+
+        only: the labels of the tables.
+        """
+        meta = self.meta
+        if not meta.tables and self.steps is not None:
+            with suppress(RankqlError, duckdb.Error):  # the tables are gone
+                tables = self.steps.read(partial(record_tables, only=only))
+                meta = replace(meta, tables=tables)
+        if self.judge is not None and meta.call:
+            judge = self.judge.recorded("qrels")
+            inputs = {**meta.call["inputs"], "judge": judge.call["inputs"]["qrels"]}
+            tables = meta.tables | {"judge": judge.tables.get("qrels", {})}
+            meta = replace(meta, tables=tables, call={**meta.call, "inputs": inputs})
+        return meta
+
+    def manifest(self, **frames: pl.DataFrame) -> dict[str, Any] | None:
+        """What the result was computed from, with its numbers, for `verify`; None if not known.
+
+        frames: more numbers than the means.
+        """
+        meta = self.recorded()
+        if not meta.call or "rows" not in next(iter(meta.tables.values()), {}):
             return None
-        return str(number[0])
+        options = {**meta.call["options"], "confidence": self.confidence, "weight": meta.weight}
+        options |= {"interval": self.interval} if "interval" in options else {}
+        call = {**meta.call, "options": options}
+        frames = {"means": self.summary, **frames}
+        numbers = {
+            f"{table}: {x}": y
+            for table, rows in frames.items()
+            for x, y in list_values(rows).items()
+        }
+        return asdict(replace(meta, call=call)) | {"hash": hash_function(), "numbers": numbers}
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
         if self.judge is not None:
             raise RankqlError("Values per query cannot be saved with judge=. Save the means")
-        meta = replace(self.meta, fingerprint=self.fingerprint())
-        write_values(meta, self.frame(), output_path(path, PARQUET, self.input_paths))
+        path = output_path(path, PARQUET, self.input_paths)
+        write_values(self.recorded(), self.frame(), path)
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""
@@ -283,7 +315,7 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
     """
     from pyarrow import parquet
 
-    metadata = {"rankql": json.dumps(asdict(meta), ensure_ascii=False)}
+    metadata = {"rankql": format_manifest(asdict(meta) | {"hash": hash_function()})}
     with write_file(path) as temporary:
         table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
         parquet.write_table(table.replace_schema_metadata(metadata), temporary)

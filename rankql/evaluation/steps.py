@@ -6,7 +6,7 @@ Rankings by score are cut at the k-th score before they are joined with the judg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -20,10 +20,6 @@ from rankql.sources.tables import Table
 
 # The score of a run before it is rounded to be compared.
 _UNROUNDED = f"{INTERNAL_PREFIX}score"
-# A number that differs if judgments do, in any order and for any type of ids.
-FINGERPRINT = (
-    "CAST(sum(hash(CAST(query AS VARCHAR), CAST(item AS VARCHAR), CAST(rel AS DOUBLE))) AS VARCHAR)"
-)
 # The CTE with the best scores of each ranking.
 CUTS = "cuts"
 # The CTE with the first k items of each ranking.
@@ -57,7 +53,7 @@ class Steps(Mapping[str, str]):
     """
 
     def __init__(
-        self, bodies: Mapping[str, str], values: str, run: Callable[[str], pl.DataFrame] | None
+        self, bodies: Mapping[str, str], values: str, run: Callable[[Any], Any] | None
     ) -> None:
         self._bodies, self._values, self._run = bodies, values, run
 
@@ -85,9 +81,14 @@ class Steps(Mapping[str, str]):
     def run(self, name: str, columns: str = "*") -> pl.DataFrame:
         """The rows of a step, or an SQL expression over them."""
         sql = self[name]
+        rows: pl.DataFrame = self.read(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")
+        return rows
+
+    def read(self, task: Any) -> Any:
+        """The rows of a query on the inputs, or what a function of the evaluation returns."""
         if self._run is None:
             raise RankqlError("The inputs are known in another process. Evaluate them again")
-        return self._run(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")
+        return self._run(task)
 
 
 def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:

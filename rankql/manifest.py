@@ -1,0 +1,102 @@
+"""Manifests: what a saved result was computed from, within its file, for `verify`.
+
+A page has it as a script of type application/json, Markdown as a comment, JSON as its last key, and
+Parquet as metadata. Its digest is that of the manifest and of the rest of the file, but not of the
+rows of Parquet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.writing import PARQUET
+
+# What a manifest is before, and what is around it.
+_PLACES = {
+    ".html": ("</body>", '\n<script type="application/json" id="rankql-manifest">', "</script>\n"),
+    ".md": ("\n", "\n\n<!-- rankql-manifest ", " -->"),
+    ".json": ("}", ',\n  "rankql_manifest": ', "\n"),
+}
+MANIFEST_SUFFIXES = (*_PLACES, *PARQUET)
+
+
+def embed_manifest(text: str, suffix: str, manifest: Mapping[str, Any]) -> str:
+    """The text of a file with a manifest at its end."""
+    place, opening, closing = _PLACES[suffix]
+    start, end, rest = text.rpartition(place)
+    before, after = f"{start.rstrip()}{opening}", f"{closing}{end}{rest}"
+    signed = format_manifest(manifest, before + after)
+    # JSON has these characters within strings only.
+    for character in "<>&":
+        signed = signed.replace(character, f"\\u{ord(character):04x}")
+    return before + signed + after
+
+
+def format_manifest(manifest: Mapping[str, Any], others: str = "") -> str:
+    """A manifest as JSON, with the digest of itself and of the others in its file."""
+    plain = plain_manifest(manifest)
+    return json.dumps(plain | {"digest": _digest(plain, others)})
+
+
+def plain_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest as it is read from JSON, which has no infinity and no NaN."""
+    text = json.dumps(manifest, default=str)
+    plain: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
+    return plain
+
+
+def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
+    """The manifest of a file, and whether the file is as rankql wrote it."""
+    file, others = Path(path).expanduser(), ""
+    if (suffix := file.suffix.lower()) not in MANIFEST_SUFFIXES:
+        raise RankqlError(
+            f"{str(path)!r} has no manifest: only {', '.join(MANIFEST_SUFFIXES)} files of "
+            "evaluate, compare and report have one. Save the result as one of these"
+        )
+    try:
+        if suffix in PARQUET:
+            found = pl.read_parquet_metadata(file).get("rankql", "")
+        else:
+            opening = _PLACES[suffix][1].split("\n")[-1].strip()
+            start, _, found = file.read_text(encoding="utf-8").rpartition(opening)
+            found = found.strip() if start else ""
+        manifest, end = json.JSONDecoder().raw_decode(found) if found else ({}, 0)
+        if suffix in _PLACES:
+            others = start + opening + found[end:]
+        digest = manifest.pop("digest", None)
+    except (ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+        why = f"the file or its manifest is damaged ({str(error).partition(chr(10))[0]})"
+        raise RankqlError(f"{str(path)!r}: {why}. Save the result again") from error
+    if not manifest.get("call"):
+        raise RankqlError(
+            f"{str(path)!r} has no manifest: it lacks the options of the call and the hashes of "
+            "its tables. It is not of evaluate, compare or report of runs, or an earlier version "
+            "of rankql wrote it. Evaluate the runs again, and save the result"
+        )
+    return manifest, digest == _digest(manifest, others)
+
+
+def _digest(manifest: Mapping[str, Any], others: str) -> str:
+    """The digest of a manifest and the others in its file, however lines end."""
+    text = json.dumps(manifest, sort_keys=True) + "".join(others.split())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def public_name(data: Any) -> str:
+    """The name of a table for a manifest: the last part of its path; "" of a frame.
+
+    It has no folder, no user or password, and no query of an address.
+    """
+    if not isinstance(data, str | os.PathLike):
+        return ""
+    path = re.split(r"[?#]" if "://" in os.fspath(data) else r"\?.*=", os.fspath(data))[0]
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1].rpartition("@")[2]
