@@ -116,13 +116,14 @@ def _check_rankings(data: CheckData) -> Iterator[Finding]:
     """What `evaluate` says of queries and items of runs and judgments, in its words."""
     order = [*data.inputs.runs]
     for check in RANKINGS:
-        found = check.find(data.evidence) if check.why else ()
+        runs = check.why and check.needs in data.evidence.available
+        findings = check.find(data.evidence) if runs else ()
 
         def place(facts: Facts) -> int:
             system = facts.get("system", facts.get("of"))
             return order.index(system) if system in order else 0
 
-        for facts in sorted(found, key=place):
+        for facts in sorted(findings, key=place):
             system, level = facts.get("system", facts.get("of")), facts.get("level", check.level)
             refused = REFUSED if level == "error" and REFUSED not in check.why else ""
             yield Finding(

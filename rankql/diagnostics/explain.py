@@ -154,7 +154,7 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         evaluation = replace(evaluation, inputs=inputs)
     # For all queries, because a single one may have no judged item.
     evidence = Evidence(evaluation, count_rankings(evaluation))
-    checks = [check for check in RANKINGS if check.needs == "counters"]
+    checks = [check for check in RANKINGS if check.reads == "counters"]
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     evaluation = replace(evaluation, inputs=inputs)

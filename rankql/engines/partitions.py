@@ -258,7 +258,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
 def describe_totals(evaluation: Evaluation, meta: Meta, totals: Totals) -> list[str]:
     """The notes on all rows; raise errors about them."""
     counters = combine_counters(evaluation.inputs, meta, totals)
-    checks = (check for check in RANKINGS if check.needs == "counters")
+    checks = (check for check in RANKINGS if check.reads == "counters")
     notes = inspect(checks, Evidence(evaluation, counters))
     check_counts(meta, totals.values())
     return notes

@@ -55,9 +55,8 @@ REFUSED = "evaluate refuses this. "
 
 
 def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
-    if evidence.counters.has_nan:
-        for table in evidence.evaluation.inputs.runs.values():
-            validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
+    for table in evidence.evaluation.inputs.runs.values():
+        validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
     return ()
 
 
@@ -79,9 +78,7 @@ def _several_values(evidence: Evidence) -> Iterable[Facts]:
 def _two_weights(evidence: Evidence) -> Iterable[Facts]:
     """A column of weights that two tables have with different values."""
     inputs = evidence.evaluation.inputs
-    name = inputs.weight
-    if name is None:
-        return
+    name = str(inputs.weight)
     first, *others = [table for table in inputs.tables if table.has(name)]
 
     def weights(table: Table) -> str:
@@ -108,7 +105,7 @@ def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
 
 def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
     evaluation, (_, known, missing) = evidence.evaluation, evidence.attributes
-    if evaluation.inputs.attributes is not None and not known:
+    if not known:
         ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
         yield {"graded": evaluation.inputs.graded, "missing": format_examples(missing),
                "others": format_examples(others)}  # fmt: skip
@@ -123,12 +120,12 @@ def _no_grades(evidence: Evidence) -> Iterable[Facts]:
 def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
     inputs = evidence.evaluation.inputs
     for each in evidence.counters.queries:
-        if inputs.qrels is None or each.judged or not evidence.judged_queries:
+        if each.judged or not evidence.judged_queries:
             continue
         hint = ""
         if evidence.counters.judged_queries is None:  # not in Spark
             con, run = evidence.evaluation.session.con, next(iter(inputs.runs.values()))
-            hint = suggest_query(con, run, inputs.qrels)
+            hint = "" if inputs.qrels is None else suggest_query(con, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
@@ -160,7 +157,7 @@ def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _no_matches(evidence: Evidence) -> Iterable[Facts]:
-    if evidence.evaluation.inputs.qrels and reads_grades(evidence.evaluation.metrics):
+    if reads_grades(evidence.evaluation.metrics):
         for each in evidence.matches:
             if not each.common:
                 level = "error" if each.is_error else "warning"
@@ -169,7 +166,7 @@ def _no_matches(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _few_matches(evidence: Evidence) -> Iterable[Facts]:
-    if evidence.evaluation.inputs.qrels and reads_grades(evidence.evaluation.metrics):
+    if reads_grades(evidence.evaluation.metrics):
         for system, items, judged, common, *_ in evidence.matches:
             least, what, where = min(
                 (judged, "judged items", f"in {run_label(system)}"),
@@ -188,18 +185,18 @@ def _duplicates(evidence: Evidence) -> Iterable[Facts]:
 
 NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 RANKINGS = (
-    Check("nan-scores", "evaluation", "error", "", _nan_scores),
+    Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
     Check(
         "several-values", "evaluation", "error",
         "{argument}: {name} must have one value per query, but {home} has {low!r} and {high!r} for "
         "query {query!r}",
-        _several_values,
+        _several_values, needs="slices",
     ),
     Check(
         "two-weights", "evaluation", "error",
         "weight: {name} is {one:g} in {first}, but {another:g} in {other}, for query {query!r}. "
         "Rename or remove one of these columns",
-        _two_weights,
+        _two_weights, needs="weight",
     ),
     Check(
         "nothing-ranked", "counters", "error",
@@ -211,7 +208,7 @@ RANKINGS = (
         "no-attributes", "evaluation", "error",
         "No query has attributes: {graded} has {missing}, attributes has {others}. Write query ids "
         "the same way in both",
-        _no_attributes,
+        _no_attributes, needs="attributes",
     ),
     Check(
         "no-overlap", "counters", "error", NO_GRADES, _no_grades,
@@ -221,7 +218,7 @@ RANKINGS = (
         "no-overlap", "counters", "error",
         "No query of {run} is judged: it has {unjudged}, qrels has {judged}. Write query ids the "
         "same way in both{hint}",
-        _no_overlap, why=f"{REFUSED}There is nothing to evaluate.",
+        _no_overlap, needs="qrels", why=f"{REFUSED}There is nothing to evaluate.",
     ),
     Check(
         "unjudged-queries", "counters", "warning",
@@ -240,7 +237,7 @@ RANKINGS = (
         _equal_scores,
     ),
     Check(
-        "no-common-items", "counters", "error", "{text}", _no_matches,
+        "no-common-items", "counters", "error", "{text}", _no_matches, needs="qrels",
         why="Its metrics would be 0.",
     ),
     Check(
@@ -248,7 +245,7 @@ RANKINGS = (
         "Only {common:,} of {least:,} {what} {are} {where}, and few ids are in both tables",
         _few_matches,
         ". To find ids that are written differently, call check with the same arguments",
-        "Write item ids the same way in both tables.",
+        "Write item ids the same way in both tables.", "qrels",
     ),
     Check("duplicates", "evaluation", "error", "{text}", _duplicates),
 )  # fmt: skip
@@ -262,16 +259,17 @@ def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _without_grades(evidence: Evidence) -> Iterable[Facts]:
-    if qrels := evidence.evaluation.inputs.qrels:
-        name = qrels.roles["rel"]
-        rows, counts = count_values(evidence.evaluation.session, qrels, [name])
-        if count := rows - counts[name]:
-            yield {"count": count, "rows": rows, "name": name}
+    qrels = evidence.evaluation.inputs.qrels
+    assert qrels
+    name = qrels.roles["rel"]
+    rows, counts = count_values(evidence.evaluation.session, qrels, [name])
+    if count := rows - counts[name]:
+        yield {"count": count, "rows": rows, "name": name}
 
 
 def _chunks(evidence: Evidence) -> Iterable[Facts]:
     inputs = evidence.evaluation.inputs
-    if inputs.qrels and any(table.unit == "ids" for table in inputs.runs.values()):
+    if any(table.unit == "ids" for table in inputs.runs.values()):
         for chunk in describe_chunk(evidence.evaluation):
             yield {"chunk": chunk}
 
@@ -282,7 +280,7 @@ def _short_rankings(evidence: Evidence) -> Iterable[Facts]:
     inputs, profile = evaluation.inputs, evaluation.conventions.profile.partition(",")[0]
     names = [metric.name for metric in evaluation.metrics]
     cuts = [name.partition("@")[2] or "1e9" for name in names if name.startswith("nDCG")]
-    if inputs.qrels is None or profile not in SHORT_IDEALS or not cuts:
+    if profile not in SHORT_IDEALS or not cuts:
         return
     place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
     ((count,),) = evaluation.run_sql(
@@ -371,8 +369,6 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
-    if not evaluation.inputs.many:
-        return
     names, conventions = evaluation.names, evaluation.conventions.as_dict()
     compared = (compared_value(name, conventions) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
@@ -385,13 +381,12 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _clusters(evidence: Evidence) -> Iterable[Facts]:
-    query, cluster = evidence.evaluation.inputs.query, evidence.evaluation.cluster
-    if cluster is not None:
-        queries = evidence.values[[query, cluster]]
-        queries = queries.filter(queries[query].alias("key").is_first_distinct())
-        codes = cluster_codes(queries, query, cluster)
-        sizes = codes.value_counts()["count"].to_list()
-        yield {"text": describe_clusters(sizes, cluster)}
+    query, cluster = evidence.evaluation.inputs.query, str(evidence.evaluation.cluster)
+    queries = evidence.values[[query, cluster]]
+    queries = queries.filter(queries[query].alias("key").is_first_distinct())
+    codes = cluster_codes(queries, query, cluster)
+    sizes = codes.value_counts()["count"].to_list()
+    yield {"text": describe_clusters(sizes, cluster)}
 
 
 def _users(evidence: Evidence) -> Iterable[Facts]:
@@ -430,7 +425,8 @@ def _seen(evidence: Evidence) -> Iterable[Facts]:
 def _strangers(evidence: Evidence) -> Iterable[Facts]:
     """Runs of users that are all unknown in train."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    if inputs.train and not any(count for _, count in evidence.seen.values()):
+    assert inputs.train
+    if not any(count for _, count in evidence.seen.values()):
         key = inputs.train.key("query", inputs.as_text("query"))
         train = f"(SELECT {key} AS query FROM {inputs.train.sql})"
         if not evaluation.run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
@@ -457,37 +453,37 @@ VALUES = (
     Check(
         "without-attributes", "values", "note",
         "{count:,} of {queries} have no row in attributes ({examples}): their slice is NULL",
-        _without_attributes,
+        _without_attributes, needs="attributes",
     ),
     Check(
         "null-grades", "values", "note",
         "{count:,} of {rows:,} rows of qrels have no grade ({name} is NULL) and are left out: "
         "their items count as unjudged",
-        _without_grades,
+        _without_grades, needs="qrels",
     ),
-    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks),
+    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="qrels"),
     Check(
         "short-rankings", "values", "note",
         "{rankings} {have} fewer items than the ideal ranking, which {profile} cuts to as many: "
         "its nDCG is higher there",
-        _short_rankings,
+        _short_rankings, needs="qrels",
     ),
     Check(
         "seen-items", "values", "note",
         "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
         "removes them",
-        _seen,
+        _seen, needs="train",
     ),
     Check(
         "strangers", "values", "note",
         "No user of the run is in train. If this is not true, write their ids the same way in both",
-        _strangers,
+        _strangers, needs="train",
     ),
     Check(
         "outside-catalogue", "values", "note",
         "{names} {leave} out {count:,} of {total:,} items of {run} that {are} not in the catalogue "
         "of {size} items",
-        _outside,
+        _outside, needs="catalogue",
     ),
     Check(
         "undefined", "values", "note",
@@ -499,7 +495,7 @@ VALUES = (
         "other-counts", "values", "note",
         "{name}: means are over {count:,} ({fewest}) to {queries} ({most}), those with a value"
         + COMPARED,
-        _other_counts,
+        _other_counts, needs="systems",
     ),
     Check(
         "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
@@ -518,7 +514,7 @@ VALUES = (
         "are relevant too, add their rows with the position NULL",
         _retrieved_only,
     ),
-    Check("clusters", "values", "note", "{text}", _clusters),
+    Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
     Check(
         "users", "values", "note",
         "Queries with the same {name} are not independent: pass cluster={name!r} so that "

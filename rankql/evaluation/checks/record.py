@@ -38,7 +38,7 @@ class Check:
 
     name: str
     # Counters of rankings, which Spark has too; an evaluation; its values; or rows of tables.
-    needs: Literal["counters", "evaluation", "values", "rows"]
+    reads: Literal["counters", "evaluation", "values", "rows"]
     # "error": `evaluate` refuses the data.
     level: Literal["error", "warning", "note"]
     text: str
@@ -47,6 +47,8 @@ class Check:
     # `check` says it in another way.
     more: str = ""
     why: str = ""
+    # What must be there: see `Evidence.available`.
+    needs: str = ""
     # Of rows: SQL or a condition, the tables that it reads, the roles that they need, what a row
     # stands for ("" if the text has the number), and whether it applies to a table.
     sql: str = ""
@@ -72,6 +74,18 @@ class Evidence:
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
+    def available(self) -> set[str]:
+        """What there is in the evaluation, by the words that checks need."""
+        inputs = self.evaluation.inputs
+        known: dict[str, Any] = {
+            "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
+            "attributes": inputs.attributes, "train": inputs.train, "systems": inputs.many,
+            "catalogue": self.outside, "cluster": self.evaluation.cluster,
+            "nan": self.counters.has_nan,
+        }  # fmt: skip
+        return {name for name, value in known.items() if value}
+
+    @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
         """The queries, those with attributes, and examples of others."""
         return match_attributes(self.evaluation)
@@ -93,7 +107,7 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
     """Raise the first error; return the notes. One that several runs have names them all."""
     same: dict[str, tuple[Check, list[Facts]]] = {}
     for check in checks:
-        for facts in check.find(evidence):
+        for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check, facts))
             text = (check.text + check.more).format_map({"run": "", **facts})
