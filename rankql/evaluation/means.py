@@ -265,6 +265,11 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
         "query_squares": "fsum(query_weight * query_weight)", "queries": "count(*)",
         "undefined": "count_if(undefined)", "missing": "count_if(missing)",
     }  # fmt: skip
+    # What nobody reads is not summed up.
+    unread = [] if meta.weight or meta.metric_weights else ["total", "weights"]
+    unread += ["variance", "skewness"] if interval is None else []
+    unread += ["query_weights", "query_squares"] if interval is None and not meta.weight else []
+    moments |= dict.fromkeys(unread, "CAST(NULL AS DOUBLE)")
     if meta.weight and interval is not None:
         order = ", ".join(f"{key} ASC" for key in [*systems, "query"])
         sample = f"list({{'value': value, 'weight': weight}} ORDER BY {order})"
