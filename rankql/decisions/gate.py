@@ -35,6 +35,7 @@ from rankql.decisions.verdict import (
 )
 from rankql.errors import (
     RankqlError,
+    describe_unknown,
     require,
     require_choice,
     require_flag,
@@ -173,6 +174,8 @@ def gate(
     limits: dict[str, Limits] = {"minimum": minimum, "max_drop": max_drop or ()}
     limits["equivalence"] = equivalence
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
+    if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
+        raise RankqlError(describe_unknown("system in min_score", min(unknown), [*data]))
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
     results = open_systems(data, qrels, {**beyond, **keywords})
@@ -193,6 +196,8 @@ def gate(
     for name, value in data.items() if drops else [("run", run)]:
         result = results[name]
         if result is None:  # a baseline is named in errors
+            if isinstance(min_score, Mapping):
+                beyond["min_score"] = min_score.get(name)
             value = {name: value} if name == "baseline" else value
             result = evaluate(value, qrels, metrics, by=groups, weight=weight,
                               cluster=cluster, judge=judge, **beyond, **keywords)  # fmt: skip

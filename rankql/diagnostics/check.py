@@ -229,7 +229,7 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "system": "system" if table.keys != "query" else "NULL AS system",
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
-        "place": "pos" if table.ranking_role == "pos" else "score" if low else "-score",
+        "place": "pos" if table.ranking_role == "pos" else "-score",
         "order": "ascending" if low else "descending",
         "descending": low,
         "item": "item" if "item" in table.roles else "NULL AS item",

@@ -150,7 +150,37 @@ def test_every_check_has_a_case():
         "ties-at-k",
         "ratings",  # in tests/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/sources/test_inputs.py
+        "self-match",
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "ids", "noted"),
+    [
+        (20, "doc{}", True), (11, "doc{}", True), (10, "doc{}", False),
+        (20, "{}", True), (18, "{}", True), (17, "{}", False),  # small numbers meet by chance
+        (11, "9000{}", True), (1, "doc{}", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["score", "distance", "pos"])
+def test_queries_that_find_themselves(found, ids, noted, form):
+    """Of 20 queries, the first `found` have the item with their id at the top."""
+    rows = []
+    for query in range(20):
+        first = query if query < found else (query + 5) % 20
+        others = [item for item in range(20) if item not in (first, query)][:4]
+        items = [first, *others, *([query] if query >= found else [])]
+        rows += [(ids.format(query), ids.format(x), place) for place, x in enumerate(items, 1)]
+    run = pl.DataFrame(rows, ["query", "item", form], orient="row")
+    if form == "score":
+        run = run.with_columns(score=-pl.col("score"))
+    qrels = judged(*((ids.format(q), ids.format((q + 1) % 20), 1) for q in range(20)))
+    findings = [x for x in check(run, qrels, k=3) if x.kind == "self-match"]
+    assert [x.count for x in findings] == [found] * noted
+    if noted:
+        assert f"are the same at position 1 in {found} of 20 queries" in findings[0].message
+        without = check(run, qrels, k=3, ignore_identical_ids=True)
+        assert "self-match" not in kinds(without)
 
 
 @pytest.mark.few(2)

@@ -218,7 +218,7 @@ ROWS = (
     Check(
         "missing-queries", "rows", "warning",
         "judged but not in the run",
-        why="Each of these queries counts as 0 in means. Change this with missing=.",
+        why="Each of these queries counts as the worst value in means. Change this with missing=.",
         tables="matched",
         sql="""SELECT * FROM (SELECT DISTINCT {system} FROM rows) CROSS JOIN judged
            EXCEPT SELECT DISTINCT {system}, query FROM rows""",
