@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -306,7 +307,9 @@ def save_result(
             _write_workbook(result, temporary)
         else:
             kept = None if manifest is None else {"rankql": format_manifest(manifest)}
-            result.data.write_parquet(temporary, metadata=kept)
+            buffer = BytesIO()  # polars does not say why it cannot write metadata to a file
+            result.data.write_parquet(buffer, metadata=kept)
+            temporary.write_bytes(buffer.getvalue())
 
 
 def _write_workbook(result: TableResult, path: Path) -> None:

@@ -114,9 +114,9 @@ class Result(MeansResult):
 
         Results with different judgments have different ones.
         """
-        return self.recorded("qrels").fingerprint if self.meta.judgments else None
+        return self._recorded("qrels").fingerprint if self.meta.judgments else None
 
-    def recorded(self, *only: str) -> Meta:
+    def _recorded(self, *only: str) -> Meta:
         """What the result must know, with the tables, which are read again; without if not known.
 
         only: the labels of the tables.
@@ -127,7 +127,7 @@ class Result(MeansResult):
                 tables = self.steps.read(partial(record_tables, only=only))
                 meta = replace(meta, tables=tables)
         if self.judge is not None and meta.call:
-            judge = self.judge.recorded("qrels")
+            judge = self.judge._recorded("qrels")
             inputs = {**meta.call["inputs"], "judge": judge.call["inputs"]["qrels"]}
             tables = meta.tables | {"judge": judge.tables.get("qrels", {})}
             meta = replace(meta, tables=tables, call={**meta.call, "inputs": inputs})
@@ -138,7 +138,7 @@ class Result(MeansResult):
 
         frames: more numbers than the means.
         """
-        meta = self.recorded()
+        meta = self._recorded()
         if not meta.call or "rows" not in next(iter(meta.tables.values()), {}):
             return None
         options = {**meta.call["options"], "confidence": self.confidence, "weight": meta.weight}
@@ -157,7 +157,7 @@ class Result(MeansResult):
         if self.judge is not None:
             raise RankqlError("Values per query cannot be saved with judge=. Save the means")
         path = output_path(path, PARQUET, self.input_paths)
-        write_values(self.recorded(), self.frame(), path)
+        write_values(self._recorded(), self.frame(), path)
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""

@@ -3,17 +3,17 @@
 import json
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 
 import rankql
 from rankql import evaluation
+from rankql.cli.main import main
 from rankql.decisions import verify as module
 from rankql.errors import RankqlError
 from rankql.manifest import MANIFEST_SUFFIXES, public_name, read_manifest
@@ -444,8 +444,7 @@ def test_random_mutations_are_named(seed):
 
 
 def run_cli(*arguments):
-    command = [sys.executable, "-m", "rankql", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return CliRunner().invoke(main, arguments)
 
 
 def test_command():
@@ -454,18 +453,18 @@ def test_command():
     metrics = ["-m", "AP", "-m", "Novelty@5"]
     made = run_cli("report", "old=a.parquet", "new=b.parquet", "q.parquet", *metrics,
                    "--train", "t.parquet", "-o", "r.md")  # fmt: skip
-    assert made.returncode == 0, made.stderr
+    assert made.exit_code == 0, made.stderr
     inputs = ["new=b.parquet", "old=a.parquet", "train=t.parquet", "qrels=q.parquet"]
     for files in (inputs, ["a.parquet", "b.parquet", "q.parquet", "t.parquet"],
                   ["q.parquet", "new=b.parquet", "t.parquet", "old=a.parquet"]):  # fmt: skip
         done = run_cli("verify", "r.md", *files)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         assert done.stdout.startswith("Verified: 2 runs, judgments, train, conventions and ")
     done = run_cli("verify", "r.md", "b.parquet", "a.parquet", "q.parquet", "t.parquet")
-    assert done.returncode == 1 and done.stdout.startswith("Differs: run old, run new and numbers")
+    assert done.exit_code == 1 and done.stdout.startswith("Differs: run old, run new and numbers")
     for files in (inputs[:3], [*inputs, "x.parquet"], ["x=a.parquet", *inputs[1:]]):
         done = run_cli("verify", "r.md", *files)
-        assert done.returncode == 2 and "Pass" in done.stderr, done.stderr
-    assert run_cli("verify", "a.parquet", *inputs).returncode == 2
+        assert done.exit_code == 2 and "Pass" in done.stderr, done.stderr
+    assert run_cli("verify", "a.parquet", *inputs).exit_code == 2
     made = run_cli("eval", "a.parquet", "q.parquet", "-o", "v.parquet")
-    assert run_cli("verify", "v.parquet", "a.parquet", "q.parquet").returncode == 0
+    assert run_cli("verify", "v.parquet", "a.parquet", "q.parquet").exit_code == 0

@@ -5,16 +5,19 @@ import html
 import inspect
 import json
 import re
+import tempfile
 import zipfile
 from datetime import date, timedelta
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 import rankql
 from rankql.errors import RankqlError
+from rankql.manifest import embed_manifest
 from rankql.results import SUFFIXES, TableResult, drop_idle_columns
 
 EVIL = "<b>a&b</b>|50%_$"
@@ -45,6 +48,14 @@ DAYS = pl.DataFrame([
 ])  # fmt: skip
 
 
+def verify_changed():
+    """A result that its inputs do not give any more."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "saved.json")
+        rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"]).save(path)
+        return rankql.verify(path, RUNS | {"old": NEW}, QRELS.head(5))
+
+
 INSTANCES = {
     "Result": lambda: rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"], attributes=PARTS, by="part"),
     "Result of one system": lambda: rankql.evaluate(OLD, QRELS, "AP"),
@@ -54,6 +65,7 @@ INSTANCES = {
     "JudgeReport": lambda: rankql.judges({EVIL: JUDGED, "b": JUDGED}, QRELS, RUNS),
     "Comparison": lambda: rankql.compare(RUNS, qrels=QRELS, metrics=["nDCG@3", "AP"]),
     "WideTable": lambda: make("Comparison").wide(),
+    "Verification": lambda: verify_changed(),
     "Comparison of one system": lambda: rankql.compare({EVIL: OLD}, qrels=QRELS, metrics="AP"),
     "Verdict": lambda: rankql.gate(
         NEW, QRELS, baseline=OLD, minimum="AP>=0.9", max_drop="nDCG@3:0.01", by="part",
@@ -118,7 +130,7 @@ def test_attributes_and_conversions(name):
     assert plain.get("method", "") == result.method
     assert plain["notes"][: len(result.notes)] == result.notes  # and those on skewed means
     assert json.loads(result.to_json()).keys() == plain.keys()
-    if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge")):
+    if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge", "Verif")):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
         assert result.conventions["gain"] == "linear" and "SELECT" in result.sql
     if name == "Explanation of runs":
@@ -155,7 +167,11 @@ def test_saved(name, tmp_path):
             assert all(f">{name}<" in strings for frame in frames for name in frame.columns)
             assert all(line in strings for line in result.remarks())
         else:
-            assert path.read_text("utf-8") == texts[suffix]() + "\n"
+            text, written = texts[suffix](), path.read_text("utf-8")
+            if suffix != ".tex" and result.manifest() is not None:
+                text = embed_manifest(text + "\n", suffix, result.manifest()).removesuffix("\n")
+                assert len(text) > len(texts[suffix]()) + 500
+            assert written == text + "\n"
 
 
 def test_other_suffixes_are_refused(tmp_path):

@@ -102,6 +102,14 @@ def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
 QRELS = TABLE.select("query", "item", "rel")
 LABELS = QRELS.filter(pl.col("query").str.contains("[1-5]$"))
 VALUES = QRELS.group_by("query").agg(AP=pl.col("rel").mean(), kpi=pl.col("rel").sum())
+
+
+def verify_saved(file):
+    """Verify what is saved of a file."""
+    rankql.evaluate(file, metrics="AP").save("saved.json")
+    return rankql.verify("saved.json", file)
+
+
 # What reads files, and the input that each call names: `run.parquet` if it is a run.
 READERS = {
     "evaluate": lambda file: rankql.evaluate(file, metrics="AP"),
@@ -124,6 +132,7 @@ READERS = {
     "monitor": lambda file: rankql.monitor(file, metrics="AP"),
     "judges": lambda file: rankql.judges({"llm": file}, QRELS),
     "read_values": rankql.read_values,
+    "verify": lambda file: verify_saved(file),
     "associate": lambda file: rankql.associate(VALUES, file, on="query", outcome="kpi"),
 }
 ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
