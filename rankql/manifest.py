@@ -72,16 +72,20 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
         manifest, end = json.JSONDecoder().raw_decode(found) if found else ({}, 0)
         if suffix in _PLACES:
             others = start + opening + found[end:]
-        digest = manifest.pop("digest", None)
-    except (ValueError, AttributeError, pl.exceptions.PolarsError) as error:
-        why = f"the file or its manifest is damaged ({str(error).partition(chr(10))[0]})"
-        raise RankqlError(f"{str(path)!r}: {why}. Save the result again") from error
-    if not manifest.get("call"):
+        manifest = manifest if isinstance(manifest, dict) else {}
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        why = str(getattr(error, "strerror", None) or error).partition("\n")[0]
+        raise RankqlError(
+            f"Cannot read the manifest of {str(path)!r}: {why}. Save the result again"
+        ) from error
+    call = manifest.get("call")
+    if not isinstance(call, dict) or not isinstance(call.get("inputs"), dict):
         raise RankqlError(
             f"{str(path)!r} has no manifest: it lacks the options of the call and the hashes of "
             "its tables. It is not of evaluate, compare or report of runs, or an earlier version "
             "of rankql wrote it. Evaluate the runs again, and save the result"
         )
+    digest = manifest.pop("digest", None)
     return manifest, digest == _digest(manifest, others)
 
 

@@ -103,7 +103,7 @@ def verify(
             if wrong := [*_compare_numbers(numbers, others)]:
                 equal = "" if differs else " although all inputs are the same"
                 differs["numbers"] = [f"{len(wrong):,} differ{equal}", *wrong[:_EXAMPLES]]
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (RankqlError, KeyError, TypeError, AttributeError, ValueError):
         if intact:
             raise
     rows = [(part, "; ".join(texts)) for part, texts in differs.items()]
@@ -186,7 +186,9 @@ def _list_numbers(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The numbers of a file, and those of now: of Parquet its rows, else those of its manifest."""
     if path.suffix.lower() not in PARQUET:
-        return saved["numbers"], now["numbers"]
+        before, after = saved["numbers"], now["numbers"]
+        kinds = {name.partition(":")[0] for name in before}  # means, and maybe pairs
+        return before, {x: y for x, y in after.items() if x.partition(":")[0] in kinds}
     file = pl.read_parquet(path)
     frames = [result.data, result.wide().table, getattr(result, "result", result).frame()]
     frame = next((x for x in frames if {*x.columns} == {*file.columns}), frames[0])

@@ -468,3 +468,21 @@ def test_command():
     assert run_cli("verify", "a.parquet", *inputs).exit_code == 2
     made = run_cli("eval", "a.parquet", "q.parquet", "-o", "v.parquet")
     assert run_cli("verify", "v.parquet", "a.parquet", "q.parquet").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"rankql_manifest": []}', '{"rankql_manifest": {"call": 3}}', "\ud800"],
+)
+def test_no_manifest_is_an_error(text):
+    Path("x.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(RankqlError, match="manifest"):
+        rankql.verify("x.json", RUNS, QRELS)
+    with pytest.raises(RankqlError, match="No such file"):
+        rankql.verify("none.json", RUNS, QRELS)
+
+
+def test_the_result_of_a_comparison():
+    """Its means are of the queries that all systems define."""
+    rankql.compare(RUNS, QRELS.filter(pl.col("query") != "q1"), METRICS).result.save("x.json")
+    assert rankql.verify("x.json", RUNS, QRELS.filter(pl.col("query") != "q1")).ok
