@@ -113,7 +113,8 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
             raise RankqlError(f"min_score needs scores, and {table.label} has none. Pass score=")
     asked = min_score
     if isinstance(min_score, tuple):
-        require(not inputs.many, "min_scores compares the scores of one run. Pass one")
+        alone = len(inputs.runs) == 1 and inputs.system is None
+        require(alone, "min_scores compares the scores of one run. Pass one")
         (table,), (scores,) = inputs.runs.values(), min_score
         min_score = {str(x): x for x in scores or list_best_scores(session, inputs, table)}
         inputs = replace(inputs, runs=dict.fromkeys(min_score, table))

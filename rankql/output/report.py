@@ -14,6 +14,8 @@ import rankql
 from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
+from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
+from rankql.evaluation.request import EvaluationOptions
 from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import METRICS, select_pairs, shorten_names
@@ -329,10 +331,28 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     return None
 
 
+def make_min_scores_section(source: ReportSource) -> Section | None:
+    """Show the means by lowest score, of one run that is asked for false answers."""
+    comparison, runs = source.comparison, source.runs
+    asked = not {FALSE_ANSWER, FALSE_ABSTENTION}.isdisjoint(comparison.metrics)
+    if runs is None or len(comparison.systems) > 1 or not asked:
+        return None
+    names = {*EvaluationOptions.__optional_keys__, "con"}
+    options = {name: value for name, value in runs.keywords.items() if name in names}
+    with suppress(*ERRORS):
+        result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
+        section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
+        section.reading = ["The means if only items with at least this score are shown."]
+        section.draw([mean_charts.draw_min_scores(result)])
+        return section
+    return None
+
+
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_means_section,
     make_differences_section,
     make_queries_section,
     make_cutoffs_section,
+    make_min_scores_section,
     make_cases_section,
 )

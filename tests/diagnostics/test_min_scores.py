@@ -127,3 +127,13 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     ]  # fmt: skip
     expected = rankql.min_scores(run, qrels, "RR", min_scores=[0, 0.5]).table
     assert_frame_equal(pl.read_csv("scores.csv"), expected, check_dtypes=False)
+
+
+def test_the_report_of_one_run_draws_them_if_false_answers_are_asked_for(tmp_path):
+    run, qrels = questions()
+    for metrics, drawn in ((["RR", "FalseAnswer"], True), (["RR"], False)):
+        path = tmp_path / "report.html"
+        rankql.compare({"mine": run}, qrels, metrics).save(path)
+        assert ("Lowest scores" in path.read_text()) == drawn
+    rankql.compare({"a": run, "b": run}, qrels, ["RR", "FalseAnswer"]).save(path)
+    assert "Lowest scores" not in path.read_text()
