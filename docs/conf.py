@@ -105,6 +105,7 @@ KEYWORDS = {
         "provenance",
     ],
     "zh/choosing-k": ["截断"],
+    "zh/coming-from": ["迁移", "预设"],
     "zh/compare": ["置信区间", "显著性", "显著"],
     "zh/conventions": ["约定", "同分", "未定义"],
     "zh/gate": ["门禁", "限度", "退出码"],

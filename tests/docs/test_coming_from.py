@@ -21,6 +21,7 @@ from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "coming-from.md").read_text()
 NAMES = PAGE.partition("## The names\n\n")[2].partition("\n\n")[0]
+CHINESE = (ROOT / "docs" / "zh" / "coming-from.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in NAMES.splitlines()]
 # Queries that both have: what the means make of others is in the blocks of the page.
 RUN, QRELS = other_tools.random_data(4, longest=12)
@@ -50,6 +51,13 @@ def test_names_of_other_tools_are_accepted():
                 if name != "-l 2":
                     count += bool(parse(name.removeprefix("-m "), peer))
     assert count > 50
+
+
+def test_the_chinese_page_has_the_same_names():
+    table = CHINESE.partition("## 指标名称\n\n")[2].partition("\n\n")[0]
+    codes = [re.findall("`.+?`", row) for row in table.splitlines()]
+    assert codes == [re.findall("`.+?`", row) for row in NAMES.splitlines()]
+    assert len(codes) == len(ROWS)
 
 
 def test_a_name_that_means_something_else_is_accepted_or_says_so():
