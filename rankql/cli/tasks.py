@@ -371,7 +371,7 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
 
 @command("popular", "popular train.parquet -k 20 -o popular.parquet")
 @click.argument("train", type=DATA)
-@click.option("-k", type=click.INT, show_default="10", help="Number of items for each user.")
+@click.option("-k", "--k", type=click.INT, show_default="10", help="Number of items for each user.")
 @click.option("--users", type=DATA, metavar="TABLE", help="Table of the users, if not all.")
 @QUERY
 @ITEM
