@@ -34,17 +34,15 @@ def embed_manifest(text: str, suffix: str, manifest: Mapping[str, Any]) -> str:
     place, opening, closing = _PLACES[suffix]
     start, end, rest = text.rpartition(place)
     before, after = f"{start.rstrip()}{opening}", f"{closing}{end}{rest}"
-    signed = format_manifest(manifest, before + after)
-    # JSON has these characters within strings only.
-    for character in "<>&":
-        signed = signed.replace(character, f"\\u{ord(character):04x}")
-    return before + signed + after
+    return before + format_manifest(manifest, before + after) + after
 
 
 def format_manifest(manifest: Mapping[str, Any], others: str = "") -> str:
     """A manifest as JSON, with the digest of itself and of the others in its file."""
-    plain = plain_manifest(manifest)
-    return json.dumps(plain | {"digest": _digest(plain, others)})
+    text = json.dumps(plain_manifest(manifest))
+    for character in "<>&":  # which JSON has within strings only
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f'{text[:-1]}, "digest": "{_digest(text[:-1], others)}"}}'
 
 
 def plain_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,14 +83,14 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
             "its tables. It is not of evaluate, compare or report of runs, or an earlier version "
             "of rankql wrote it. Evaluate the runs again, and save the result"
         )
-    digest = manifest.pop("digest", None)
-    return manifest, digest == _digest(manifest, others)
+    text, _, rest = found[:end].rpartition('"digest":')
+    text = text.rstrip().removesuffix(",")
+    return manifest, rest.strip('} "\n') == _digest(text, others)
 
 
-def _digest(manifest: Mapping[str, Any], others: str) -> str:
-    """The digest of a manifest and the others in its file, however lines end."""
-    text = json.dumps(manifest, sort_keys=True) + "".join(others.split())
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(manifest: str, others: str) -> str:
+    """The digest of a manifest and the others in its file, whatever their white space."""
+    return hashlib.sha256("".join((manifest + others).split()).encode()).hexdigest()
 
 
 def public_name(data: Any) -> str:

@@ -486,3 +486,17 @@ def test_the_result_of_a_comparison():
     """Its means are of the queries that all systems define."""
     rankql.compare(RUNS, QRELS.filter(pl.col("query") != "q1"), METRICS).result.save("x.json")
     assert rankql.verify("x.json", RUNS, QRELS.filter(pl.col("query") != "q1")).ok
+
+
+def test_a_digit_that_changes_no_number():
+    """The text of the manifest counts, not what its numbers are rounded to."""
+    path = Path(saved(".json"))
+    text = path.read_text("utf-8")
+    for match in re.finditer(r"0\.\d{17}", text):
+        for digit in "0123456789":
+            other = f"{match[0][:-1]}{digit}"
+            if other != match[0] and float(other) == float(match[0]):
+                path.write_text(text[: match.start()] + other + text[match.end() :], "utf-8")
+                assert parts(rankql.verify(path, RUNS, QRELS)) == ["file"]
+                return
+    pytest.fail("no such number")
