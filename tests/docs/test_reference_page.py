@@ -42,7 +42,7 @@ def test_dir_has_all_names_but_variants():
 
 
 def test_every_command_has_its_help():
-    commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/commands.md"], re.MULTILINE)
+    commands = re.findall(r"^rankql ([\w-]+) --help$", TEXTS["docs/commands.md"], re.MULTILINE)
     assert sorted(commands) == sorted(main.commands)
 
 
