@@ -22,6 +22,7 @@ from rankql.sources.reader import fetch
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_text
+from rankql.sources.text_files import COMMENTS
 from rankql.text import format_count
 from rankql.writing import remember_inputs
 
@@ -80,16 +81,25 @@ def check(
                 *_check_rankings(data),
                 *_check_rows(data),
                 *_find_rounded_ids(data),
-                # Lines of a TREC file that look like rows, but are comments.
-                *(
-                    Finding("comments", "warning", label, 1, note, "These rows are missing.")
-                    for label, note in (note.split(": ", 1) for note in session.notes)
-                ),
+                *_report_reading(data),
             ]
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
                        for table in data.tables}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, sources, k)
+
+
+def _report_reading(data: CheckData) -> Iterator[Finding]:
+    """What the readers noted about a table, or about none: its text is not known here."""
+    labels = sorted((table.label for table in data.tables), key=len, reverse=True)
+    for note in data.session.notes:
+        label = next((x for x in labels if note.startswith(f"{x}: ")), "")
+        message = note.removeprefix(f"{label}: ") if label else note
+        if COMMENTS in note:  # lines of a TREC file that look like rows
+            yield Finding("comments", "warning", label, 1, message, "These rows are missing.")
+        else:
+            why = "If this is not what you mean, change the data or name the columns."
+            yield Finding("reading", "note", label, 1, message, why)
 
 
 def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from rankql.registry.column_names import (
     TIMES,
     find_name,
     is_distance,
+    is_like_id,
     known_names,
     squash,
 )
@@ -228,19 +229,23 @@ def _find_row_keys(
     keyed = {}
     for label, table in runs.items():
         key = table.find("query", column_name(name), QUESTIONS)
-        alone = name is None and len(runs) == 1 and not system
-        if key and alone and _repeats_text(session, table, key):
-            note = f"{table.label}: {key} repeats in rows that differ, so each row is a query"
-            session.notes.append(note)
-            key = None
         others = [t for t in runs.values() if t is not table]
-        for each in find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else ():
+        ids = find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else []
+        # Several rows may ask the same question, if they have ids.
+        if key and name is None and _repeats_text(session, runs.values(), key, system):
+            ids = [x for x in find_ids(table, "query") if is_like_id(x.name)]
+        for each in ids:
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
             unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
             if all(t.has(each.name) for t in others) and all(
                 session.con.execute(f"{unique} FROM {t.sql}").fetchall()[0][0]
                 for t in runs.values()
             ):
+                if key:
+                    session.notes.append(
+                        f"{table.label}: {key} repeats in rows with different {each.name}, so each "
+                        "row is a query"
+                    )
                 key = each.name
                 break
         if key is None and (others or system or not table.ordered):
@@ -249,15 +254,15 @@ def _find_row_keys(
     return keyed
 
 
-def _repeats_text(session: Session, table: Table, key: str) -> bool:
-    """Is it a question of words that repeats in rows that differ?"""
-    text = f"CAST({quote(key)} AS VARCHAR)"
-    sql = (
-        f"SELECT avg(length({text}) - length(replace({text}, ' ', ''))) >= 1 AND "
-        f"count(DISTINCT {text}) < count(*) AND count(*) = (SELECT count(*) FROM (SELECT DISTINCT "
-        f"* FROM {table.sql})) FROM {table.sql}"
+def _repeats_text(session: Session, tables: Iterable[Table], key: str, system: str | None) -> bool:
+    """Is it the text of questions, and does a table have one of them twice?"""
+    names = ", ".join(quote(x) for x in (key, system) if x)
+    counts = f"count({quote(key)}) > count(DISTINCT ({names})) FILTER ({quote(key)} IS NOT NULL)"
+    return not key.lower().endswith("id") and any(
+        is_text(table.columns.get(key, ""))
+        and session.con.execute(f"SELECT {counts} FROM {table.sql}").fetchall()[0][0]
+        for table in tables
     )
-    return is_text(table.columns[key]) and bool(session.con.execute(sql).fetchall()[0][0])
 
 
 def _number_rows(table: Table) -> Table:

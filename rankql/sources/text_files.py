@@ -32,6 +32,8 @@ from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, repeated_names
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
+# What a note says of lines of a TREC file that look like rows.
+COMMENTS = "count as comments"
 _QUEPID = "query,docid,rating"
 _READ_QUEPID = (
     "(FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
@@ -253,7 +255,7 @@ def _load_uncommented(
         return table
     lines = "1 line begins" if skipped == 1 else f"{skipped:,} lines begin"
     reader.notes.append(
-        f"{file.label}: {lines} with # and count as comments, although they have all columns (such "
+        f"{file.label}: {lines} with # and {COMMENTS}, although they have all columns (such "
         f"as {example!r}). Write ids without #"
     )
     return reader.load(file.label, f"(FROM {sql} WHERE NOT {comments})", **fields)

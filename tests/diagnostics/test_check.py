@@ -1,5 +1,6 @@
 """check: each finding on a small case that has it and nothing else, and what reports look like."""
 
+import importlib
 import json
 import math
 
@@ -13,6 +14,8 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
+
+check_module = importlib.import_module("rankql.diagnostics.check")
 
 QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]
 RUN = [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 2.0), ("b", "y", 1.0)]
@@ -97,6 +100,8 @@ CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
         scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]])),
     "judged-share": ("note", "run", 1, [row("b", judged=1, retrieved=2)],
         scored(("b", "z", 3.0)), judged()),
+    "self-match": ("warning", "run", 2, [row("a", "a"), row("b", "b")],
+        scored(("a", "a", 3.0), ("b", "b", 3.0)), judged(("a", "a", 1), ("b", "b", 1))),
     "empty": ("error", "run", 1, [],
         scored(rows=[]), judged()),
 }  # fmt: skip
@@ -455,3 +460,27 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     facts = [[(x.kind, x.table, x.count) for x in each.findings] for each in (expected, found)]
     assert facts[0] == facts[1]
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
+
+
+@pytest.mark.parametrize("note", ["no colon", ": ", "run: a: b", "a: b", "{x}: 50%", "run", ""])
+def test_a_note_of_any_text_is_a_finding(note, monkeypatch):
+    read = check_module.read_rankings
+
+    def read_and_note(session, *arguments, **options):
+        session.notes.append(note)
+        return read(session, *arguments, **options)
+
+    monkeypatch.setattr(check_module, "read_rankings", read_and_note)
+    (finding,) = (x for x in check(scored(), judged()) if x.kind == "reading")
+    label, message = ("run", "a: b") if note == "run: a: b" else ("", note)
+    assert (finding.table, finding.message) == (label, message)
+    assert message.strip(" :") in repr(check(scored(), judged()))
+
+
+def test_lines_that_count_as_comments_are_a_warning(tmp_path):
+    lines = ["#a Q0 x 1 2.0 t", "b Q0 x 1 2.0 t", "b Q0 y 2 1.0 t"]
+    path = tmp_path / "my.run"
+    path.write_text("\n".join(lines))
+    (finding,) = (x for x in check(path) if x.kind == "comments")
+    assert (finding.level, finding.table) == ("warning", "run")
+    assert finding.message.startswith("1 line begins with # and count as comments")

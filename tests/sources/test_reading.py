@@ -411,13 +411,26 @@ def test_a_field_of_few_numbers_is_asked_about(repeats, tmp_path):
     assert both_ways("RR", [path], rel="1")["RR"] == (1 if repeats else 1 / 8)
 
 
-def test_two_questions_of_equal_text(tmp_path):
-    rows = [{"question": "what is x?", "retrieved": ["a", "b"], "relevant": ["a"]},
-            {"question": "what is x?", "retrieved": ["c", "d"], "relevant": ["d"]}]  # fmt: skip
-    path = write(tmp_path / "r.jsonl", rows)
-    result = both_ways("RR", [path])
-    assert result["RR"] == 0.75 and "question repeats in rows that differ" in result.notes[0]
-    refused("several rows for query", [write(path, rows * 2)])
+@pytest.mark.parametrize("question", ["what is x?", "red"])
+def test_two_questions_of_equal_text(question, tmp_path):
+    rows = [{"question": question, "retrieved": ["a", "b"], "relevant": ["a"]},
+            {"question": question, "retrieved": ["c", "d"], "relevant": ["d"]}]  # fmt: skip
+    path = tmp_path / "r.jsonl"
+    for name in ("id", "sample_id"):
+        numbered = [{**row, name: i} for i, row in enumerate(rows)]
+        result = both_ways("RR", [write(path, numbered)])
+        note = f"question repeats in rows with different {name}, so each row is a query"
+        assert result["RR"] == 0.75 and result.notes[0].endswith(note)
+        (finding,) = (x for x in rankql.check(path) if x.kind == "reading")
+        assert (finding.level, finding.table, finding.message) == ("note", "run", note)
+    both = {"a": numbered, "b": numbered}
+    both = {name: write(tmp_path / f"{name}.jsonl", each) for name, each in both.items()}
+    assert rankql.evaluate(both, None, "RR").summary["mean"].to_list() == [0.75, 0.75]
+    refused("several rows for query .*Keep one, or pass query= or", [write(path, rows)])
+    twice = [{**row, "id": 1} for row in rows]
+    refused("several rows for query .* pass query='id' or", [write(path, twice)])
+    other = [{**row, "query_id": "q", "id": i} for i, row in enumerate(rows)]
+    refused("several rows for query 'q'.* or query='id' or", [write(path, other)])
 
 
 def test_lines_that_hold_only_objects(tmp_path):
