@@ -264,11 +264,12 @@ def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Blo
     """A frame as text, numbers aligned right; words of a status are coloured."""
     numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
     statuses = [i for i, name in enumerate(frame.columns) if name in STATUSES]
+    header, *cells = text.format_table(frame)
     rows = [
         [text.Status(cell) if i in statuses else cell for i, cell in enumerate(row)]
-        for row in text.format_table(frame)
+        for row in cells
     ]
-    return Block(rows, numbers, title, wraps)
+    return Block([header, *rows], numbers, title, wraps)
 
 
 def _replace_infinite(value: Any) -> Any:

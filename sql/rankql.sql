@@ -3000,6 +3000,12 @@ CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
     CASE WHEN abs(expected - v) <= 1e-12 * abs(expected) THEN 0 WHEN isfinite(expected - v) THEN expected - v
          WHEN expected IS NOT NULL THEN rankql_fail('value is too large: a difference of two days is no finite number') END;
 
+-- `value`, or the error for a column that the table does not have. `found` is the type of a struct of it and of __rankql_none.
+CREATE OR REPLACE MACRO rankql_daily(value, found, name, argument) AS
+    CASE WHEN name IS NULL THEN NULL WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
+         ELSE rankql_fail('monitor_days needs ' || argument || ': the table has no column ''' || name || '''. Name one: '
+                          || argument || ' := ''...''') END;
+
 CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
     CASE WHEN period IN ('day', 'week') THEN period = 'week'
          ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
@@ -3009,10 +3015,18 @@ CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
 -- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
 CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
     WITH logged AS (
-        SELECT rankql_slice(rankql_row, series) AS s, CAST(struct_extract(rankql_row, day) AS DATE) AS d,
-               rankql_finite(struct_extract(rankql_row, value), value) AS v,
-               CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e
-        FROM query_table(daily) AS rankql_row
+        SELECT rankql_key(rankql_daily(s, s_type, series, 'series')) AS s, CAST(rankql_daily(d, d_type, day, 'day') AS DATE) AS d,
+               rankql_finite(rankql_daily(v, v_type, value, 'value'), value) AS v,
+               CASE WHEN error IS NOT NULL THEN rankql_finite(rankql_daily(e, e_type, error, 'error'), error) END AS e
+        FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(series), '__rankql_none'))) AS s,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS d,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none'))) AS e,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(series), '__rankql_none')))) AS s_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_none')))) AS d_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none')))) AS e_type
+              FROM (SELECT *, NULL AS __rankql_none, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
     ), placed AS (
         SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
                weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,

@@ -111,7 +111,8 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("monitor", "diagnostics.monitor",
       "monitor 'day=*/*.parquet' -m nDCG@10 --by device --output page.html",
-      "monitor runs.parquet my.qrels --baseline 56", leave_out=["system"])  # fmt: skip
+      "monitor runs.parquet my.qrels --baseline 56", "monitor daily.csv",
+      leave_out=["system"])  # fmt: skip
 @click.argument("days", type=DATA)
 @click.argument("qrels", type=DATA, required=False)
 def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None:
@@ -119,10 +120,10 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 
     Exit code 0: no alarm, 1: an alarm, 2: wrong use, 3: nothing was compared on the last 7 days.
     DAYS is a glob with a folder per day, or a table with the column day. Without QRELS, it has the
-    grades too.
+    grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    show(result)
+    show(replace(result, notes=[*map(as_cli_options, result.notes)]))
     raise SystemExit(result.exit_code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
+from rankql.diagnostics.daily_values import find_daily_values, read_daily_values
 from rankql.errors import RankqlError, normal_z, require
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import ERROR
@@ -43,6 +45,8 @@ LARGEST_OUTAGE = 0.25
 # The displayed columns, and the number of alarms of which the last days are.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
 SHOWN_ALARMS = 3
+# What values by day do not have, because a row is not a query.
+UNKNOWN = ("lo", "hi", "error", "queries")
 
 
 class Period(NamedTuple):
@@ -136,7 +140,7 @@ class Monitoring(TableResult):
         names = [
             f"{_name(row)} ({_name_cause(row)}" + (
                 ")" if row["last"] == newest else
-                f" since {row['first']}, not compared on {newest})")
+                f" since about {row['since']}, not compared on {newest})")
             for row in self.active.to_dicts()
         ]  # fmt: skip
         count = text.format_count(len(names), "alarm") if names else "No alarm"
@@ -177,7 +181,10 @@ class Monitoring(TableResult):
         end = pl.when(few).then("until").when(main).then(pl.max("day"))
         is_last = pl.col("day") == pl.col("latest")
         state = pl.when(is_last).then("state").when("alarm").then(pl.lit("alarm"))
-        word = state.otherwise(pl.lit("")).replace("fine", "")
+        end_of_baseline = date.fromisoformat(self.conventions["baseline"][1])
+        skipped = pl.col("alarm").is_null() & (pl.col("day") > end_of_baseline)
+        word = state.when(skipped).then(pl.lit("not compared")).otherwise(pl.lit(""))
+        word = word.replace("fine", "")
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
         shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
@@ -230,7 +237,7 @@ def _join(names: Sequence[str]) -> str:
 
 @remember_inputs
 def monitor(
-    days: Data, qrels: Data | None = None, metrics: str | Sequence[str] = ("nDCG@10",), *,
+    days: Data, qrels: Data | None = None, metrics: str | Sequence[str] | None = None, *,
     day: str = "day", period: Literal["day", "week"] | None = None,
     baseline: int | str | None = None, by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None,
@@ -252,13 +259,15 @@ def monitor(
     ----------
     days : path, table or frame
         A run, or a ranked table with rel, with a column of days, such as
-        'day=2026-11-*/*.parquet'.
+        'day=2026-11-*/*.parquet'. Or values of your own: the day, numbers, and the query if a day
+        has a row per query.
     qrels : table, optional
         Judgments for all days, or with a column of days too.
 
         Judged queries that a day does not have are left out unless qrels has the day.
     metrics : str or list of str
-        Metrics to watch. Higher values of your own metrics are better.
+        Metrics to watch: by default nDCG@10, or all numbers of a table of values. Higher values of
+        your own metrics are better.
     day : str
         Column or folders of the day.
     period : str, optional
@@ -285,8 +294,7 @@ def monitor(
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
-    names = list_metrics([metrics] if isinstance(metrics, str) else metrics)
-    shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
         if isinstance(day, str):
@@ -295,10 +303,27 @@ def monitor(
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
-        for name, role in ((day, "day"), (query, "query")):
+        groups, values = parse_groupings(by), []
+        used = [day, query, *itertools.chain(*groups)]
+        is_plain = qrels is None and attributes is None and not options.keys() - {"query"}
+        if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
+            values = find_daily_values(session, run, used, metrics or [])
+        needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
+        for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
                     f"one column: {role}= (CLI: --{role})")  # fmt: skip
-        day, query = run.actual_name(day), run.actual_name(query)
+        day = run.actual_name(day)
+        if values:
+            weekly = period == "week"
+            result, is_query = read_daily_values(session, run, values, day, query, groups, weekly)
+            daily = _read_means(result, len(day))
+            if not is_query:  # the values have no error, so only the days say how much they vary
+                unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
+                daily = daily.filter(kind=METRIC).with_columns(unknown)
+            return _watch(session, result, daily, run, day, period, baseline)
+        query = run.actual_name(query)
+        names = list_metrics(metrics or ("nDCG@10",))
+        shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
         tables = {label: _add_day(session.table(source, label), run, day, query)
                   for label, source in (("qrels", qrels), ("attributes", attributes))
                   if source is not None}  # fmt: skip
@@ -310,8 +335,8 @@ def monitor(
         if period == "week":
             unit, week = WEEK, f"date_trunc('week', CAST({quote(day)} AS DATE))"
             run = run.with_column(unit, f"CAST({week} AS DATE)", "DATE", (day,))
-        groups = [[unit], *([unit, *group] for group in parse_groupings(by))]
-        inputs: dict[str, Any] = {"run": run, **tables, **options, "by": groups}
+        by = [[unit], *([unit, *group] for group in groups)]
+        inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
         inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
         require_named(result.columns)
@@ -321,14 +346,22 @@ def monitor(
             only = _read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        daily = daily.sort("day", maintain_order=True)
-        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
-                f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
-        units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
-        first, last = _find_baseline(daily["day"], str(baseline or units.baseline), units)
-        signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
-                 for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
-        scored = _score(session, daily.filter(pl.col("day") >= first), last, signs, units)
+        return _watch(session, result, daily, run, day, period, baseline)
+
+
+def _watch(
+    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str,
+    period: str | None, baseline: int | str | None,
+) -> Monitoring:  # fmt: skip
+    """Compare the days with those of the baseline."""
+    daily = daily.sort("day", maintain_order=True)
+    require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
+            f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
+    units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
+    first, last = _find_baseline(daily["day"], str(baseline or units.baseline), units)
+    signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
+             for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
+    scored = _score(session, daily.filter(pl.col("day") >= first), last, signs, units)
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm")  # fmt: skip
@@ -419,7 +452,7 @@ def _score(
     daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
     sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
     sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
-    known = daily.filter(pl.col("queries") >= LEAST_QUERIES)
+    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES)
     known = known.select("day", "series", "error", value=pl.col("mean") * sign)
     known = known.drop_nulls("value")
     old = known.filter(pl.col("day") <= last).partition_by("series")
@@ -505,9 +538,17 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:
         weeks = ". A week has more: pass period='week'" * (unit == "day")
+        few = f"{LEAST_QUERIES} queries" if scored["queries"].count() else "a value"
         yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
-               f"{LEAST_QUERIES} queries, the baseline {period.need}, and the metric a "
-               f"direction{weeks}")  # fmt: skip
+               f"{few}, the baseline {period.need}, and the metric a direction{weeks}")  # fmt: skip
+    weekend, usual = pl.col("day").dt.weekday() > 5, watched.filter(kind=METRIC, slice="all")
+    means = usual.group_by("metric", "slice", maintain_order=True).agg(
+        pl.median("spread"), weekends=pl.col("expected").filter(weekend).median(),
+        others=pl.col("expected").filter(~weekend).median())  # fmt: skip
+    differ = (pl.col("weekends") - pl.col("others")).abs() > pl.col("spread")
+    for row in means.filter(differ, unit == "day").to_dicts():
+        yield (f"{_name(row)} in the baseline: weekends are {row['weekends']:.3f}, other days "
+               f"{row['others']:.3f}")  # fmt: skip
     far = (pl.col("mean") - pl.col("expected")).abs() > pl.col("band")
     queries = scored.filter(far, kind=QUERIES, slice="all", day=newest)
     for row in queries.with_columns(pl.col("expected").exp()).to_dicts():

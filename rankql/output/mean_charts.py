@@ -190,12 +190,13 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
     frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
+    data = frame.with_columns(better=2 * pl.col("expected") - pl.col("limit"))
     alarms = frame["alarm"].sum()
     scale = {"zero": False}
     axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     day = {"field": "day", "type": "temporal", "title": None, "axis": axis}
     base = {"x": day, "tooltip": panels.make_tooltips(frame)}
-    usual = quantitative("expected", title=None, scale=scale, axis=panels.grid_axis())
+    usual = quantitative("better", title=None, scale=scale, axis=panels.grid_axis())
     means = {**base, "y": quantitative("mean", scale=scale)}
     interval = {**base, "y": quantitative("lo", scale=scale), "y2": {"field": "hi"}}
     layers = [
@@ -212,6 +213,6 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
         "description": words,
         "width": DAY_WIDTH,
         "height": DAY_HEIGHT,
-        "data": inline_data(frame),
+        "data": inline_data(data),
         "layer": layers,
     }

@@ -3,6 +3,7 @@
 import itertools
 from datetime import date, timedelta
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -313,7 +314,9 @@ def test_an_outage_goes_on_if_the_last_days_have_few_queries(last):
     result = watch_outage(14, last)
     newest = FIRST + timedelta(83 + len(last))
     assert result.exit_code == 1 and not result.passed
-    assert result.title.startswith(f"1 alarm on {newest}: nDCG@3 (sudden drop since 2026-11-0")
+    assert result.title.startswith(
+        f"1 alarm on {newest}: nDCG@3 (sudden drop since about 2026-11-0"
+    )
     assert result.title.endswith(f"not compared on {newest})")
     assert "last on 2026-11-23, when it was last compared" in result.sentences[0]
     assert result.states.filter(kind="metric")["state"].to_list() == ["alarm"]
@@ -556,3 +559,118 @@ def test_the_command_fails_with_an_alarm(tmp_path):
         assert done.exit_code == code
     assert done.stdout.startswith("1 alarm on 2026-10-15: nDCG@3 (sudden")
     assert "sudden drop since about 2026-10-11" in (tmp_path / "page.md").read_text()
+
+
+# Values of your own by day
+
+
+def daily(lost=0.1, weekends=0.0, days=60):
+    """A value per day, with a loss from day 50 on."""
+    noise = np.random.default_rng(3).normal(0.7, 0.01, days)
+    frame = pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(days)], "ndcg": noise})
+    weekend, late = pl.col("day").dt.weekday() > 5, pl.col("day") >= FIRST + timedelta(50)
+    return frame.with_columns(pl.col("ndcg") - late * lost - weekend * weekends)
+
+
+def test_a_row_without_a_query_is_a_day():
+    """The alarms are those of the macro, without standard errors."""
+    frame = daily()
+    result = rankql.monitor(frame)
+    con = metric_engines.connect()
+    con.register("daily", frame.rename({"ndcg": "value"}))
+    rows = con.sql("FROM monitor_days('daily', DATE '2026-09-28')").pl()
+    for name in ("expected", "z_day", "z_week", "alarm"):
+        assert result.table[name].to_list() == pytest.approx(rows[name].to_list(), abs=1e-9)
+    assert result.title == "1 alarm on 2026-10-30: ndcg (sudden drop)" and result.exit_code == 1
+    assert result.table["queries"].null_count() == len(frame)
+    assert rankql.monitor(daily(lost=0)).exit_code == 0
+    named = frame.with_columns(item_count=pl.lit(3.0) + frame["ndcg"]).rename({"ndcg": "score"})
+    assert rankql.monitor(named, metrics="score").title == result.title.replace("ndcg", "score")
+    weekly = rankql.monitor(daily(days=200), period="week").table
+    truncated = daily(days=200).group_by(pl.col("day").dt.truncate("1w")).agg(pl.mean("ndcg"))
+    expected = truncated.sort("day")["ndcg"].to_list()
+    assert weekly["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+
+
+def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
+    frame = log(broken=40, queries=20)
+    frame = frame.filter((pl.col("day") != FIRST + timedelta(42)) | (pl.col("query") < 9))
+    values = rankql.evaluate(frame, None, "nDCG@3", query=["day", "query"],
+                             by=["day", "part"]).per_query  # fmt: skip
+    values = values.rename({"nDCG@3": "ndcg", "day, query": "query"}).with_columns(
+        pl.col("day").cast(pl.Date)
+    )
+    own = rankql.monitor(values.select("day", "query", "part", "ndcg"), by="part")
+    other = rankql.monitor(frame, metrics="nDCG@3", by="part")
+    shared = ["slice", "kind", "day", "mean", "lo", "hi", "queries", "expected", "limit", "alarm"]
+    first, second = (x.table.select(shared).sort("kind", "slice", "day") for x in (own, other))
+    assert_frame_equal(first, second, rel_tol=1e-9, abs_tol=1e-9)
+    assert own.title == other.title.replace("nDCG@3", "ndcg") and own.exit_code == 1
+    shown = own.displayed()[0].filter(metric="ndcg", slice="all", day=FIRST + timedelta(42))
+    assert shown["alarm"].to_list() == ["not compared"]
+
+
+def test_slices_of_values_by_day():
+    both = [
+        daily(lost).with_columns(device=pl.lit(x), os=pl.lit("a"))
+        for lost, x in ((0.1, "tv"), (0, "phone"))
+    ]
+    frame = pl.concat(both)
+    result = rankql.monitor(frame, by="device")
+    assert {*result.table["slice"]} == {"device=tv", "device=phone"}
+    assert result.title == "1 alarm on 2026-10-30: ndcg [device=tv] (sudden drop)"
+    for options, message in (
+        ({}, "days has several rows for day 2026-09-01. Keep one, or name .* query= or by="),
+        ({"query": "user"}, "days has no column 'user'"),
+        ({"by": [["device"], ["os"]]}, "days has no query, so by= must be one slicing"),
+        ({"metrics": "nDGC"}, "nDGC"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.monitor(frame, **options)
+    with pytest.raises(rankql.RankqlError, match="query"):  # a ranking
+        rankql.monitor(frame.with_columns(item=pl.lit("x"), pos=1))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_the_command_reads_values_by_day(suffix, tmp_path):
+    path, page = tmp_path / f"daily.{suffix}", tmp_path / "page.md"
+    frame = daily(weekends=0.1).rename({"ndcg": "revenue"})
+    write = {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}
+    write[suffix](path)
+    done = CliRunner().invoke(main, ["monitor", str(path), "-o", str(page)])
+    assert done.exit_code == 1 and done.stdout.startswith("1 alarm on 2026-10-30: revenue (sudden")
+    for text in (done.stdout, page.read_text()):
+        assert "pass this period as --baseline" in text and "baseline=" not in text
+        assert "revenue in the baseline: weekends are 0.599, other days 0.698" in text
+        assert "Higher revenue is assumed to be better. If not, negate the values" in text
+    assert not any("weekends" in note for note in rankql.monitor(daily()).notes)
+
+
+def test_what_chance_explains_is_drawn_to_both_sides():
+    spec = rankql.monitor(daily()).plot().to_dict()
+    band, rows = spec["vconcat"][0]["layer"][0], spec["datasets"][spec["data"]["name"]]
+    assert band["encoding"]["y"]["field"] == "better" and band["mark"]["type"] == "area"
+    last = rows[-1]
+    assert last["better"] - last["expected"] == pytest.approx(last["expected"] - last["limit"])
+
+
+def test_the_header_of_the_alarms_has_no_mark():
+    page = rankql.monitor(daily())._repr_html_()
+    header, body = page.split("</thead>", 1)
+    assert ">alarm<" in header and ">! alarm<" not in header and "! alarm" in body
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (", value := 'x'", "day"), (", day := 'at'", "value"),
+        (", day := 'at', value := 'x', series := 'y'", "y"),
+        (", day := 'at', value := 'x', error := 'z'", "z"),
+    ],
+)  # fmt: skip
+def test_monitor_days_says_what_it_needs(call, name):
+    con = metric_engines.connect()
+    con.execute("CREATE TABLE daily AS SELECT DATE '2026-09-01' + i::INT AS at, 1.0 AS x "
+                "FROM range(40) AS r (i)")  # fmt: skip
+    with pytest.raises(duckdb.Error, match=f"monitor_days needs .*no column '{name}'"):
+        con.sql(f"FROM monitor_days('daily', DATE '2026-09-28'{call})").fetchall()
