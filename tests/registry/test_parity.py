@@ -19,7 +19,7 @@ from support.paths import ROOT
 # Functions of rankql besides metrics; its classes begin with a capital.
 TASKS = {
     *("associate", "check", "combine", "compare", "convert", "evaluate", "explain"),
-    *("funnel", "gate", "grade_events", "judges", "metrics", "min_scores", "monitor"),
+    *("funnel", "gate", "grade_events", "judges", "metrics", "min_scores", "verify", "monitor"),
     *("native_sql", "queries_needed", "read_values", "register", "translate"),
 }
 METRICS = [name for name in rankql.__all__ if name not in TASKS and name[0].islower()]
