@@ -502,9 +502,10 @@ b = np.clip(a + rng.normal(0.0005, 0.1, len(a)), 0, 1)
 systems = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in (("a", a), ("b", b))}
 def peak():  # ru_maxrss of a child may be that of its parent
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
+values = {k: rankql.read_values(x) for k, x in systems.items()}
 before = peak()
 for test in ("t", "randomisation"):
-    print(*compare_values(systems, test=test, resamples=10_000).pairs["p", "lo", "hi"].row(0))
+    print(*rankql.compare(values, test=test, resamples=10_000).pairs["p", "lo", "hi"].row(0))
 print(peak() - before)
 """
 
