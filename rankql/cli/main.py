@@ -58,7 +58,9 @@ def _report(error: BaseException, debug: bool) -> int:
     from rankql.errors import RankqlError, database_message
     from rankql.text import escape_controls
 
-    if debug or not isinstance(error, RankqlError | duckdb.Error | OSError):
+    of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
+    expected = of_memory or isinstance(error, RankqlError | duckdb.Error | OSError)
+    if debug or not expected:
         traceback.print_exc()
     message = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, duckdb.Error):

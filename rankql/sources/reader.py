@@ -134,6 +134,8 @@ class Reader:
         """Raise errors of DuckDB as those of a file."""
         try:
             yield
+        except duckdb.OutOfMemoryException as error:  # the file may be right
+            raise RankqlError(reword_error(error)) from error
         except duckdb.Error as error:
             if re.search(r"(not|invalid) utf-8|UTF-16 encoding", str(error), re.IGNORECASE):
                 number = re.search(r"Error on Line: (\d+)", str(error))

@@ -137,6 +137,9 @@ def duckdb_errors() -> Iterator[None]:
         line = reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1"
+        number = re.search(r"must be a whole number from 1, not (\d+)$", line)
+        if number and int(number[1]) > 2**53:
+            line += f". It is at most {2**53:,}. Use NULL for items that were not retrieved"
         if missing := re.search(r": (.+?) must be [^:]+, not nan$", line):
             line += (
                 f". If it is missing, write NULL: in pandas, astype({{{missing[1]!r}: 'Float64'}})"

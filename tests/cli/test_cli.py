@@ -511,3 +511,23 @@ run()
 """
     done = python(files, "-c", script)
     assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_too_little_memory_is_one_line(tmp_path, monkeypatch):
+    """The file may be right, so it is not called wrong; other libraries word it in their way."""
+    path = tmp_path / "q.csv"
+    con = duckdb.connect()
+    rows = "SELECT i // 100 AS query, i AS item, 1 AS rel FROM range(300000) r(i)"
+    con.execute(f"COPY ({rows}) TO '{path}'")
+    config = {"memory_limit": "20MB", "threads": 1, "temp_directory": ""}
+    with pytest.raises(rankql.RankqlError, match="^DuckDB is out of memory: .* Raise its limit"):
+        rankql.evaluate({"1": {"2": 1.0}}, path, "AP", con=duckdb.connect(config=config))
+    for error in (MemoryError(), pl.exceptions.ComputeError("IOError: Out of Memory Error: x")):
+        monkeypatch.setattr(rankql, "check", lambda *_, error=error, **__: raise_(error))
+        done = CliRunner().invoke(main, ["check", str(path)])
+        assert done.exit_code == 2 and "Traceback" not in done.output
+        assert done.stderr.startswith("rankql: ") and done.stderr.count("\n") == 1
+
+
+def raise_(error):
+    raise error
