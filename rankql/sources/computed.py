@@ -83,7 +83,8 @@ def _require_header(session: Session, table: Table) -> None:
     for name, role in table.named.items():
         if not table.text or role not in ("query", "item") or name in table.computed:
             continue
-        sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} = {literal(name)} LIMIT 1"
+        value = f"CAST({quote(name)} AS VARCHAR)"  # whole numbers, if the other table has them
+        sql = f"SELECT 1 FROM {table.sql} WHERE {value} = {literal(name)} LIMIT 1"
         lacks = name.isdecimal() or session.con.execute(sql).fetchall()
         why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
         require(not lacks, f"{why}. To read it, {ADD_HEADER}")
