@@ -161,6 +161,10 @@ _DATABASE = click.option(
     "--database", metavar="FILE", is_eager=True, expose_value=False, callback=_remember,
     help="DuckDB file with the tables that are named.",
 )  # fmt: skip
+_QUIET = click.option(
+    "--quiet", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
+    help="Leave out conventions, columns and notes, but for those of more than 5% of the data.",
+)  # fmt: skip
 COLUMNS = click.option(
     "--columns", metavar="NAME,...", multiple=True, is_eager=True, expose_value=False,
     callback=_remember, help="Names of the columns of text files without a header, such as "
@@ -175,6 +179,6 @@ def task(
 
     def decorate(callback: Callable[..., Any]) -> Command:
         make = command(name, *examples, function=function, leave_out=leave_out)
-        return make(_DATABASE(COLUMNS(_OUTPUT(FORMAT(callback)))))
+        return make(_DATABASE(COLUMNS(_OUTPUT(FORMAT(_QUIET(callback))))))
 
     return decorate

@@ -20,6 +20,7 @@ from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lacks_direction, lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
 from rankql.text import (
     Block,
@@ -219,16 +220,22 @@ class MeansResult(TableResult):
         """The lines below the table: conventions, columns, notes."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
+            # Nothing is said of a column that is called like its role, unless it had a rival.
+            rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() else set()
             named = {
-                role: f"({x})" if ", " in x and "(" not in x else x for role, x in roles.items()
-            }
-            used = ", ".join(f"{role} = {column}" for role, column in named.items())
-            tables.setdefault(used, []).append(label)
+                role: f"({x})" if ", " in x and "(" not in x else x
+                for role, x in roles.items() if x != role or role in rivals
+            }  # fmt: skip
+            if named:
+                used = ", ".join(
+                    x if x.endswith(NOT_USED) else f"{role} = {x}" for role, x in named.items()
+                )
+                tables.setdefault(used, []).append(label)
         used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
-        columns = [f"Columns: {used}"] if used else []
+        columns = [f"Columns: {used or 'as named'}"] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
         missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
         skewed = [f"Note: {note}" for note in self._skewed()]

@@ -27,6 +27,8 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 
 # What the Columns line calls the option that names columns which values decided.
 CHOSEN = "chosen by values"
+# How it says that a column was not read.
+NOT_USED = "is not used"
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
 

@@ -520,7 +520,7 @@ def test_too_little_memory_is_one_line(tmp_path, monkeypatch):
     rows = "SELECT i // 100 AS query, i AS item, 1 AS rel FROM range(300000) r(i)"
     con.execute(f"COPY ({rows}) TO '{path}'")
     config = {"memory_limit": "20MB", "threads": 1, "temp_directory": ""}
-    with pytest.raises(rankql.RankqlError, match="^DuckDB is out of memory: .* Raise its limit"):
+    with pytest.raises(rankql.RankqlError, match=r"^DuckDB is out of memory: .* Raise its limit"):
         rankql.evaluate({"1": {"2": 1.0}}, path, "AP", con=duckdb.connect(config=config))
     for error in (MemoryError(), pl.exceptions.ComputeError("IOError: Out of Memory Error: x")):
         monkeypatch.setattr(rankql, "check", lambda *_, error=error, **__: raise_(error))
@@ -531,3 +531,39 @@ def test_too_little_memory_is_one_line(tmp_path, monkeypatch):
 
 def raise_(error):
     raise error
+
+
+def test_columns_called_like_their_role_are_not_listed():
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [1]})
+    both = run.with_columns(pos=pl.Series([1, 2]))
+    for one, other, line in (
+        (run, qrels, "as named"),
+        (both, qrels, "run: pos = pos, score = score"),
+        (run.rename({"item": "doc"}), qrels, "run: item = doc"),
+        (run, qrels.rename({"rel": "grade", "query": "qid"}), "qrels: query = qid, rel = grade"),
+    ):
+        result = rankql.evaluate(one, other, "RR")
+        (printed,) = (x for x in result.remarks() if x.startswith("Columns: "))
+        assert printed == f"Columns: {line}"
+        assert {*result.columns["run"]} == {"query", "item", "score"} | ({"pos"} & {*one.columns})
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "latex", "csv"])
+@pytest.mark.parametrize("judged", [39, 30])
+def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
+    queries = [f"q{i}" for i in range(40)]
+    run = pl.DataFrame({"query": queries, "item": "x", "score": 1.0})
+    qrels = pl.DataFrame({"query": queries[:judged], "item": "x", "rel": 1})
+    paths = [str(tmp_path / f"{name}.csv") for name in ("run", "qrels")]
+    for path, frame in zip(paths, (run, qrels), strict=True):
+        frame.write_csv(path)
+    loud, quiet = (
+        CliRunner().invoke(main, ["eval", *paths, "-m", "RR", "--format", form, *more]).output
+        for more in ([], ["--quiet"])
+    )
+    assert "Conventions: " in loud and "Columns: as named" in loud
+    assert "Conventions" not in quiet and "Columns" not in quiet
+    assert f"{40 - judged} of 40 queries" in loud
+    assert ("not judged and left out" in quiet) == (judged == 30)
+    assert "1.0" in quiet

@@ -162,7 +162,7 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
         result = rankql.evaluate(run, data, metrics)
         means = result.summary["mean"].to_list()
         assert means == pytest.approx(expected.summary["mean"].to_list(), abs=1e-12)
-        assert "split = test; train: query = user, item = item, split = train" in repr(result)
+        assert "split = test; train: query = user, split = train" in repr(result)
     for part, data in (({}, log), ({"qrels": test}, log)):
         with pytest.raises(RankqlError, match="split with train and test, and train= is passed"):
             rankql.evaluate(run, part.get("qrels", log), metrics, train=data)
