@@ -35,6 +35,7 @@ from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
 from rankql.sources.role_values import (
     describe_positions,
+    drop_positions,
     read_flags,
     read_missing,
     refuse_padding,
@@ -262,7 +263,14 @@ def read_inputs(
         refuse_rounded_scores(session, table)
         refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
         notes += describe_positions(session, table)
-    if len({"pos" in table.roles for table in runs.values()}) > 1:
+    some_have_positions = len({"pos" in table.roles for table in runs.values()}) > 1
+    scored = all("score" in t.roles and not t.is_assumed("pos") for t in runs.values())
+    if some_have_positions and scored and not named[0].get("pos"):
+        for label, table in runs.items():
+            if "pos" in table.roles:
+                table = drop_positions(session, table, str(label))
+                runs[label] = replace(table, ascending=lowest_is_best(table, descending))
+    elif some_have_positions:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import quote
 from rankql.registry.column_names import (
     ROLES,
@@ -18,7 +18,7 @@ from rankql.registry.column_names import (
     words_of,
 )
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, is_number, is_text, text_number
+from rankql.sources.tables import NOT_USED, Table, is_number, is_text, text_number
 from rankql.text import join_words
 
 # The rows that say how columns order the items of queries.
@@ -110,6 +110,28 @@ def _disagreement(
 def _number(table: Table, name: str) -> str:
     """The number in a column, NULL if it is none."""
     return text_number(name) if is_text(table.columns[name]) else f"CAST({quote(name)} AS DOUBLE)"
+
+
+def drop_positions(session: Session, table: Table, name: str) -> Table:
+    """The run ordered by its score as others are, if its positions hardly say anything else."""
+    pos, score = table.roles["pos"], table.roles["score"]
+    place, value = _number(table, pos), _number(table, score)
+    sign = "" if is_distance(score) else "-"
+    rows = f"""SELECT {quote(table.roles["query"])} AS q, {place} AS p, {sign}{value} AS s
+        FROM {table.sql} WHERE {place} IS NOT NULL AND {value} IS NOT NULL"""
+    ranks = f"""SELECT row_number() OVER (PARTITION BY q ORDER BY p, s) AS place,
+        rank() OVER (PARTITION BY q ORDER BY s) AS low,
+        count(*) OVER (PARTITION BY q, s) AS ties FROM ({rows})"""
+    counts = "count(*) FILTER (place < low OR place >= low + ties), count(*)"
+    ((wrong, total),) = session.con.execute(f"SELECT {counts} FROM ({ranks})").fetchall()
+    require(
+        wrong <= 0.01 * total,
+        f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, and the "
+        f"other runs have scores. Name the column that all have, score={score!r}, or correct {pos}",
+    )
+    roles = {role: column for role, column in table.roles.items() if role != "pos"}
+    unused = f"{pos} of {name} {NOT_USED}"
+    return replace(table, roles=roles, context={**table.context, "pos": unused})
 
 
 def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:

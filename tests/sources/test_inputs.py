@@ -677,3 +677,45 @@ def test_columns_that_differ_in_case_only_are_refused_if_they_are_used(form, tmp
     with pytest.raises(RankqlError, match=r"^run has several columns called '.core'"):
         rankql.evaluate(run, {"a": {"x": 1}}, "RR")
     assert rankql.evaluate(run, {"a": {"x": 1}}, "RR", score="other")["RR"] == 0.5
+
+
+def test_scores_rank_if_only_some_runs_have_positions():
+    query, item = ["a"] * 4 + ["b"] * 4, ["w", "x", "y", "z"] * 2
+    scores = [4.0, 2.0, 2.0, 1.0] * 2
+    model = pl.DataFrame({"query": query, "item": item[::-1], "score": scores})
+    popular = pl.DataFrame({"query": query, "item": item, "score": scores})
+    placed = popular.with_columns(rank=pl.Series([1, 3, 2, 4, 1, 2, 3, 4]))
+    qrels = pl.DataFrame({"query": ["a", "b"], "item": ["y", "x"], "rel": [1, 1]})
+    means = [
+        rankql.evaluate({"popular": run, "model": model}, qrels, "RR") for run in (placed, popular)
+    ]
+    assert means[0].per_query.equals(means[1].per_query)
+    assert "rank of popular is not used" in repr(means[0])
+    assert means[0].columns["run 'popular'"]["pos"] == "rank of popular is not used"
+    compared = rankql.compare({"popular": placed, "model": model}, qrels, "RR")
+    assert "rank of popular is not used" in repr(compared)
+    everywhere = {"popular": placed, "model": model.with_columns(rank=placed["rank"])}
+    assert "not used" not in repr(rankql.evaluate(everywhere, qrels, "RR"))
+    other = placed.with_columns(rank=5 - pl.col("rank"))
+    with pytest.raises(RankqlError, match=r"^run 'popular': rank and score order [0-9]+ of 8 rows"):
+        rankql.evaluate({"popular": other, "model": model}, qrels, "RR")
+    assert rankql.evaluate({"p": other, "m": model}, qrels, "RR", score="score").systems
+    close = placed.with_columns(distance=-pl.col("score")).drop("score")
+    near = model.with_columns(distance=-pl.col("score")).drop("score")
+    result = rankql.evaluate({"popular": close, "model": near}, qrels, "RR")
+    assert result.per_query["RR"].to_list() == means[1].per_query["RR"].to_list()
+
+
+@pytest.mark.parametrize(("swapped", "refused"), [(1, False), (2, True)])
+def test_positions_and_scores_may_disagree_in_one_of_a_hundred_rows(swapped, refused):
+    rows = [(q, f"d{i}", 10.0 - i, i + 1) for q in range(20) for i in range(10)]
+    run = pl.DataFrame(rows, schema=["query", "item", "score", "pos"], orient="row")
+    high = pl.col("query") < swapped
+    places = pl.when(high & (pl.col("pos") < 3)).then(3 - pl.col("pos")).otherwise("pos")
+    runs = {"a": run.with_columns(pos=places), "b": run.drop("pos")}
+    qrels = pl.DataFrame({"query": range(20), "item": ["d0"] * 20, "rel": 1})
+    if refused:
+        with pytest.raises(RankqlError, match="order 4 of 200 rows differently"):
+            rankql.evaluate(runs, qrels, "RR")
+    else:
+        assert rankql.evaluate(runs, qrels, "RR").summary["mean"].to_list() == [1, 1]
