@@ -45,7 +45,7 @@ _COMMON = (
     "conventions", "baseline", "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day",
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "users", "moment", "files", "file", "output",
-    "format", "per_query", *VIEWS, "title", "junit", "debug", "version", "help_all",
+    "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version", "help_all",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from rankql import text
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
 from rankql.diagnostics.findings import LEVELS, Finding, Report, as_examples
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.duplicates import describe_key, describe_separator
 from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
 from rankql.evaluation.checks.tables import COLUMNS, ROWS, STEPS, is_numeric, make_step
@@ -216,6 +217,11 @@ def _find(data: CheckData, table: CheckedTable, check: Check) -> Iterator[Findin
         if check.name == "id-spelling":
             ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
             words["repair"] = _repair(data, table.table, check.roles[0], ids)
+        if "{systems}" in check.why and not data.inputs.many:
+            hint = describe_separator(data.session, table.table, check.roles[0], data.inputs.qrels)
+            words["systems"] = hint if hint[-1] != "=" else names["systems"]
+        if "{key}" in check.why and data.inputs.qrels:
+            words["key"] = describe_key(data.session, table.table, [*data.inputs.runs.values()])
         message = check.text.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)
@@ -243,6 +249,7 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "order": "ascending" if low else "descending",
         "descending": low,
         "item": "item" if "item" in table.roles else "NULL AS item",
+        "key": "",
         "systems": "" if data.inputs.many else ", or pass system= if there are several systems",
     }
 

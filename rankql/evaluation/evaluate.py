@@ -140,7 +140,8 @@ def evaluate(
         Parquet file for the values per query.
     query : str or list of str, optional
         Column of the query, or a pair if run and qrels differ. Several columns of all tables, such
-        as user and session, are one key. Usual names, such as qid, are recognised.
+        as user and session, are one key, of which judgments may lack the second. Usual names, such
+        as qid, are recognised.
     item : str or list of str, optional
         Column of the item, or a pair. This and the next three may be SQL expressions of the columns
         of a row, such as "position + 1".

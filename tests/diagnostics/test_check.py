@@ -7,7 +7,9 @@ import math
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from rankql.cli.main import main
 from rankql.diagnostics.check import check
 from rankql.diagnostics.findings import Finding, Report
 from rankql.errors import RankqlError
@@ -273,7 +275,7 @@ def test_systems_in_a_column():
     assert finding.examples == ({"query": "b"},)
     assert check(run, judged(), k=2).findings == [finding]
     finding = check(run.rename({"model": "mine"}), judged(), k=2).findings[0]
-    assert finding.kind == "duplicate-items" and "pass system=" in finding.why
+    assert finding.kind == "duplicate-items" and "system=" in finding.why
     elsewhere = run.with_columns(query=pl.when(model="n").then(pl.lit("c")).otherwise("query"))
     finding = first_finding(elsewhere)
     assert (finding.kind, finding.table) == ("no-overlap", "run, system 'n'")
@@ -484,3 +486,35 @@ def test_lines_that_count_as_comments_are_a_warning(tmp_path):
     (finding,) = (x for x in check(path) if x.kind == "comments")
     assert (finding.level, finding.table) == ("warning", "run")
     assert finding.message.startswith("1 line begins with # and count as comments")
+
+
+def test_equal_questions_of_several_countries_are_told_by_a_key(tmp_path):
+    """check, by= and duplicates name the key, which works; NULL in it names the column."""
+    rows = {"query_text": ["red"] * 4, "country": ["de", "de", "fr", "fr"]}
+    run = pl.DataFrame({**rows, "item": ["x", "y"] * 2, "score": [2.0, 1.0, 1.0, 2.0]})
+    other = {"query_text": ["red"] * 2, "country": ["de", "fr"]}
+    qrels = pl.DataFrame({**other, "item": ["x", "x"], "rel": [1, 1]})
+    key = ["query_text", "country"]
+    report = check(run, qrels)
+    assert levels(report)[:2] == [("duplicate-items", "error"), ("duplicate-judgments", "error")]
+    assert all(f"query={key!r}" in finding.why for finding in list(report)[:2])
+    changed = qrels.with_columns(rel=pl.Series([1, 2]))
+    (conflict,) = (x for x in check(run, changed) if x.kind == "conflicting-judgments")
+    assert f"query={key!r}" in conflict.why
+    for options in ({}, {"by": "country"}):
+        with pytest.raises(RankqlError, match=r"query=\['query_text', 'country'\]"):
+            evaluate(run, qrels, "RR", **options)
+    single = run.filter(pl.col("score") > 1)
+    with pytest.raises(RankqlError, match=r"^by: country must .* query=.*country"):
+        evaluate(single, qrels.head(1).drop("country"), "RR", by="country")
+    assert evaluate(run, qrels, "RR", query=key, by="country")["RR"] == 0.75
+    assert evaluate(run, qrels.head(1).drop("country"), "RR", query=key)["RR"] == 0.75
+    paths = [str(tmp_path / f"{name}.csv") for name in ("run", "qrels")]
+    for path, frame in zip(paths, (run, qrels), strict=True):
+        frame.write_csv(path)
+    for command in ("check", "eval"):
+        printed = CliRunner().invoke(main, [command, *paths]).output
+        assert "--query query_text,country" in printed
+    gaps = run.with_columns(country=pl.Series(["de", None, "fr", "fr"]))
+    with pytest.raises(RankqlError, match=r"country is NULL in 1 of 4 rows.*IS NOT NULL"):
+        evaluate(gaps, qrels, "RR", query=key)

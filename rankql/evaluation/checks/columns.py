@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
@@ -20,8 +20,9 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
     """
     with duckdb_errors():
         for table in [*inputs.tables, *inputs.beyond]:
-            counts = count_values(session, table, inputs.ids(table))
-            require_ids(table.label, *counts, table.unit)
+            total, counts = count_values(session, table, inputs.ids(table))
+            _require_key(session, table, total, counts)
+            require_ids(table.label, total, counts, table.unit)
             for name in inputs.ids(table):
                 refuse_rounded(session, table, name, "x_", table.columns[name])
             is_number = not table.text and counted and inputs.scored
@@ -37,6 +38,20 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
             raise RankqlError(
                 f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
             )
+
+
+def _require_key(session: Session, table: Table, total: int, counts: Mapping[str, int]) -> None:
+    """Refuse NULL in a column of a key of several, and say how to leave the rows out."""
+    for name, count in counts.items():
+        parts = table.computed.get(name, ())
+        if count < total and name == ", ".join(parts) != "":
+            for part, filled in count_values(session, table, parts)[1].items():
+                require(
+                    filled == total,
+                    f"{table.label}: {part} is NULL in {total - filled} of {total} {table.unit}, "
+                    f"and part of the key {name}. Leave them out: SELECT * FROM ... WHERE "
+                    f"{quote(part)} IS NOT NULL",
+                )
 
 
 def _refuse_labels(session: Session, table: Table) -> None:

@@ -110,11 +110,26 @@ def find_duplicates(
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
-        hint += _describe_separator(evaluation.session, table, column)
+        hint += describe_separator(evaluation.session, table, column, inputs.qrels)
+    if source == "qrels" and inputs.qrels:
+        hint += describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 
-def _describe_separator(session: Session, table: Table, column: str) -> str:
+def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
+    """The key of the queries, if a column that the runs have too tells the judgments apart."""
+    key, item = qrels.roles["query"], qrels.roles["item"]
+    for name in qrels.own_columns:
+        if name not in qrels.roles.values() and all(run.has(name) for run in runs):
+            unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
+            if fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
+                return f", or pass the key of the queries: query={[key, name]!r}"
+    return ""
+
+
+def describe_separator(
+    session: Session, table: Table, column: str, qrels: Table | None = None
+) -> str:
     """The column that tells the items or positions of a run apart: of systems, or of the key.
 
     Systems rank at least half of the queries each; users have queries of their own.
@@ -134,6 +149,8 @@ def _describe_separator(session: Session, table: Table, column: str) -> str:
             ((separates, is_dense),) = fetch(session, sql)
             if separates and (name in table.known("query") or squash(name) in USERS):
                 return f", or pass the key of the queries: query={[name, key]!r}"
+            if separates and qrels and qrels.has(name):
+                return f", or pass the key of the queries: query={[key, name]!r}"
             if separates and is_dense:
                 return f", or pass the column of the systems: system={name!r}"
     return ", or pass the column of the systems: system="

@@ -71,8 +71,12 @@ def _several_values(evidence: Evidence) -> Iterable[Facts]:
             sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
                 GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
             for query, low, high in evidence.evaluation.run_sql(sql):
+                key = next(iter(inputs.runs.values())).roles["query"]
+                hint = f". If these are different queries, pass their key: query={[key, name]!r}"
+                if home == "attributes" or ", " in key:
+                    hint = ""
                 yield {"argument": inputs.argument(name), "name": name, "home": home, "low": low,
-                       "high": high, "query": query}  # fmt: skip
+                       "high": high, "query": query, "hint": hint}  # fmt: skip
 
 
 def _two_weights(evidence: Evidence) -> Iterable[Facts]:
@@ -189,7 +193,7 @@ RANKINGS = (
     Check(
         "several-values", "evaluation", "error",
         "{argument}: {name} must have one value per query, but {home} has {low!r} and {high!r} for "
-        "query {query!r}",
+        "query {query!r}{hint}",
         _several_values, needs="slices",
     ),
     Check(

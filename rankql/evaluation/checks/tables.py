@@ -198,9 +198,9 @@ ROWS = (
             HAVING count(*) > 1 AND min(rel) {test} max(rel)""",
     ) for kind, test, problem, why in (
         ("duplicate-judgments", "=", "item is judged more than once",
-         "The ideal ranking would count it twice. Keep one row for each item."),
+         "The ideal ranking would count it twice. Keep one row for each item{key}."),
         ("conflicting-judgments", "<", "item has different grades",
-         "Keep one grade for each item: the latest, the highest or the mean."),
+         "Keep one grade for each item: the latest, the highest or the mean{key}."),
     )),
     Check(
         "rank-score-order", "rows", "warning",
