@@ -167,11 +167,11 @@ COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved
 
 -- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
 CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
-    CASE WHEN relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
+    CASE WHEN shown IS NOT NULL AND relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
 
 -- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
 CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
-    CASE WHEN relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
+    CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO false_answer(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_false_answer(

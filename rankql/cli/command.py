@@ -72,7 +72,8 @@ class Command(click.Command):
             leave_out = [*self.leave_out, *filter(None, own)]
             self.derived = [*derive_options(self.function, leave_out)] if self.function else []
             self.params = [*self.params, *self.derived]
-            if any(parameter.name not in _COMMON for parameter in self.derived):
+            options = [x for x in self.params if isinstance(x, click.Option)]
+            if any(option.name not in _COMMON for option in options):
                 self.params.append(_HELP_ALL)
         return super().get_params(ctx)
 

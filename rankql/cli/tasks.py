@@ -370,7 +370,8 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
         click.echo(f"Left out {len(rows) - len(parts):,} rows of seen items", err=True)
 
 
-@command("popular", "popular train.parquet -k 20 -o popular.parquet")
+@command("popular", "popular train.parquet -k 20 -o popular.parquet",
+         "popular train.parquet --users test.parquet -o popular.csv")  # fmt: skip
 @click.argument("train", type=DATA)
 @click.option("-k", "--k", type=click.INT, show_default="10", help="Number of items for each user.")
 @click.option("--users", type=DATA, metavar="TABLE", help="Table of the users, if not all.")

@@ -165,7 +165,11 @@ def test_the_order_of_the_page(sliced, pages, parsed, tmp_path):
     sliced.save(tmp_path / "a.html", date="2026-01-02")
     page = pages["sliced"].read_text()
     assert DATE in page
-    assert (tmp_path / "a.html").read_text().replace("2026-01-02", DATE) == page
+    first, second = (
+        re.sub(r'"digest": "\w+"', "", text)  # of the rest of the page, with its date
+        for text in ((tmp_path / "a.html").read_text().replace("2026-01-02", DATE), page)
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize("name", ["new", "新模型"])

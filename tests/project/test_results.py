@@ -130,7 +130,9 @@ def test_attributes_and_conversions(name):
     assert plain.get("method", "") == result.method
     assert plain["notes"][: len(result.notes)] == result.notes  # and those on skewed means
     assert json.loads(result.to_json()).keys() == plain.keys()
-    if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge", "Verif")):
+    if not name.startswith(
+        ("Report", "Association", "Monitoring", "Wide", "Judge", "Verif", "Min")
+    ):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
         assert result.conventions["gain"] == "linear" and "SELECT" in result.sql
     if name == "Explanation of runs":
