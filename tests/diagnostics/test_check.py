@@ -157,7 +157,6 @@ def test_every_check_has_a_case():
         "ties-at-k",
         "ratings",  # in tests/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/sources/test_inputs.py
-        "self-match",
     }
 
 
