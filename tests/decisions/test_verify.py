@@ -19,6 +19,8 @@ from rankql.errors import RankqlError
 from rankql.manifest import MANIFEST_SUFFIXES, public_name, read_manifest
 
 FORMATS = (".html", ".md", ".json", ".parquet")
+# A page of a comparison is its report.
+MARKED = [pytest.param(x, marks=pytest.mark.report) if x == ".html" else x for x in FORMATS]
 EVIL = "</script><script>alert(1)</script>--><!-- &amp;"
 
 
@@ -70,7 +72,7 @@ def saved(suffix=".md", run=RUNS, qrels=QRELS, **options):
     return f"saved{suffix}"
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", MARKED)
 @pytest.mark.parametrize("function", ["evaluate", "compare", "wide", "one system"])
 def test_the_same_inputs_in_any_order_are_verified(function, suffix):
     runs = OLD if function == "one system" else RUNS
@@ -142,6 +144,7 @@ def test_events(rel):
     assert rankql.verify("x.json", OLD, events).ok
 
 
+@pytest.mark.report
 def test_judge():
     human = QRELS.filter(pl.col("query") != "q0")
     human = pl.concat([human, human.with_columns(query=pl.col("query") + "b")])
@@ -293,7 +296,7 @@ def test_files_of_earlier_versions_are_read():
         rankql.compare(both)
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", MARKED)
 def test_a_manifest_is_text(suffix):
     """A label is no part of a page or a comment, and the file is still verified."""
     runs = {EVIL: OLD, '"rankql_manifest": {}': NEW}
@@ -350,7 +353,7 @@ def test_a_manifest_names_no_file_to_read_or_to_write():
     assert {*parts(rankql.verify("y.json", RUNS, QRELS))} >= {"file"}
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", MARKED)
 def test_a_line_end_is_no_change_but_a_digit_is(suffix):
     path = Path(saved(suffix))
     if suffix == ".parquet":
@@ -411,6 +414,7 @@ def mutate_file(rng, path):
     path.write_text(f"{text[:place]}{other}{text[place + 1 :]}", "utf-8")
 
 
+@pytest.mark.report
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_mutations_are_named(seed):

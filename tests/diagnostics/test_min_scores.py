@@ -129,6 +129,7 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     assert_frame_equal(pl.read_csv("scores.csv"), expected, check_dtypes=False)
 
 
+@pytest.mark.report
 def test_the_report_of_one_run_draws_them_if_false_answers_are_asked_for(tmp_path):
     run, qrels = questions()
     for metrics, drawn in ((["RR", "FalseAnswer"], True), (["RR"], False)):

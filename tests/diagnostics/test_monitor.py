@@ -646,6 +646,7 @@ def test_the_command_reads_values_by_day(suffix, tmp_path):
     assert not any("weekends" in note for note in rankql.monitor(daily()).notes)
 
 
+@pytest.mark.report
 def test_what_chance_explains_is_drawn_to_both_sides():
     spec = rankql.monitor(daily()).plot().to_dict()
     band, rows = spec["vconcat"][0]["layer"][0], spec["datasets"][spec["data"]["name"]]
