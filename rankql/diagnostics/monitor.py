@@ -16,7 +16,7 @@ from rankql import text
 from rankql.diagnostics.daily_values import find_daily_values, read_daily_values
 from rankql.errors import RankqlError, normal_z, require
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import ERROR
+from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -399,7 +399,7 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
     if result.meta.cluster is None:
         error = pl.coalesce(ERROR, error)
     frame = result.means.filter(pl.col("slice") != "all").select(
-        "metric", "mean", "lo", "hi", n, u, error=error, counted=result.counted,
+        "metric", "mean", "lo", "hi", n, u, error=error, counted=COUNTED,
         day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
         slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
         kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),

@@ -49,7 +49,7 @@ class SparkResult(MeansResult):
     Partitions are added up in their order. Other partitions can change the last bits of the means.
     """
 
-    # The summary, with the column SKEWED.
+    # The summary, with the columns SKEWED and COUNTED.
     means: pl.DataFrame
     # The values per query with the other columns that the means need.
     values: DataFrame

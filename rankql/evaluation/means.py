@@ -96,6 +96,8 @@ _SUMMARY = (
 # Columns beside the summary: are the values too skewed for their number, and the standard error of
 # the mean, NULL for equal values.
 SKEWED, ERROR = f"{INTERNAL_PREFIX}skewed", f"{INTERNAL_PREFIX}error"
+# The number of queries in a mean; of one of all rankings at once, that of all queries.
+COUNTED = f"{INTERNAL_PREFIX}counted"
 # The ends of an interval, and whether the values are too skewed for their number.
 Ends: TypeAlias = tuple[float | None, float | None, bool]
 NO_INTERVAL: Ends = (None, None, False)
@@ -160,6 +162,7 @@ def summarise_moments(
     }
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
+    of_catalogue = [name in meta.catalogue for name in metrics]
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     varied, named = (
         pl.when(pl.col("least") < pl.col("most")).then("error"),
@@ -177,6 +180,13 @@ def summarise_moments(
             ),
             *means[["queries", "undefined", "missing"]],
             *([means["n_eff"]] if meta.weight else []),
+            means.select(
+                pl.when(pl.Series(of_catalogue, dtype=pl.Boolean))
+                .then("queries")
+                .otherwise("units")
+            )
+            .to_series()
+            .alias(COUNTED),
             pl.Series(SKEWED, [skewed for *_, skewed in ends], pl.Boolean),
             *([] if interval is None else [means.select(varied.alias(ERROR)).to_series()]),
         ]

@@ -13,12 +13,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, name_arguments
-from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_columns, system_columns
+from rankql.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.evaluation.means import (
+    COUNTED,
+    ERROR,
+    SKEWED,
+    Meta,
+    attribute_columns,
+    system_columns,
+)
 from rankql.evaluation.readable import describe_together
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lacks_direction, lower_is_better, resolve_names, value_range
+from rankql.registry.parse import (
+    lacks_direction,
+    lower_is_better,
+    resolve_names,
+    value_range,
+)
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
@@ -62,7 +74,7 @@ class MeansResult(TableResult):
 
         @property
         def means(self) -> pl.DataFrame:
-            """The summary, with the columns `SKEWED` and maybe `ERROR`."""
+            """The summary, with the columns `SKEWED`, `COUNTED` and maybe `ERROR`."""
 
         def frame(self) -> pl.DataFrame:
             """The values per query with the other columns that the means need."""
@@ -76,7 +88,7 @@ class MeansResult(TableResult):
     @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
-        return self.means.drop(SKEWED, ERROR, strict=False)
+        return self.means.drop(SKEWED, ERROR, COUNTED, strict=False)
 
     @property
     def metrics(self) -> list[str]:
@@ -176,13 +188,17 @@ class MeansResult(TableResult):
         )
         return f"Means by metric{level}"
 
-    def wide(self, rows: str | None = None, columns: str | None = None) -> WideTable:
+    def wide(
+        self, rows: str | None = None, columns: str | None = None, n: bool = False
+    ) -> WideTable:
         """The means with systems or slices as rows and metrics as columns, as papers have them.
 
-        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns.
+        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns;
+        with `n`, the number of queries of each mean is right of it.
         """
         notes, paths = self.notes, self.input_paths
         if rows is None and columns is None:
+            require(not n, "n= needs slices by two attributes. Pass rows= and columns=")
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
                 self.summary, higher, self.systems, notes=notes, input_paths=paths, source=self
@@ -196,15 +212,16 @@ class MeansResult(TableResult):
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
         summary = self._slices(group).filter(pl.col("slice") != "all")
+        summary = summary.rename({COUNTED: "n"})
         named = attribute_columns(self.meta.by)
         places = (named[str(name)] for name in (rows, columns))
-        return make_cross_table(summary, *places, notes=notes, input_paths=paths, source=self)
+        return make_cross_table(summary, n, *places, notes=notes, input_paths=paths, source=self)
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
+        """The means with only the slices by these attributes."""
         if self.meta.groupings != [group]:
             raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
-        return self.summary
+        return self.means
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""
@@ -337,6 +354,8 @@ class WideTable(TableResult):
     higher_is_better: Mapping[str, bool | None]
     # The columns of marks, by column of means.
     marks: Mapping[str, str] = field(default_factory=dict)
+    # The columns with the numbers of queries, by column of means.
+    counts: Mapping[str, str] = field(default_factory=dict)
     # The columns whose values have a block of rows each.
     parts: Sequence[str] = ()
     method: str = ""
@@ -354,9 +373,12 @@ class WideTable(TableResult):
         """A block for each slice of several systems."""
         means, parts = [*self.higher_is_better], [*self.parts]
         cells = {name: self._cells(name) for name in means}
-        others = [*means, *self.marks.values(), *parts, *["queries"] * bool(parts)]
+        columns = (*self.marks.values(), *self.counts.values())
+        others = [*means, *columns, *parts, *["queries"] * bool(parts)]
         keys = [name for name in self.table.columns if name not in others]
-        header = [*("" if name == "letter" else name for name in keys), *map(Name, means)]
+        header: list[Cell | str] = ["" if name == "letter" else name for name in keys]
+        for name in means:
+            header += [Name(name), *["n"] * (name in self.counts)]
         first = sum(name != "queries" for name in keys)
         rows = self.table.to_dicts()
         blocks, members_of = list[Block](), dict[tuple[Any, ...], list[int]]()
@@ -366,7 +388,7 @@ class WideTable(TableResult):
             body = [
                 [
                     *(f"{rows[i][x]:,}" if x == "queries" else Name(rows[i][x]) for x in keys),
-                    *(cells[x][i] for x in means),
+                    *(cell for x in means for cell in (cells[x][i], *self._count(rows[i], x))),
                 ]
                 for i in members
             ]
@@ -376,6 +398,10 @@ class WideTable(TableResult):
             title = f"{', '.join(part)}{count}"
             blocks.append(Block([header, *body], right, title, wraps=True))
         return blocks
+
+    def _count(self, row: Mapping[str, Any], column: str) -> list[str]:
+        """The number of queries of a mean, where it is shown."""
+        return [f"{row[self.counts[column]] or 0:,}"] if column in self.counts else []
 
     def _cells(self, column: str) -> list[Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
@@ -440,19 +466,30 @@ def make_wide_table(
             schema[named[column]] = pl.String
     higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
     parts = ["slice"] if several and len(slices) > 1 else []
-    return WideTable(pl.DataFrame(data, schema), higher, named, parts, **fields)
+    return WideTable(pl.DataFrame(data, schema), higher, named, {}, parts, **fields)
 
 
-def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: Any) -> WideTable:
+def make_cross_table(
+    summary: pl.DataFrame, n: bool, rows: str, columns: str, **fields: Any
+) -> WideTable:
     """Slices by two attributes: the values of one as rows, of the other as columns."""
     parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
     keys = [*parts, rows]
     texts = summary.select(*parts, "mean", *(
         pl.col(name).cast(pl.String).fill_null("NULL") for name in (rows, columns)
-    ))  # fmt: skip
+    ), "n")  # fmt: skip
     values = texts[columns].unique(maintain_order=True)
     names = dict(zip(values, unique_names([*values], keys), strict=True))
     texts = texts.with_columns(pl.col(columns).replace_strict(names))
-    table = texts.pivot(columns, index=keys, values="mean", aggregate_function="last")
+    table, numbers = (
+        texts.pivot(columns, index=keys, values=value, aggregate_function="last")
+        for value in ("mean", "n")
+    )
+    counts = {}
+    if n:
+        free = unique_names([f"{name} n" for name in names.values()], table.columns)
+        counts = dict(zip(names.values(), free, strict=True))
+        table = table.join(numbers.rename(counts), on=keys, maintain_order="left")
+        table = table.select(*keys, *(x for pair in counts.items() for x in pair))
     higher = dict.fromkeys(names.values(), True)
-    return WideTable(table, higher, {}, parts, **fields)
+    return WideTable(table, higher, {}, counts, parts, **fields)

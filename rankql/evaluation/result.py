@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, describe_unknown, require
-from rankql.evaluation.means import Meta, summarise, undefined_value
+from rankql.errors import RankqlError, describe_unknown, require, require_choice
+from rankql.evaluation.means import Meta, summarise
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.steps import Steps
@@ -23,7 +23,7 @@ from rankql.macros import MISSING, literal, quote
 from rankql.manifest import format_manifest
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
-from rankql.results import TableResult
+from rankql.results import TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
 from rankql.sources.private import private_connection
 from rankql.text import format_queries
@@ -46,6 +46,9 @@ WEIGHT_SUMS = {
     "defined": "fsum(weight) FILTER (WHERE defined)",
     "squares": "fsum(weight * weight) FILTER (WHERE defined)",
 }
+
+if TYPE_CHECKING:
+    import altair as alt
 
 
 @dataclass(eq=False, repr=False)
@@ -76,20 +79,8 @@ class Result(MeansResult):
         return pl.read_parquet(self.values) if isinstance(self.values, Path) else self.values
 
     @property
-    def counted(self) -> pl.Expr:
-        """The number of queries in each mean, from the columns of `summary`."""
-        # A mean over all rankings at once has no value for what is undefined.
-        counted = [
-            name for name in self.metrics
-            if name not in self.overall_metrics
-            and undefined_value(name, self.conventions) is not None
-        ]  # fmt: skip
-        left_out = pl.when(pl.col("metric").is_in(counted)).then(0).otherwise("undefined")
-        return pl.col("queries") - left_out
-
-    @property
     def means(self) -> pl.DataFrame:
-        """The summary, with the columns `SKEWED` and maybe `ERROR`."""
+        """The summary, with the columns `SKEWED`, `COUNTED` and maybe `ERROR`."""
         if self._summary is None:
             with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
@@ -101,8 +92,8 @@ class Result(MeansResult):
         return self._summary
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
-        return self.derive(meta=replace(self.meta, groupings=[group])).summary
+        """The means with only the slices by these attributes."""
+        return self.derive(meta=replace(self.meta, groupings=[group])).means
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
@@ -171,6 +162,16 @@ class Result(MeansResult):
         weighted = self.derive(meta=replace(self.meta, weight=weight)).with_numeric_weights()
         check_values(weighted.meta, weighted.values)
         return weighted
+
+    def plot(self, metric: str | None = None, kind: str = "means") -> alt.TopLevelMixin:
+        """An altair chart of the means with intervals, of one metric or of all.
+
+        With kind="distribution", of the values per query: by system, or by slice of one system.
+        """
+        if kind == "means":
+            return super().plot(metric)
+        require_choice("kind", kind, "means", "distribution")
+        return draw_chart("charts", "plot_distribution", self, metric)
 
     def derive(self, **changes: Any) -> Result:
         """A result with other fields, whose means are computed again."""

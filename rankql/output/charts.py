@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.verdict import BETTER, WORSE
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, require
 from rankql.evaluation.means import attribute_columns
 from rankql.output import panels
-from rankql.output.mean_charts import compute_cutoffs, draw_cutoffs, draw_means
+from rankql.output.mean_charts import (
+    compute_cutoffs,
+    draw_cutoffs,
+    draw_distribution,
+    draw_means,
+)
 from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, join_panels, make_layer, quantitative
 from rankql.registry.parse import resolve_names
@@ -19,6 +24,7 @@ from rankql.text import format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+    from rankql.evaluation.result import Result
 
 
 KINDS = ("differences", "means", "slices", "cutoffs")
@@ -28,6 +34,16 @@ def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
     names = _select_metrics(evaluation, metric)
     return _join([draw_means(evaluation, name) for name in names])
+
+
+def plot_distribution(result: Result, metric: str | None) -> Spec:
+    """Draw the values per query, a panel for each metric."""
+    overall = {*result.overall_metrics, *result.catalogue_metrics}
+    names = [name for name in _select_metrics(result, metric) if name not in overall]
+    panels_of = [draw_distribution(result, name) for name in names]
+    require(any(panel["data"]["values"] for panel in panels_of),
+            "Nothing to plot: no query has a value. Pass another metric")  # fmt: skip
+    return _join(panels_of)
 
 
 def plot_comparison(
@@ -118,10 +134,12 @@ def draw_slices(
         line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
         label = other if base is not None else pl.format(line, other, first)
         if len(slices) > 1:
-            names = panels.shorten_names(slices)
-            label = pl.format("{}\n{}", pl.col("slice").replace_strict(names), label)
+            lines = slices.to_frame().select(panels.split_slices()).to_series()
+            label = pl.format(
+                "{}\n{}", panels.split_slices().replace_strict(panels.shorten_names(lines)), label
+            )
         row, rows = "pair", rows.with_columns(pair=label)
-    rows = rows.select(row, *_COLUMNS)
+    rows = rows.select(panels.split_slices(row), *_COLUMNS)
     return [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
 
 

@@ -24,6 +24,7 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
+    WIDTH,
     Spec,
     inline_data,
     join_panels,
@@ -32,7 +33,7 @@ from rankql.output.specs import (
     quantitative,
 )
 from rankql.registry.parse import parse
-from rankql.text import add_slice, format_count
+from rankql.text import add_slice, format_count, format_queries
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 # The width of the name of a stage.
 STAGE_WIDTH = 200
+# Values per query are counted in so many classes.
+BINS = 20
 
 
 def draw_means(evaluation: Evaluation, metric: str) -> Spec:
@@ -49,13 +52,50 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
-        frame = frame.select("slice", *columns).head(SLICES)
+        frame = frame.select(panels.split_slices(), *columns).head(SLICES)
         return panels.make_dot_panel(frame, f"{metric}: means", colour)
     lower = result_of(evaluation).lower_is_better(metric)
     frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
     frame = frame.sort("mean", descending=not lower, maintain_order=True)
     colour = panels.colour_by_system(evaluation)
     return panels.make_dot_panel(frame, f"{metric}: means", colour)
+
+
+def draw_distribution(evaluation: Evaluation, metric: str) -> Spec:
+    """Draw the share of queries by value: a line for each system, or for each slice of one."""
+    result = result_of(evaluation)
+    group = next(iter(result.meta.groupings), [])
+    label = pl.lit("all")
+    if result.meta.system:
+        label = pl.col("system")
+    elif group:
+        cells = (pl.lit(f"{x}=") + pl.col(x).cast(pl.String).fill_null("NULL") for x in group)
+        label = pl.concat_str(*cells, separator=", ")
+    values = result.frame().select(name=label, value=pl.col(metric).cast(pl.Float64))
+    values = values.drop_nulls("value")
+    names = values["name"].unique(maintain_order=True).head(len(PALETTE))
+    values = values.filter(pl.col("name").is_in(names.implode()))
+    low, high = (float(x or 0.0) for x in (values["value"].min(), values["value"].max()))  # type: ignore[arg-type]
+    width = (high - low) / BINS or 1.0
+    place = ((pl.col("value") - low) / width).floor().clip(0, BINS - 1).cast(pl.Int64)
+    counts = values.group_by("name", place.alias("bin")).len("queries")
+    grid = names.to_frame().join(pl.DataFrame({"bin": range(BINS)}), how="cross")
+    frame = grid.join(counts, on=["name", "bin"], how="left", maintain_order="left").select(
+        "name", value=low + (pl.col("bin") + 0.5) * width,
+        share=pl.col("queries").fill_null(0) / pl.col("queries").sum().over("name"),
+    )  # fmt: skip
+    medians = values.group_by("name", maintain_order=True).agg(pl.col("value").median(), pl.len())
+    words = [f"{x}: median {value:.3f} of {format_queries(n)}" for x, value, n in medians.rows()]
+    scale = {"domain": names.to_list(), "range": [*PALETTE[: len(names)]]}
+    legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1 if group else 4}
+    channels = {
+        "x": quantitative("value", title=metric, scale={"zero": False, "nice": False}),
+        "y": quantitative("share", title="share of queries", axis={"format": "%", "tickCount": 5}),
+        "color": nominal("name", scale=scale, legend=legend if len(names) > 1 else None),
+        "tooltip": panels.make_tooltips(frame),
+    }
+    layers = [make_layer("line", channels, interpolate="step", strokeWidth=2)]
+    return panels.make_panel(layers, frame, f"{metric}: values per query", words)
 
 
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A description names so many rows.
 DESCRIBED = 6
 # Longer names are shortened.
-LABEL = 20
+LABEL = 26
 
 
 def make_panel(
@@ -107,8 +107,15 @@ def row_axis(field: str, names: pl.Series) -> Spec:
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten long names, no two to the same."""
-    return cut_in_middle(sorted({*names}), LABEL)
+    """Shorten long names, no two to the same, and each line of a name by itself."""
+    names = {*names}
+    short = cut_in_middle(sorted({line for name in names for line in name.split("\n")}), LABEL)
+    return {name: "\n".join(short[line] for line in name.split("\n")) for name in names}
+
+
+def split_slices(name: str = "slice") -> pl.Expr:
+    """The names of slices by several attributes, a line for each attribute."""
+    return pl.col(name).str.replace_all(", ", "\n", literal=True)
 
 
 def label_expression(names: Iterable[str]) -> str:

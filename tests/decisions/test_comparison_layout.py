@@ -274,3 +274,24 @@ def test_slices_by_two_attributes():
     two = rankql.evaluate(log, metrics=["P@1", "Success@1"], by=["country", "week"])
     titles = [block.title for block in two.wide(rows="country", columns="week")._rendered()]
     assert titles == ["P@1", "Success@1"]
+    counts = result.wide(rows="country", columns="week", n=True)
+    assert counts.table.rows() == [("D", 1.0, 2, 0.5, 2), ("F", 0.5, 2, 0.5, 2)]
+    assert counts.table.columns == ["country", "1", "1 n", "2", "2 n"]
+    assert counts.to_markdown().split("\n")[0] == "| country | 1 | n | 2 | n |"
+    with pytest.raises(rankql.RankqlError, match="Pass rows= and columns="):
+        result.wide(n=True)
+
+
+def test_n_of_a_mean_is_that_of_its_values():
+    """A mean leaves out what is undefined, and what is missing where no value is the worst."""
+    queries = range(12)
+    run = pl.DataFrame({"query": queries, "item": "x", "score": 1.0}).filter(pl.col("query") > 2)
+    qrels = pl.DataFrame({"query": queries, "item": "x", "rel": [0, 1] * 6})
+    about = pl.DataFrame({"query": queries, "a": "u", "b": "v"})
+    n = {"zero": {"AP": 6, "RMSE": 9, "P@1": 12}, "skip": {"AP": 5, "RMSE": 9, "P@1": 9}}
+    for missing, expected in n.items():
+        result = rankql.evaluate(
+            run, qrels, [*expected], attributes=about, by=[["a", "b"]], missing=missing
+        )
+        wide = result.wide(rows="a", columns="b", n=True).table
+        assert dict(wide.select("metric", "v n").rows()) == expected

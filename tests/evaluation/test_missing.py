@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.evaluation.means import COUNTED
 
 HIGHER = [
     "nDCG@10", "DCG@10", "CG@10", "AP", "RR", "P@3", "R@3", "F1@3", "Success@1", "Rprec", "IPrec",
@@ -111,5 +112,4 @@ def test_undefined_is_0_only_where_higher_is_better(undefined):
         values = result.per_query[name]
         counted = len(values) if filled else len(values.drop_nulls())
         assert values.null_count() and result[name] == pytest.approx(values.sum() / counted)
-        of_name = result.summary.filter(metric=name)
-        assert of_name.select(result.counted).item() == counted
+        assert result.means.filter(metric=name)[COUNTED].item() == counted

@@ -175,3 +175,41 @@ def test_pictures_are_saved_without_a_warning(name, tmp_path):
         warnings.simplefilter("error")
         compare("RR").plot("means").save(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 500
+
+
+def test_values_per_query_are_drawn_by_system_or_slice():
+    ranks = {f"q{i}": 1 + i % 4 for i in range(40)}
+    qrels = pl.DataFrame({"query": [*ranks], "item": "x", "rel": 1})
+    about = pl.DataFrame({"query": [*ranks], "segment": "ab" * 20, "device": 10 * [*"cdef"]})
+    about = about.with_columns(segment=pl.Series([*"ab"] * 20))
+    one = rankql.evaluate(
+        run(ranks), qrels, ["RR", "P@1"], attributes=about, by=[["segment", "device"]]
+    )
+    both = rankql.evaluate({"old": run(ranks), "new": run(dict.fromkeys(ranks, 1))}, qrels, "RR")
+    (panel,) = panels(one.plot("RR", kind="distribution"))
+    names = {row["name"] for row in panel["data"]}
+    assert names == {"segment=a, device=c", "segment=b, device=d", "segment=a, device=e",
+                     "segment=b, device=f"}  # fmt: skip
+    (panel,) = panels(both.plot(kind="distribution"))
+    shares = {"old": {}, "new": {}}
+    for row in panel["data"]:
+        if row["share"]:
+            shares[row["name"]][row["value"]] = row["share"]
+    # The classes from 0.25 to 1 have a width of 0.0375.
+    assert [*shares["new"].values()] == [1] and [*shares["old"].values()] == [0.25] * 4
+    assert [*shares["old"]] == pytest.approx([0.26875, 0.34375, 0.49375, 0.98125])
+    assert "old: median 0.417 of 40 queries" in panel["description"]
+    assert len(panels(one.plot(kind="distribution"))) == 2
+    with pytest.raises(rankql.RankqlError, match="kind must be 'means' or 'distribution', not x"):
+        one.plot(kind="x")
+
+
+def test_slices_by_several_attributes_have_a_line_for_each():
+    about = pl.DataFrame({"query": [*"abcd"], "segment": ["large accounts", "small"] * 2,
+                          "device": ["phone", "phone", "tablet", "tablet"]})  # fmt: skip
+    result = rankql.evaluate(
+        run(OLD), QRELS, "RR", attributes=about, by=[["segment", "device"]], interval=None
+    )
+    (panel,) = panels(result.plot("RR"))
+    assert "segment=large accounts\ndevice=phone" in {row["slice"] for row in panel["data"]}
+    assert "…" not in json.dumps(panel, ensure_ascii=False)
