@@ -23,9 +23,9 @@ def assert_no_regression(
     Takes the arguments of `rankql.gate` and returns its verdict. An inconclusive limit raises too;
     with inconclusive="warn" it is a warning instead.
 
-    >>> import polars as pl
+    >>> import polars as pl, rankql
     >>> values = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.4, 0.3, 0.5]})
-    >>> assert_no_regression(values, minimum="AP>=0.45")
+    >>> assert_no_regression(rankql.read_values(values), minimum="AP>=0.45")
     Traceback (most recent call last):
     AssertionError: Gate failed: 1 of 1 check
     ...

@@ -543,8 +543,9 @@ CREATE OR REPLACE MACRO rankql_is_key(name, query) AS
 
 -- The first key of a list that a row does not have, or that is NULL.
 CREATE OR REPLACE MACRO rankql_lacking_key(keys, query) AS
-    list_filter(rankql_keys(query), lambda name: lower(name) <> 'query' AND json_extract_string(
-        lower(CAST(to_json(keys) AS VARCHAR)), '/' || replace(replace(lower(name), '~', '~0'), '/', '~1')) IS NULL)[1];
+    list_filter(rankql_keys(query), lambda name: lower(name) <> 'query' AND NOT list_contains(list_transform(
+        list_filter(map_entries(CAST(keys AS MAP(VARCHAR, VARCHAR))), lambda e: e.value IS NOT NULL),
+        lambda e: lower(e.key)), lower(name)))[1];
 
 -- The rows of a run or of judgments, one per query and item. The value is a position or a grade.
 CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument) AS TABLE

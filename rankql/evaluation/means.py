@@ -162,7 +162,10 @@ def summarise_moments(
     }
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
-    of_catalogue = [name in meta.catalogue for name in metrics]
+    counted = [  # no expression of polars, for which forked processes would wait
+        queries if name in meta.catalogue else units
+        for name, queries, units in zip(metrics, means["queries"], means["units"], strict=True)
+    ]
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     varied, named = (
         pl.when(pl.col("least") < pl.col("most")).then("error"),
@@ -180,13 +183,7 @@ def summarise_moments(
             ),
             *means[["queries", "undefined", "missing"]],
             *([means["n_eff"]] if meta.weight else []),
-            means.select(
-                pl.when(pl.Series(of_catalogue, dtype=pl.Boolean))
-                .then("queries")
-                .otherwise("units")
-            )
-            .to_series()
-            .alias(COUNTED),
+            pl.Series(COUNTED, counted, pl.Int64),
             pl.Series(SKEWED, [skewed for *_, skewed in ends], pl.Boolean),
             *([] if interval is None else [means.select(varied.alias(ERROR)).to_series()]),
         ]
@@ -307,7 +304,7 @@ def values_sql(meta: Meta) -> str:
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
         undefined = f"{column} IS NULL"
-        if worst_value(name) is None or is_signed(name):  # a missing query is left out
+        if worst_value(name) is None or is_signed(name, meta.conventions):  # missing: left out
             undefined += f" AND NOT {MISSING}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"

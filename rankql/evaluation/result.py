@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, describe_unknown, require, require_choice
+from rankql.errors import (
+    RankqlError,
+    describe_unknown,
+    name_arguments,
+    require,
+    require_choice,
+)
 from rankql.evaluation.means import Meta, summarise
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
@@ -163,6 +169,7 @@ class Result(MeansResult):
         check_values(weighted.meta, weighted.values)
         return weighted
 
+    @name_arguments
     def plot(self, metric: str | None = None, kind: str = "means") -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all.
 

@@ -1,7 +1,7 @@
 """`SystemValues`: the values of systems by query, from which intervals and differences are made.
 
 Intervals of clusters, and means that a judge corrects, need the values themselves; the means of
-`means` do not. It needs numpy, which `evaluate` does without.
+`means` do not. It needs numpy, which `evaluate` does not need.
 """
 
 from __future__ import annotations

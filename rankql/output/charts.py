@@ -134,12 +134,15 @@ def draw_slices(
         line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
         label = other if base is not None else pl.format(line, other, first)
         if len(slices) > 1:
-            lines = slices.to_frame().select(panels.split_slices()).to_series()
+            lines = slices.to_frame().select(panels.split_slices(comparison)).to_series()
             label = pl.format(
-                "{}\n{}", panels.split_slices().replace_strict(panels.shorten_names(lines)), label
+                "{}\n{}",
+                panels.split_slices(comparison).replace_strict(panels.shorten_names(lines)),
+                label,
             )
         row, rows = "pair", rows.with_columns(pair=label)
-    rows = rows.select(panels.split_slices(row), *_COLUMNS)
+    name = panels.split_slices(comparison) if row == "slice" else row
+    rows = rows.select(name, *_COLUMNS)
     return [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
 
 

@@ -52,7 +52,7 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
-        frame = frame.select(panels.split_slices(), *columns).head(SLICES)
+        frame = frame.select(panels.split_slices(evaluation), *columns).head(SLICES)
         return panels.make_dot_panel(frame, f"{metric}: means", colour)
     lower = result_of(evaluation).lower_is_better(metric)
     frame = frame.filter(pl.col("slice") == "all").select("system", *columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
@@ -113,9 +114,10 @@ def shorten_names(names: Iterable[str]) -> dict[str, str]:
     return {name: "\n".join(short[line] for line in name.split("\n")) for name in names}
 
 
-def split_slices(name: str = "slice") -> pl.Expr:
+def split_slices(evaluation: Evaluation) -> pl.Expr:
     """The names of slices by several attributes, a line for each attribute."""
-    return pl.col(name).str.replace_all(", ", "\n", literal=True)
+    names = "|".join(map(re.escape, result_of(evaluation).meta.by))
+    return pl.col("slice").str.replace_all(f", ({names})=", "\n${1}=")
 
 
 def label_expression(names: Iterable[str]) -> str:

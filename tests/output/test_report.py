@@ -448,7 +448,7 @@ def test_the_axis_names_what_differs_between_slices():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda result, _: result.plot(kind="slices"), r"plot takes metric=: .*'kind'"),
+        (lambda result, _: result.plot(by="slices"), r"plot takes metric=, kind=: .*'by'"),
         (lambda _, c: c.plot(by="part"), r"plot takes kind=, metric=, a=, b=: .*'by'"),
         (lambda _, c: c.leaderboard("P@5"), "leaderboard takes no arguments. Filter the frame"),
     ],

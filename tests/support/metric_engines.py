@@ -419,11 +419,15 @@ class EvaluateRanked:
         if metric in signatures.RATING:
             data = data.with_columns(item=pl.int_range(pl.len()))
         text, discounts = name_of(metric, options)
-        result = rankql.evaluate(data, metrics=text, query="g", interval=None, **discounts)
+        result = rankql.evaluate(data, metrics=text, query="g", **AS_MACROS, **discounts)
         return in_order(of_frame(result.per_query.rename({next(iter(result)): "value"})), groups)
 
     def cannot(self, metric, options, group):
         return cannot_evaluate(metric, group)
+
+
+# Nothing is filled in for missing queries, and fractions are grades below the threshold.
+AS_MACROS = {"interval": None, "missing": "skip", "threshold": 1}
 
 
 @dataclass
@@ -449,7 +453,7 @@ class EvaluateJoined:
         options = dict(options)
         ties = {"ties": options.pop("ties")} if "ties" in options else {}
         text, discounts = name_of(metric.removesuffix("_by_score"), options)
-        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **ties, **discounts)
+        result = rankql.evaluate(run, qrels, text, query="g", **AS_MACROS, **ties, **discounts)
         values = result.per_query.filter(pl.col("g") >= 0)
         return in_order(of_frame(values.rename({next(iter(result)): "value"})), groups)
 

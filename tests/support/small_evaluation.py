@@ -23,8 +23,9 @@ def assert_alike(ours, theirs):
     values = theirs.collect() if hasattr(theirs, "collect") else theirs
     for one, other in ((ours.per_query, values.per_query), (ours.summary, theirs.summary)):
         assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
-    # Rows have no order in Spark, so systems have none.
-    assert replace(ours.meta, systems=theirs.meta.systems) == theirs.meta
+    # Rows have no order in Spark, so systems have none. Tables are not hashed there.
+    here, there = (replace(x.meta, systems=[], tables={}, call={}) for x in (ours, theirs))
+    assert here == there
     assert ours.columns == theirs.columns
     # Spark does not look for users with several queries.
     assert [x for x in ours.notes if "are not independent" not in x] == theirs.notes

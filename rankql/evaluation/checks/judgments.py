@@ -79,9 +79,10 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
 
 def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     """Metrics without a worst value, which leave missing queries out."""
-    evaluation, absent = evidence.evaluation, evidence.values.filter(pl.col(MISSING))
+    evaluation, values = evidence.evaluation, evidence.values
     metrics = [m for m in evaluation.metrics if m.record and m.record.level == "ranking"]
-    if evaluation.conventions.missing == "zero" and len(absent):
+    if evaluation.conventions.missing == "zero" and values[MISSING].any():
+        absent = values.filter(pl.col(MISSING))
         rules = vars(evaluation.conventions)
         for metric in metrics:
             assert metric.record
