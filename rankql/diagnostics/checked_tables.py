@@ -151,9 +151,10 @@ class CheckData:
 
         runs = {name: read(run) for name, run in zip(self.inputs.runs, self.runs, strict=True)}
         system = None if self.inputs.system is None else "system"
+        mixed = [role for role in ("query", "item") if self.inputs.as_text(role)]
         inputs = replace(
             self.inputs, runs=runs, qrels=read(self.qrels) if self.qrels else None, system=system,
-            train=None, catalogue=None,
+            train=None, catalogue=None, mixed=mixed,
         )  # fmt: skip
         return Evaluation(self.session, inputs, Conventions())
 

@@ -97,6 +97,8 @@ class Inputs:
     popular: str = ""
     known: str = ""
     catalogue_size: str = ""
+    # Roles whose ids had different types before the tables were cleaned.
+    mixed: Sequence[str] = ()
 
     @property
     def many(self) -> bool:
@@ -156,7 +158,8 @@ class Inputs:
     def as_text(self, role: str) -> bool:
         """Must ids be compared as text, because the tables have different types?"""
         tables = [*self.tables, *self.beyond]
-        return not same_kind([t.columns[t.roles[role]] for t in tables if role in t.roles])
+        kinds = [t.columns[t.roles[role]] for t in tables if role in t.roles]
+        return role in self.mixed or not same_kind(kinds)
 
     def attributes_in(self, home: str) -> list[str]:
         """The attributes in a table."""

@@ -57,7 +57,7 @@ TABLE = [
     ),
     (
         RUN, QRELS.rename({"item": "corpus-id", "rel": "score"}).with_columns(
-            score=pl.Series([1.0, 0.5, 1.0])), {}, "or rel='score'", {"rel": "score"},
+            score=pl.Series([1.5, 0.5, 1.0])), {}, "or rel='score'", {"rel": "score"},
         "or --rel score", "--rel score",
     ),
     (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "every row is relevant",
@@ -81,8 +81,9 @@ TABLE = [
         "--columns query,item,rel",
     ),
     (
-        RUN.rename({"score": "l2_cosine"}), QRELS, {}, "l2_cosine. Pass score='...'",
-        {"score": "l2_cosine"}, "Pass --score COLUMN", "--score l2_cosine",
+        RUN.select("query", "item", l2_cosine=pl.col("score") / 4), QRELS, {},
+        "l2_cosine. Pass score='...'", {"score": "l2_cosine"}, "Pass --score COLUMN",
+        "--score l2_cosine",
     ),
     (
         RUN.rename({"score": "distance_score"}), QRELS, {"score": "distance_score"},
@@ -104,9 +105,9 @@ TABLE = [
         "--query request_id",
     ),
     (
-        RUN.with_columns(qid="query", question_id=pl.lit(1)), QRELS.rename({"query": "q"}),
-        {"query": None}, "Pass query='qid'", {"query": ["qid", "q"]}, "Pass --query qid",
-        "--query qid,q",
+        RUN.rename({"query": "qid"}), QRELS.rename({"query": "q"}).with_columns(user=pl.lit(1)), {},
+        "q of qrels matches: query=['qid', 'q']", {"query": ["qid", "q"]},
+        "q of qrels matches: --query qid,q", "--query qid,q",
     ),
 ]  # fmt: skip
 
