@@ -67,8 +67,8 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     metrics = [metric for metric in evaluation.metrics if metric.record]
     if evaluation.conventions.missing != "zero" or not values[MISSING].any():
         return values, notes
-    signed = pl.lit(False)
-    if any(metric.record and metric.record.sums_gains for metric in metrics):
+    rules, signed = vars(evaluation.conventions), pl.lit(False)
+    if any(metric.keeps_sign(rules) for metric in metrics):
         # A negative grade has a value below 0.
         frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")
         signed = pl.col(evaluation.inputs.query).is_in(frame["query"].implode())
@@ -76,7 +76,7 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     for metric in metrics:
         assert metric.record
         worst, value = pl.lit(metric.record.worst, pl.Float64), pl.col(metric.name)
-        if metric.keeps_sign(vars(evaluation.conventions)):
+        if metric.keeps_sign(rules):
             worst = pl.when(~signed).then(worst)
         missing = pl.col(MISSING) & value.is_not_null()
         filled.append(pl.when(missing).then(worst).otherwise(value).alias(metric.name))

@@ -19,13 +19,12 @@ from rankql.errors import RankqlError, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import (
-    is_signed,
     lacks_direction,
     lower_is_better,
+    may_lack_worst,
     overall,
     shows_silence,
     value_range,
-    worst_value,
 )
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
@@ -304,7 +303,7 @@ def values_sql(meta: Meta) -> str:
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
         undefined = f"{column} IS NULL"
-        if worst_value(name) is None or is_signed(name, meta.conventions):  # missing: left out
+        if may_lack_worst(name, meta.conventions):  # a missing query is left out
             undefined += f" AND NOT {MISSING}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"

@@ -140,9 +140,9 @@ def worst_value(name: str) -> float | None:
     return 0 if record is None else record.worst
 
 
-def is_signed(name: str, conventions: Mapping[str, Any]) -> bool:
-    """Is it a sum of gains that may be negative, so that 0 is not always the worst value?"""
-    return _record_of(name) is not None and parse(name)[0].keeps_sign(conventions)
+def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
+    """Is a missing query left out, at least where a grade is negative?"""
+    return _record_of(name) is not None and parse(name)[0].may_lack_worst(conventions)
 
 
 def shows_silence(name: str) -> bool:

@@ -85,9 +85,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
         absent = values.filter(pl.col(MISSING))
         rules = vars(evaluation.conventions)
         for metric in metrics:
-            assert metric.record
-            bound = metric.record.worst is not None and not metric.keeps_sign(rules)
-            count = 0 if bound else absent[metric.name].null_count()
+            count = metric.may_lack_worst(rules) and absent[metric.name].null_count()
             if count:
                 yield {"name": metric.name, "count": count, "total": len(evidence.values),
                        "are": is_or_are(count)}  # fmt: skip
