@@ -135,14 +135,19 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     }
     y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
     few = len(comparison.systems) <= len(PALETTE)
+    layers = _draw_lines(base, y, frame, few and not frame["lo"].null_count())
+    return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
+
+
+def _draw_lines(base: Spec, y: Spec, frame: pl.DataFrame, has_band: bool) -> list[Spec]:
+    """Draw lines through points, with a band from lo to hi."""
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
-    layers = [
-        *([make_layer("area", band, opacity=0.2)] if few and not frame["lo"].null_count() else []),
+    return [
+        *([make_layer("area", band, opacity=0.2)] if has_band else []),
         make_layer("line", {**base, "y": y}, strokeWidth=2),
         make_layer("point", points, filled=True, size=45, opacity=1),
     ]
-    return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
 
 
 def draw_min_scores(result: MinScores) -> Spec:
@@ -169,13 +174,7 @@ def draw_min_scores(result: MinScores) -> Spec:
         "color": nominal("name", scale=scale, legend={"symbolType": "stroke"}),
     }
     y = quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=panels.grid_axis())
-    band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
-    layers = [
-        make_layer("area", band, opacity=0.2),
-        make_layer("line", {**base, "y": y}, strokeWidth=2),
-        make_layer("point", {**base, "y": y, "tooltip": panels.make_tooltips(frame)},
-                   filled=True, size=45, opacity=1),
-    ]  # fmt: skip
+    layers = _draw_lines(base, y, frame, has_band=True)
     return panels.make_panel(layers, frame, "By lowest score shown", words, HEIGHT + 40)
 
 
