@@ -9,7 +9,7 @@ import polars as pl
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.macros import MISSING
 from rankql.sources.tables import Table
-from rankql.text import format_queries, has_or_have, is_or_are, join_words
+from rankql.text import join_words
 
 # Some of the relevant items are new in every split by time. A larger share is worth a note.
 MUCH_UNKNOWN = 0.1
@@ -32,22 +32,20 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
                 WHERE rel >= {threshold} AND item IS NOT NULL)"""
             for total, count, example in evidence.evaluation.run_sql(sql):
                 if count > share * total:
-                    yield {"count": count, "total": total, "are": is_or_are(count), "name": name,
-                           "example": example}  # fmt: skip
+                    yield {"count": count, "total": total, "name": name, "example": example}
 
 
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that seen='drop' leaves out of every list."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    if inputs.train is None or not evaluation.request or evaluation.request.seen is None:
-        return
+    assert inputs.train
     pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})
         FROM {inputs.train.sql})) FROM {inputs.graded}
         WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL"""
     for total, count in evaluation.run_sql(sql):
         if count:
-            yield {"count": count, "total": total, "are": is_or_are(count)}
+            yield {"count": count, "total": total}
 
 
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
@@ -65,16 +63,10 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
         if m.record and m.record.undefined != "never" and m.name not in asked
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
-        them = "it" if count == 1 else "them"
-        leave = "leaves" if len(others) == 1 else "leave"
+        leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
         if count:
-            yield {
-                "count": count,
-                "queries": format_queries(total),
-                "have": has_or_have(count),
-                "leaves": f"{join_words(others)} {leave} {them} out; " if others else "",
-                "them": them,
-            }
+            yield {"count": count, "total": total,
+                   "others": f"{join_words(others)} {leave}" if others else ""}  # fmt: skip
 
 
 def _without_worst(evidence: Evidence) -> Iterable[Facts]:
@@ -87,34 +79,33 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
         for metric in metrics:
             count = metric.may_lack_worst(rules) and absent[metric.name].null_count()
             if count:
-                yield {"name": metric.name, "count": count, "total": len(evidence.values),
-                       "are": is_or_are(count)}  # fmt: skip
+                yield {"name": metric.name, "count": count, "total": len(evidence.values)}
 
 
 JUDGMENTS = (
     Check(
         "without-worst-value", "values", "note",
-        "{name}: {count:,} of {total:,} rankings {are} missing and left out, as it has no worst "
-        "value to count" + COMPARED,
+        "{name}: {count:,} of {total:,} rankings {count:is|are} missing and left out, as it has no "
+        "worst value to count" + COMPARED,
         _without_worst,
     ),
     Check(
         "unknown-judgments", "values", "note",
-        "{count:,} of {total:,} relevant items {are} not in {name}, such as {example!r}: nothing "
-        "that knows only {name} can show them. Are their ids the same in both?",
+        "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
+        "nothing that knows only {name} can show them. Are their ids the same in both?",
         _unknown_items,
     ),
     Check(
         "seen-judgments", "values", "note",
-        "{count:,} of {total:,} relevant items {are} in train for the same user, so seen='drop' "
-        "makes it impossible to show them. Leave them out of the judgments: "
+        "{count:,} of {total:,} relevant items {count:is|are} in train for the same user, so "
+        "seen='drop' makes it impossible to show them. Leave them out of the judgments: "
         "time_split(..., seen='drop')",
-        _seen_judgments,
+        _seen_judgments, needs="seen",
     ),
     Check(
         "unanswerable", "values", "note",
-        "{count:,} of {queries} {have} nothing relevant: {leaves}FalseAnswer counts what is shown "
-        "for {them}",
+        "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
+        "what is shown for {count:it|them}",
         _unanswerable,
     ),
 )  # fmt: skip

@@ -15,19 +15,17 @@ from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.judgments import COMPARED, JUDGMENTS
 from rankql.evaluation.checks.record import Check, Evidence, Facts
-from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions
 from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
-from rankql.evaluation.shown import cutoff, reads_catalogue, reads_grades
+from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.evaluation.steps import has_one_value
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS
-from rankql.registry.metric_record import Metric
 from rankql.sources.choice import suggest_query
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
-from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words, run_label
+from rankql.text import format_count, join_words, run_label
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
@@ -139,8 +137,7 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     for system, queries, judged, unjudged in evidence.counters.queries:
         if judged and (count := queries - judged):
             some = format_examples(unjudged) + (", ..." if count > 3 else "")
-            yield {"system": system, "count": count, "queries": format_queries(queries),
-                   "are": is_or_are(count), "some": some,
+            yield {"system": system, "count": count, "queries": queries, "some": some,
                    "examples": [{"query": query} for query in unjudged or ()]}  # fmt: skip
 
 
@@ -161,24 +158,20 @@ def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _no_matches(evidence: Evidence) -> Iterable[Facts]:
-    if reads_grades(evidence.evaluation.metrics):
-        for each in evidence.matches:
-            if not each.common:
-                level = "error" if each.is_error else "warning"
-                yield {"text": each.problem, "level": level, "count": each.items,
-                       "of": each.system}  # fmt: skip
+    for each in evidence.matches:
+        if not each.common:
+            level = "error" if each.is_error else "warning"
+            yield {"text": each.problem, "level": level, "count": each.items, "of": each.system}
 
 
 def _few_matches(evidence: Evidence) -> Iterable[Facts]:
-    if reads_grades(evidence.evaluation.metrics):
-        for system, items, judged, common, *_ in evidence.matches:
-            least, what, where = min(
-                (judged, "judged items", f"in {run_label(system)}"),
-                (items, f"items of {run_label(system)}", "judged"),
-            )
-            if common:
-                yield {"common": common, "least": least, "what": what, "are": is_or_are(common),
-                       "where": where, "count": common, "of": system}  # fmt: skip
+    for system, items, judged, common, *_ in evidence.matches:
+        least, what, where = min(
+            (judged, "judged items", f"in {run_label(system)}"),
+            (items, f"items of {run_label(system)}", "judged"),
+        )
+        if common:
+            yield {"count": common, "least": least, "what": what, "where": where, "of": system}
 
 
 def _duplicates(evidence: Evidence) -> Iterable[Facts]:
@@ -226,7 +219,7 @@ RANKINGS = (
     ),
     Check(
         "unjudged-queries", "counters", "warning",
-        "{count:,} of {queries} of {run} {are} not judged and left out",
+        "{count:,} of {queries:#query} of {run} {count:is|are} not judged and left out",
         _unjudged, " ({some})", "Are judgments missing?",
     ),
     Check(
@@ -241,15 +234,15 @@ RANKINGS = (
         _equal_scores,
     ),
     Check(
-        "no-common-items", "counters", "error", "{text}", _no_matches, needs="qrels",
+        "no-common-items", "counters", "error", "{text}", _no_matches, needs="judged items",
         why="Its metrics would be 0.",
     ),
     Check(
         "few-common-items", "counters", "warning",
-        "Only {common:,} of {least:,} {what} {are} {where}, and few ids are in both tables",
+        "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables",
         _few_matches,
         ". To find ids that are written differently, call check with the same arguments",
-        "Write item ids the same way in both tables.", "qrels",
+        "Write item ids the same way in both tables.", "judged items",
     ),
     Check("duplicates", "evaluation", "error", "{text}", _duplicates),
 )  # fmt: skip
@@ -259,7 +252,7 @@ def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
     queries, known, missing = evidence.attributes
     if count := queries - known:
         examples = format_examples(missing) + (", ..." if count > 3 else "")
-        yield {"count": count, "queries": format_queries(queries), "examples": examples}
+        yield {"count": count, "queries": queries, "examples": examples}
 
 
 def _without_grades(evidence: Evidence) -> Iterable[Facts]:
@@ -293,8 +286,7 @@ def _short_rankings(evidence: Evidence) -> Iterable[Facts]:
         WHERE n < least(r, {k})"""
     )
     if count:
-        yield {"rankings": format_count(count, "ranking"), "have": has_or_have(count),
-               "profile": profile}  # fmt: skip
+        yield {"count": count, "profile": profile}
 
 
 def _ratings(evidence: Evidence) -> Iterable[Facts]:
@@ -304,13 +296,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     highest, scale = evidence.counters.highest_grade, 0
     if evaluation.reduced:
         scale = grade_scale(evaluation.session, inputs)
-    if (
-        (evaluation.request and "threshold" in evaluation.request.rules.options)
-        or any(table.is_assumed("rel") for table in inputs.judging)
-        or 0 < scale < HIGHEST_RATING
-        or (highest is not None and highest < HIGHEST_RATING)
-        or not any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
-    ):
+    if 0 < scale < HIGHEST_RATING or (highest is not None and highest < HIGHEST_RATING):
         return
     source = inputs.graded
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
@@ -324,17 +310,10 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    options = evaluation.request.rules.options if evaluation.request else {}
-    if (
-        "threshold" not in options
-        and not any(table.is_assumed("rel") for table in inputs.judging)
-        and any(_is_binary(metric, evaluation) for metric in evaluation.metrics)
-        and has_fractions(evaluation.session, inputs)
-        and not [*_ratings(evidence)]  # which names them
-    ):
+    if has_fractions(evaluation.session, inputs) and not [*_ratings(evidence)]:  # which names them
         sql = f"SELECT count(*), min(rel) FROM {inputs.graded} WHERE rel > 0 AND rel < 1"
         for count, least in evaluation.run_sql(sql):
-            yield {"count": count, "grades": "grade" if count == 1 else "grades", "least": least}
+            yield {"count": count, "least": least}
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
@@ -347,18 +326,7 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     if len(evidence.values) >= FEWEST_QUERIES:
         missed = f"pos IS NULL AND rel >= {evaluation.conventions.threshold}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
-            yield {"names": join_words(names), "are": is_or_are(len(names))}
-
-
-def _is_binary(metric: Metric, evaluation: Evaluation) -> bool:
-    """Does it read which grades reach the threshold, by default?"""
-    known = vars(evaluation.conventions)
-    return (
-        metric.record is not None
-        and "threshold" in metric.record.options
-        and "max_rel" not in metric.options  # fractions count
-        and metric.threshold(known) == evaluation.conventions.threshold
-    )
+            yield {"names": join_words(names), "metrics": len(names)}
 
 
 def _undefined(evidence: Evidence) -> Iterable[Facts]:
@@ -380,8 +348,7 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
         counts = rows.sort(name, "system")["system", name].rows()
         (fewest, count), (most, highest) = counts[0], counts[-1]
         if count < highest:
-            yield {"name": name, "count": count, "fewest": fewest, "most": most,
-                   "queries": format_queries(highest)}  # fmt: skip
+            yield {"name": name, "count": count, "fewest": fewest, "most": most, "highest": highest}
 
 
 def _clusters(evidence: Evidence) -> Iterable[Facts]:
@@ -443,8 +410,8 @@ def _outside(evidence: Evidence) -> Iterable[Facts]:
     names = [metric.name for metric in evaluation.metrics if reads_catalogue(metric)]
     for system, (total, inside) in evidence.outside.items():
         if count := total - inside:
-            yield {"system": system, "names": join_words(names), "count": count, "total": total,
-                   "are": is_or_are(count), "leave": "leaves" if len(names) == 1 else "leave",
+            yield {"system": system, "names": join_words(names), "metrics": len(names),
+                   "count": count, "total": total,
                    "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
 
 
@@ -456,7 +423,7 @@ def is_of_counts(note: str) -> bool:
 VALUES = (
     Check(
         "without-attributes", "values", "note",
-        "{count:,} of {queries} have no row in attributes ({examples}): their slice is NULL",
+        "{count:,} of {queries:#query} have no row in attributes ({examples}): their slice is NULL",
         _without_attributes, needs="attributes",
     ),
     Check(
@@ -468,8 +435,8 @@ VALUES = (
     Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="qrels"),
     Check(
         "short-rankings", "values", "note",
-        "{rankings} {have} fewer items than the ideal ranking, which {profile} cuts to as many: "
-        "its nDCG is higher there",
+        "{count:#ranking} {count:has|have} fewer items than the ideal ranking, which {profile} "
+        "cuts to as many: its nDCG is higher there",
         _short_rankings, needs="qrels",
     ),
     Check(
@@ -485,8 +452,8 @@ VALUES = (
     ),
     Check(
         "outside-catalogue", "values", "note",
-        "{names} {leave} out {count:,} of {total:,} items of {run} that {are} not in the catalogue "
-        "of {size} items",
+        "{names} {metrics:leaves|leave} out {count:,} of {total:,} items of {run} that "
+        "{count:is|are} not in the catalogue of {size} items",
         _outside, needs="catalogue",
     ),
     Check(
@@ -497,25 +464,25 @@ VALUES = (
     ),
     Check(
         "other-counts", "values", "note",
-        "{name}: means are over {count:,} ({fewest}) to {queries} ({most}), those with a value"
-        + COMPARED,
+        "{name}: means are over {count:,} ({fewest}) to {highest:#query} ({most}), those with a "
+        "value" + COMPARED,
         _other_counts, needs="systems",
     ),
     Check(
         "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
-        _ratings,
+        _ratings, needs="threshold",
     ),
     Check(
         "fractions", "values", "note",
-        "{count:,} positive {grades} below 1 (from {least:g}) count as not relevant. If they are, "
-        "pass threshold= with the lowest relevant grade",
-        _fractions,
+        "{count:,} positive {count:grade|grades} below 1 (from {least:g}) count as not relevant. "
+        "If they are, pass threshold= with the lowest relevant grade",
+        _fractions, needs="threshold",
     ),
     *JUDGMENTS,
     Check(
         "retrieved-only", "values", "note",
-        "Every relevant item has a position, so {names} {are} of retrieved items only. If others "
-        "are relevant too, add their rows with the position NULL",
+        "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
+        "If others are relevant too, add their rows with the position NULL",
         _retrieved_only,
     ),
     Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from string import Formatter
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -18,8 +19,10 @@ from rankql.evaluation.checks.counters import (
     match_items,
 )
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.shown import reads_grades
 from rankql.evaluation.steps import Unique
-from rankql.text import join_words, run_label
+from rankql.registry.metric_record import Metric
+from rankql.text import format_count, join_words, run_label
 
 # What a sentence says, by the names in its text.
 Facts: TypeAlias = Mapping[str, Any]
@@ -76,12 +79,14 @@ class Evidence:
     @cached_property
     def available(self) -> set[str]:
         """What there is in the evaluation, by the words that checks need."""
-        inputs = self.evaluation.inputs
+        evaluation, inputs = self.evaluation, self.evaluation.inputs
         known: dict[str, Any] = {
             "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
             "attributes": inputs.attributes, "train": inputs.train, "systems": inputs.many,
-            "catalogue": self.outside, "cluster": self.evaluation.cluster,
-            "nan": self.counters.has_nan,
+            "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
+            "judged items": inputs.qrels and reads_grades(evaluation.metrics),
+            "seen": inputs.train and evaluation.request and evaluation.request.seen,
+            "threshold": any(_reads_threshold(metric, evaluation) for metric in evaluation.metrics),
         }  # fmt: skip
         return {name for name, value in known.items() if value}
 
@@ -110,16 +115,46 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
         for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check, facts))
-            text = (check.text + check.more).format_map({"run": "", **facts})
+            text = SENTENCES.vformat(check.text + check.more, (), {"run": "", **facts})
             same.setdefault(text, (check, []))[1].append(facts)
     notes = []
     for check, each in same.values():
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
-        notes.append((check.text + check.more).format_map({"run": run, **each[0]}))
+        notes.append(SENTENCES.vformat(check.text + check.more, (), {"run": run, **each[0]}))
     return notes
 
 
 def write(check: Check, facts: Facts) -> str:
     """The sentence of a check about one run."""
-    return check.text.format_map({"run": run_label(facts.get("system")), **facts})
+    known = {"run": run_label(facts.get("system")), **facts}
+    return SENTENCES.vformat(check.text, (), known)
+
+
+class _Sentences(Formatter):
+    """Texts in which {count:is|are} agrees with a number, and {count:#query} counts things."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """The value, or the words that go with it."""
+        one, _, several = format_spec.partition("|")
+        if several:
+            return one if value == 1 else several
+        if format_spec.startswith("#"):
+            return format_count(value, format_spec[1:])
+        return str(super().format_field(value, format_spec))
+
+
+SENTENCES = _Sentences()
+
+
+def _reads_threshold(metric: Metric, evaluation: Evaluation) -> bool:
+    """Does it read which grades reach the threshold, which nobody named?"""
+    rules, request = vars(evaluation.conventions), evaluation.request
+    return (
+        metric.record is not None
+        and "threshold" in metric.record.options
+        and "max_rel" not in metric.options  # fractions count
+        and metric.threshold(rules) == evaluation.conventions.threshold
+        and not (request and "threshold" in request.rules.options)
+        and not any(table.is_assumed("rel") for table in evaluation.inputs.judging)
+    )
