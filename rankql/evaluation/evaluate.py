@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -34,19 +32,10 @@ from rankql.evaluation.request import (
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import RECORDING, describe_call, record_tables
-from rankql.registry.metric_record import Metric
-from rankql.sources.reader import fetch_frame, reword_error
+from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
 from rankql.writing import PARQUET, output_path, remember_inputs
-
-# The errors about an expression that DuckDB does not understand or cannot convert to a number.
-_REFUSED = (
-    duckdb.BinderException,
-    duckdb.CatalogException,
-    duckdb.ConversionException,
-    duckdb.NotImplementedException,
-)
 
 
 @remember_inputs
@@ -242,7 +231,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
         texts = (request.metrics, request.rules, request.groupings, request.weight)
         session.mentioned = repr(texts).lower()
         evaluation = make_plan(session, request)
-        with evaluation_errors(evaluation), _own_metric_errors(evaluation.metrics):
+        with evaluation_errors(evaluation):
             recorded, tables = RECORDING.get(), dict[str, Any]()
             if request.output is not None or recorded is not None:
                 tables = record_tables(evaluation)
@@ -289,22 +278,6 @@ def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
             if not isinstance(task, str):
                 return task(evaluation)
             return fetch_frame(session, task, checked=True)
-
-
-@contextmanager
-def _own_metric_errors(metrics: Sequence[Metric]) -> Iterator[None]:
-    """Name the metrics of the user where DuckDB refuses the query."""
-    try:
-        yield
-    except _REFUSED as error:
-        own = [f"{m.label!r} = {m.expression!r}" for m in metrics if m.known is None]
-        line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(error))
-        if not own or "rankql: " in str(error) or line.startswith("Referenced column"):
-            raise
-        raise RankqlError(
-            f"The metric {' or '.join(own)} does not give one number per query "
-            f"({line.rstrip('.!')}). Write an aggregate of DuckDB, such as avg(price) or count(*)"
-        ) from error
 
 
 def render_query(

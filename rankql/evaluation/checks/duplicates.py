@@ -158,11 +158,18 @@ def describe_separator(
 
 # Sums of higher grades may overflow.
 _HUGE = 1e290
+# The errors about an expression that DuckDB does not understand or cannot convert to a number.
+_REFUSED = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.NotImplementedException,
+)
 
 
 @contextmanager
 def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
-    """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
+    """Raise errors of DuckDB as RankqlError, with the duplicates, the table or the own metric."""
     with duckdb_errors():
         try:
             yield
@@ -173,6 +180,13 @@ def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
                 raise unknown_column("metrics", match[1], runs) from error
             if SHARED in line:
                 raise RankqlError(duplicates_message(evaluation)) from error
+            own = [f"{m.label!r} = {m.expression!r}" for m in evaluation.metrics if m.known is None]
+            if own and isinstance(error, _REFUSED) and "rankql: " not in str(error):
+                line = re.sub(r'! Did you mean "(__|rankql ).*', "", line).rstrip(".!")
+                raise RankqlError(
+                    f"The metric {' or '.join(own)} does not give one number per query ({line}). "
+                    "Write an aggregate of DuckDB, such as avg(price) or count(*)"
+                ) from error
             raise
 
 

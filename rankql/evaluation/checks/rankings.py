@@ -265,10 +265,8 @@ def _without_grades(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _chunks(evidence: Evidence) -> Iterable[Facts]:
-    inputs = evidence.evaluation.inputs
-    if any(table.unit == "ids" for table in inputs.runs.values()):
-        for chunk in describe_chunk(evidence.evaluation):
-            yield {"chunk": chunk}
+    for chunk in describe_chunk(evidence.evaluation) if evidence.evaluation.inputs.qrels else ():
+        yield {"chunk": chunk}
 
 
 def _short_rankings(evidence: Evidence) -> Iterable[Facts]:
@@ -320,10 +318,8 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     """A table with positions and grades that has no relevant item without a position."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
-    alone = inputs.qrels is None and not inputs.scored and names
-    if not alone or any(table.unit == "ids" for table in inputs.runs.values()):
-        return
-    if len(evidence.values) >= FEWEST_QUERIES:
+    listed = any(table.unit == "ids" for table in inputs.runs.values())
+    if names and not listed and len(evidence.values) >= FEWEST_QUERIES:
         missed = f"pos IS NULL AND rel >= {evaluation.conventions.threshold}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
             yield {"names": join_words(names), "metrics": len(names)}
@@ -432,7 +428,7 @@ VALUES = (
         "their items count as unjudged",
         _without_grades, needs="qrels",
     ),
-    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="qrels"),
+    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="ids"),
     Check(
         "short-rankings", "values", "note",
         "{count:#ranking} {count:has|have} fewer items than the ideal ranking, which {profile} "
@@ -483,7 +479,7 @@ VALUES = (
         "retrieved-only", "values", "note",
         "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
         "If others are relevant too, add their rows with the position NULL",
-        _retrieved_only,
+        _retrieved_only, needs="retrieved",
     ),
     Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
     Check(

@@ -86,6 +86,8 @@ class Evidence:
             "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
             "judged items": inputs.qrels and reads_grades(evaluation.metrics),
             "seen": inputs.train and evaluation.request and evaluation.request.seen,
+            "ids": any(table.unit == "ids" for table in inputs.runs.values()),
+            "retrieved": inputs.qrels is None and not inputs.scored,
             "threshold": any(_reads_threshold(metric, evaluation) for metric in evaluation.metrics),
         }  # fmt: skip
         return {name for name, value in known.items() if value}
