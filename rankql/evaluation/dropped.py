@@ -81,21 +81,21 @@ def _drop_rows(
         order = f" ORDER BY {line}" if conventions.ties == "order" else ""
         loaded = session.load(table.label, f"({ctes}{moved} FROM {rows}{order})", text=False)
         counts = f"count({quote(place)}), count(*) FILTER (WHERE {dropped})"
-        ((left, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
-        if not left:
+        ((remaining, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
+        if not remaining:
             raise RankqlError(
                 f"{option} leaves nothing: every item of {run_label(system)} is {why}. {remedy}"
             )
         # The item of a table with grades stays judged.
-        kept = f" WHERE NOT {dropped}" if inputs.qrels else ""
+        rest = f" WHERE NOT {dropped}" if inputs.qrels else ""
         runs[system] = replace(
             table,
-            sql=f"(SELECT * EXCLUDE ({dropped}, {line}) FROM {loaded.sql}{kept})",
+            sql=f"(SELECT * EXCLUDE ({dropped}, {line}) FROM {loaded.sql}{rest})",
             columns={**table.columns, place: loaded.columns[place]},
             origins=origins,
         )
         notes.append(
-            f"{option}: {count:,} of {left + count:,} items of {run_label(system)} "
+            f"{option}: {count:,} of {remaining + count:,} items of {run_label(system)} "
             f"{is_or_are(count)} {why} and left out; the items below move up"
         )
     return replace(inputs, runs=runs, notes=[*inputs.notes, *notes])
@@ -135,8 +135,8 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
             f"coalesce({table.number('score')} >= {table.signed('score', least)}, {least} IS NULL)"
         )
         places = [table.roles[role] for role in ("pos", "score") if role in table.roles]
-        kept = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
-        runs[system] = replace(table, sql=f"(SELECT * REPLACE ({kept}) FROM {table.sql})")
+        values = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
+        runs[system] = replace(table, sql=f"(SELECT * REPLACE ({values}) FROM {table.sql})")
     if named and (systems := _list_systems(session, inputs)) and (unknown := named - {*systems}):
         raise RankqlError(describe_unknown("system in min_score", min(unknown), systems))
     return replace(inputs, runs=runs, min_score=asked)

@@ -80,7 +80,8 @@ class SystemValues:
             columns = (frame[column].cast(pl.Float64).fill_null(math.nan) for frame in of_systems)
             return np.stack([column.to_numpy() for column in columns], axis=1)
 
-        slices = slice_queries(queries, meta.groupings)
+        slices, ids = slice_queries(queries, meta.groupings), key.to_series()
+        places = {label: ids.is_in(part.implode()).arg_true() for label, part in slices.items()}
         human = labelled = None
         if judge is not None:
             human = {name: stack(HUMAN + name) for name in result.metrics}
@@ -89,14 +90,7 @@ class SystemValues:
             names,
             queries,
             {name: stack(name) for name in result.metrics},
-            {
-                label: key.to_series()
-                .is_in(members.implode())
-                .arg_true()
-                .to_numpy()
-                .astype(np.intp)
-                for label, members in slices.items()
-            },
+            {label: rows.to_numpy().astype(np.intp) for label, rows in places.items()},
             None if cluster is None else cluster_codes(queries, meta.query, cluster).to_numpy(),
             None if meta.weight is None else queries[meta.weight].to_numpy().astype(float),
             human,

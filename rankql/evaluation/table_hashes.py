@@ -44,10 +44,10 @@ RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
 @contextmanager
 def recording(systems: Sequence[str] = ()) -> Iterator[Recording]:
     """Keep what evaluations read."""
-    kept = Recording(systems)
-    token = RECORDING.set(kept)
+    recorded = Recording(systems)
+    token = RECORDING.set(recorded)
     try:
-        yield kept
+        yield recorded
     finally:
         RECORDING.reset(token)
 
@@ -100,8 +100,8 @@ def _record(evaluation: Evaluation, table: Table) -> dict[str, Any]:
         for parts in hashed.values()
     )
     sql = f"SELECT {', '.join(['count(*)', *sums])} FROM {table.sql}"
-    ((rows, *found),) = fetch(evaluation.session, sql)
-    hashes = {name: str(x or 0) for name, x in zip(hashed, found, strict=True)}
+    ((rows, *totals),) = fetch(evaluation.session, sql)
+    hashes = {name: str(x or 0) for name, x in zip(hashed, totals, strict=True)}
     columns = {f"column of {role}": name for role, name in table.role_columns.items()}
     return {"rows": rows, **columns, **hashes}
 

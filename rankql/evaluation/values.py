@@ -138,19 +138,19 @@ def _read(
         metrics = [x for x in others if is_number_column(session, table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
-    found = f"Found: {', '.join(table.own_columns)}. Pass metrics="
-    require(bool(metrics), f"{table.label} has no column of numbers to read as a metric. {found}")
+    columns = f"Found: {', '.join(table.own_columns)}. Pass metrics="
+    require(bool(metrics), f"{table.label} has no column of numbers to read as a metric. {columns}")
     by = [name for name in others if name not in metrics]
     for name in (key, *by, *metrics):
         require_plain_name(name)
     numbers = [
         f"{replace(table, roles={'rel': name}).number('rel')} AS {quote(name)}" for name in metrics
     ]
-    kept = [*map(quote, (key, *by)), f"false AS {MISSING}"]
+    fields = [*map(quote, (key, *by)), f"false AS {MISSING}"]
     if system:
-        kept.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
+        fields.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
-        rows = fetch_frame(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}")
+        rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
     conventions = Conventions().as_dict()
     if not any(map(is_metric, metrics)):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
@@ -211,9 +211,8 @@ def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> di
     if not known:
         by = [x for x in by if all(x in result.meta.by for result in results.values())]
         by = [x for x in by if x in attributes] if {*attributes} <= {*by} else by
-    every = {name: result.meta.conventions for name, result in results.items()}
-    conventions = known[0].meta.conventions if known else every[tables[0]]
-    if not known and any(each["missing"] != "skip" for each in every.values()):
+    conventions = (known or [results[tables[0]]])[0].conventions
+    if not known and any(each.conventions["missing"] != "skip" for each in results.values()):
         conventions = Conventions().as_dict()
     aligned = dict(results)
     for name in tables:
@@ -264,12 +263,12 @@ def resolve_directions(
     own = [name for name in metrics if not is_metric(name) or find_shown(name)]
     known = {x: not lower_is_better(x) for x in metrics if x not in own and x not in neither}
     if isinstance(higher_is_better, Mapping):
-        every, stated = [*dict.fromkeys([*metrics, *others])], {}
+        names, stated = [*dict.fromkeys([*metrics, *others])], {}
         for name, value in higher_is_better.items():
-            found = resolve_names(name, every, Conventions().as_dict())
-            unknown = describe_unknown("name in higher_is_better:", name, every)
-            require(len(found) == 1 and found[0] in every, unknown)
-            stated[found[0]] = value
+            matches = resolve_names(name, names, Conventions().as_dict())
+            unknown = describe_unknown("name in higher_is_better:", name, names)
+            require(len(matches) == 1 and matches[0] in names, unknown)
+            stated[matches[0]] = value
     else:
         stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
     for name, value in stated.items():

@@ -22,9 +22,9 @@ OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that are not in catalogue=, or of which many are not in train=."""
     inputs, threshold = evidence.evaluation.inputs, evidence.evaluation.conventions.threshold
-    given = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
+    tables = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
     judged = all("rel" in table.roles for table in inputs.judging)
-    for name, table, share in given:
+    for name, table, share in tables:
         if judged and isinstance(table, Table):
             known = f"SELECT {table.key('item', inputs.as_text('item'))} FROM {table.sql}"
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
