@@ -88,13 +88,9 @@ class Rankings:
     def power(self, grade: pl.Series) -> pl.Series:
         """2^grade - 1."""
         # A sum of steps takes less time than a power.
-        return sum_columns(
-            (
-                to_double(grade >= step) * 2.0 ** (step - 1)
-                for step in range(1, len(self.counts) + 1)
-            ),
-            self.zero,
-        )
+        steps = range(1, len(self.counts) + 1)
+        powers = (to_double(grade >= step) * 2.0 ** (step - 1) for step in steps)
+        return sum_columns(powers, self.zero)
 
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""

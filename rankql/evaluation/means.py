@@ -166,20 +166,16 @@ def summarise_moments(
         for name, queries, units in zip(metrics, means["queries"], means["units"], strict=True)
     ]
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
-    varied, named = (
-        pl.when(pl.col("least") < pl.col("most")).then("error"),
-        attribute_columns(meta.by),
-    )
+    varied = pl.when(pl.col("least") < pl.col("most")).then("error")
+    named = attribute_columns(meta.by)
     return pl.DataFrame(
         [
             *(means[name] for name in [*systems, "slice"]),
             *(means[column].alias(named[name]) for name, column in attributes.items()),
             pl.Series("metric", metrics, pl.String),
             pl.Series("mean", values, pl.Float64),
-            *(
-                pl.Series(name, [pair[side] for pair in ends], pl.Float64)
-                for side, name in enumerate(("lo", "hi"))
-            ),
+            pl.Series("lo", [lo for lo, *_ in ends], pl.Float64),
+            pl.Series("hi", [hi for _, hi, _ in ends], pl.Float64),
             *means[["queries", "undefined", "missing"]],
             *([means["n_eff"]] if meta.weight else []),
             pl.Series(COUNTED, counted, pl.Int64),
@@ -198,13 +194,10 @@ def mean_intervals(
     """
     if interval is None:
         return [NO_INTERVAL] * means.height
-    columns = means.select(
-        "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
-    ).rows()
+    names = ("n_eff", "mean", "error", "df", "skewness", "units", "least", "most")
     ends: list[Ends] = []
-    for metric, (n, mean, error, df, skewness, units, least, most) in zip(
-        metrics, columns, strict=True
-    ):
+    for metric, row in zip(metrics, means.select(names).rows(), strict=True):
+        n, mean, error, df, skewness, units, least, most = row
         if mean is None or error is None:
             ends.append(NO_INTERVAL)
             continue

@@ -181,12 +181,9 @@ class MeansResult(TableResult):
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        level = (
-            ""
-            if self.interval is None
-            else f" with {format_percent(self.confidence)} confidence intervals"
-        )
-        return f"Means by metric{level}"
+        if self.interval is None:
+            return "Means by metric"
+        return f"Means by metric with {format_percent(self.confidence)} confidence intervals"
 
     def wide(
         self, rows: str | None = None, columns: str | None = None, n: bool = False

@@ -289,19 +289,12 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
                     f"ties={conventions.ties!r} orders tied items by grade, which does not give "
                     f"the {conventions.ties} {metric.name}. Use ties='item'"
                 )
-    names = [metric.name for metric in metrics]
-    require_different_names([inputs.query, *inputs.by, MISSING, *names])
-
-
-def require_different_names(names: Sequence[str]) -> None:
-    """Refuse two columns of the same name."""
-    seen: set[str] = set()
-    for name in names:
+    names = [inputs.query, *inputs.by, MISSING, *(metric.name for metric in metrics)]
+    for i, name in enumerate(names):
         require(
-            name.lower() not in seen,
+            name.lower() not in map(str.lower, names[:i]),
             f"Two columns of the result would be called {name!r}. Rename one of them",
         )
-        seen.add(name.lower())
 
 
 _RECORDS = {record.function: record for record in CATALOGUE_METRICS}

@@ -444,24 +444,14 @@ class Reduction:
         if self.conventions.undefined == "drop":
             relevant = rankings.relevant(self.conventions.threshold)
             values = {name: if_positive(relevant, value) for name, value in values.items()}
-        missing = (
-            batch["rows"].is_null()
-            if self.inputs.qrels
-            else pl.repeat(False, batch.height, eager=True)
-        )
-        attributes = {
-            name: batch[self.inputs.attribute(name).strip('"')] for name in self.inputs.by
-        }
-        keys = {"system": batch["system"]} if self.inputs.many else {}
-        return pl.DataFrame(
-            [
-                column.alias(name)
-                for name, column in (
-                    keys | {self.inputs.query: batch["query"]} | attributes
-                    | {MISSING: missing} | values | {FLAGGED: flagged}
-                ).items()
-            ]
-        )  # fmt: skip
+        inputs, missing = self.inputs, pl.repeat(False, batch.height, eager=True)
+        if inputs.qrels:
+            missing = batch["rows"].is_null()
+        columns = {"system": batch["system"]} if inputs.many else {}
+        columns |= {inputs.query: batch["query"]}
+        columns |= {name: batch[inputs.attribute(name).strip('"')] for name in inputs.by}
+        columns |= {MISSING: missing, **values, FLAGGED: flagged}
+        return pl.DataFrame([column.alias(name) for name, column in columns.items()])
 
     def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series]:
         """The columns of a batch, and which rankings the readable query computes."""
@@ -575,11 +565,8 @@ def supported_options(metric: Metric, conventions: Conventions, inputs: Inputs) 
     if formula is None or metric.record is None:
         return None
     known = vars(conventions)
-    arguments, gain, threshold = (
-        metric.arguments(known),
-        metric.gain(known),
-        metric.threshold(known),
-    )
+    arguments, gain = metric.arguments(known), metric.gain(known)
+    threshold = metric.threshold(known)
     if (
         not arguments.keys() <= formula.options | {"k", "negative"}
         or not isinstance(gain, str)

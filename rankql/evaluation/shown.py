@@ -28,12 +28,9 @@ USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [
 ]
 # Of each query: the items shown, those in train, and those that the user has there.
 HIDDEN = {
-    f"{INTERNAL_PREFIX}{name}": sql
-    for name, sql in (
-        ("shown", "count(*)"),
-        ("popular", f"count({USERS_OF})"),
-        ("repeated", f"sum({SEEN})"),
-    )
+    f"{INTERNAL_PREFIX}shown": "count(*)",
+    f"{INTERNAL_PREFIX}popular": f"count({USERS_OF})",
+    f"{INTERNAL_PREFIX}repeated": f"sum({SEEN})",
 }
 # Of the catalogue, by system and slice: the different items, and those that are in it.
 COUNTED = {

@@ -128,11 +128,10 @@ def _read(
     if key is None:
         raise missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
-    system = (
-        _find_system(session, table, key)
-        if system is None
-        else require_column(table, system, "system")
-    )
+    if system is None:
+        system = _find_system(session, table, key)
+    else:
+        system = require_column(table, system, "system")
     others = [x for x in table.columns if x not in (key, system, MISSING)]
     if names is None:
         metrics = [x for x in others if is_number_column(session, table, x)]

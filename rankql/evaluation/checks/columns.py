@@ -56,9 +56,7 @@ def _require_key(session: Session, table: Table, total: int, counts: Mapping[str
 
 def _refuse_labels(session: Session, table: Table) -> None:
     """Refuse grades that are a few words, with the mapping that reads them."""
-    name = table.roles.get("rel")
-    if name is None or not is_text(table.columns[name]):
-        return
+    name = table.roles["rel"]
     value = f"CAST({quote(name)} AS VARCHAR)"
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
     if not session.con.execute(words).fetchall()[0][0]:
@@ -78,7 +76,7 @@ NUMBERS = ("rel", "pos", "score")
 def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    if "rel" in roles:
+    if "rel" in roles and is_text(table.columns.get(table.roles.get("rel", ""), "")):
         _refuse_labels(session, table)
     for role in roles:
         if role in table.roles and table.integer(role) is None:

@@ -120,17 +120,18 @@ def read_counters(reduction: Reduction) -> Counters:
     # In a table with grades and positions, NULL means that an item was not retrieved.
     unranked, graded = alone and not inputs.scored, not alone and reduction.few
     ranked = [RankedRows(*(x[name] for name in RankedRows._fields)) for x in rows]
+    queries = [
+        QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows
+    ]
+    # If all judged items are NULL, as those below 0, the items are compared.
+    items = [
+        ItemMatch(x["system"], x["items"], x["judged_items"] or 1, x["common"])
+        for x in rows if x["judged_queries"]
+    ]  # fmt: skip
     return Counters(
-        [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows]
-        if not alone
-        else inputs.left_out,
+        inputs.left_out if alone else queries,
         [] if unranked else ranked,
-        [
-            # If all are NULL, as those below 0, the items are compared.
-            ItemMatch(x["system"], x["items"], x["judged_items"] or 1, x["common"])
-            for x in rows
-            if x["judged_queries"]
-        ],
+        items,
         "score" if inputs.scored else "position",
         inputs.scored and reduction.conventions.ties in ORDERED_TIES,
         bool(nan),
@@ -168,13 +169,10 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
     if overlap[0][1] == overlap[0][2]:
         return inputs, []
-    judged = {
-        name: replace(
-            table,
-            sql=f"(FROM {table.sql} ANTI JOIN {unjudged} ON {keys[table.label]} = {key})",
-        )
-        for name, table in inputs.runs.items()
-    }
+    judged = {}
+    for name, table in inputs.runs.items():
+        join = f"ANTI JOIN {unjudged} ON {keys[table.label]} = {key}"
+        judged[name] = replace(table, sql=f"(FROM {table.sql} {join})")
     return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
 
 

@@ -97,12 +97,10 @@ def find_duplicates(
     )
     if not rows:
         return None
+    listed = [[*zip(columns.split(", "), row, strict=True)] for row in rows]
     examples = "; ".join(
-        ", ".join(
-            f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"
-            for name, value in zip(columns.split(", "), row, strict=True)
-        )
-        for row in rows
+        ", ".join(f"{name} {x:g}" if name == "pos" else f"{name} {x!r}" for name, x in each)
+        for each in listed
     )
     hint = ""
     if inputs.collapsible and column == "item" and source == "run":
