@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,14 +90,3 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
 def _digest(manifest: str, others: str) -> str:
     """The digest of a manifest and the others in its file, whatever their white space."""
     return hashlib.sha256("".join((manifest + others).split()).encode()).hexdigest()
-
-
-def public_name(data: Any) -> str:
-    """The name of a table for a manifest: the last part of its path; "" of a frame.
-
-    It has no folder, no user or password, and no query of an address.
-    """
-    if not isinstance(data, str | os.PathLike):
-        return ""
-    path = re.split(r"[?#]" if "://" in os.fspath(data) else r"\?.*=", os.fspath(data))[0]
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1].rpartition("@")[2]

@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -178,3 +179,14 @@ def write_file(
             raise
         reason = _FULL if _FULL in words else getattr(error, "strerror", None) or words
         raise RankqlError(f"Cannot write {str(path)!r}: {reason}") from error
+
+
+def public_name(data: Any) -> str:
+    """The name of a table for a manifest: the last part of its path; "" of a frame.
+
+    It has no folder, no user or password, and no query of an address.
+    """
+    if not isinstance(data, str | os.PathLike):
+        return ""
+    path = re.split(r"[?#]" if "://" in os.fspath(data) else r"\?.*=", os.fspath(data))[0]
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1].rpartition("@")[2]

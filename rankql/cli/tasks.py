@@ -471,8 +471,8 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
-    from rankql.manifest import public_name
     from rankql.sources.files import is_path
+    from rankql.writing import public_name
 
     text = os.fspath(run)
     name, equals, path = text.partition("=")

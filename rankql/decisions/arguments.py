@@ -20,10 +20,10 @@ from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, align_values
-from rankql.manifest import public_name
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.json_shapes import is_several_runs
+from rankql.writing import public_name
 
 Results = Result | str | os.PathLike[str]
 

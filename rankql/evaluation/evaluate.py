@@ -31,7 +31,7 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.table_hashes import RECORDING, describe_call, record_tables
+from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
@@ -245,7 +245,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)
             shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
-            fields = {"tables": tables, "call": describe_call(request), "seen": shares}
+            fields = {"tables": tables, "call": request.call, "seen": shares}
             meta = evaluation.make_meta(catalogue=catalogue, **fields)
             if recorded is not None and recorded.systems:
                 meta = replace(meta, systems=[*recorded.systems])

@@ -21,11 +21,11 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
-from rankql.evaluation.shown import add_training, reads_grades, require_sources
+from rankql.evaluation.shown import add_training, require_sources
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric
+from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import parse
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
@@ -45,7 +45,8 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         train=request.train, catalogue=request.catalogue,
     )  # fmt: skip
     validate_columns(session, inputs, counted=True)
-    require_sources(inputs, metrics, request.seen)
+    if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
+        require_sources(inputs, metrics, request.seen)
     if request.seen:
         inputs = drop_seen(session, inputs, conventions)
     if request.min_score is not None:

@@ -68,11 +68,6 @@ def reads_catalogue(metric: Metric) -> bool:
     return metric.shown is not None and "known" in metric.shown.of_shown
 
 
-def reads_grades(metrics: Sequence[Metric]) -> bool:
-    """Does one of them read the grades of items, or are there none?"""
-    return not metrics or any(m.shown is None or "rel" in m.shown.of_shown for m in metrics)
-
-
 def add_training(
     session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[Inputs, list[Metric], list[Metric]]:

@@ -1,4 +1,4 @@
-"""What a manifest says of the inputs: their rows, columns and hashes, and the call.
+"""What a manifest says of the inputs: their rows, columns and hashes.
 
 A hash is a sum over the rows, in any order, of what the evaluation reads: after the columns are
 recognised, chunks collapsed and items left out. It names no id, and no row can be read from it.
@@ -16,15 +16,11 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.request import Request
 from rankql.macros import quote
-from rankql.manifest import public_name
-from rankql.registry.column_names import SUBTOPICS, Named
-from rankql.sources.json_shapes import is_several_runs
+from rankql.registry.column_names import SUBTOPICS
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch
 from rankql.sources.tables import Table
-from rankql.writing import HeaderlessPath
 
 
 @dataclass
@@ -112,31 +108,6 @@ def hash_function() -> dict[str, str]:
     with private_connection() as con:
         ((number,),) = con.execute(f"SELECT sum(hash(q, i, v)) FROM {rows}").fetchall()
     return {"duckdb": duckdb.__version__, "rows": str(number)}
-
-
-_OPTIONS = ("metrics", "weight", "cluster", "seen", "min_score", "interval", "confidence")
-
-
-def describe_call(request: Request) -> dict[str, Any]:
-    """The options of a call of `evaluate`, and the names of its tables."""
-    run, tables = request.run, dict[str, Any]()
-    runs = {f"run {x}": each for x, each in run.items()} if is_several_runs(run) else {"run": run}
-    for name in ("qrels", "attributes", "train", "catalogue"):
-        tables[name] = getattr(request, name)
-    options = {name: getattr(request, name) for name in _OPTIONS}
-    options |= request.rules.options
-    options["by"] = [
-        [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]
-        for group in request.groupings
-    ]
-    if isinstance(tables["catalogue"], int):
-        options["catalogue"] = tables.pop("catalogue")
-    tables = runs | {name: table for name, table in tables.items() if table is not None}
-    for table in tables.values():
-        if isinstance(table, HeaderlessPath):
-            options["columns"] = table.columns
-    names = {name: public_name(table) for name, table in tables.items()}
-    return {"function": "evaluate", "inputs": names, "options": options}
 
 
 # The columns that identify a row of numbers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -480,3 +480,8 @@ def _as_text(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reads_grades(metrics: Sequence[Metric]) -> bool:
+    """Does one of them read the grades of items, or are there none?"""
+    return not metrics or any(m.shown is None or "rel" in m.shown.of_shown for m in metrics)

@@ -16,7 +16,8 @@ from rankql import evaluation
 from rankql.cli.main import main
 from rankql.decisions import verify as module
 from rankql.errors import RankqlError
-from rankql.manifest import MANIFEST_SUFFIXES, public_name, read_manifest
+from rankql.manifest import MANIFEST_SUFFIXES, read_manifest
+from rankql.writing import public_name
 
 FORMATS = (".html", ".md", ".json", ".parquet")
 # A page of a comparison is its report.

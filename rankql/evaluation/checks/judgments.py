@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.evaluation.checks.record import OF_SILENCE, Check, Evidence, Facts
 from rankql.macros import MISSING
 from rankql.sources.tables import Table
 from rankql.text import join_words
@@ -15,8 +15,6 @@ from rankql.text import join_words
 MUCH_UNKNOWN = 0.1
 # The end of notes on means over different queries, which a comparison does not have.
 COMPARED = "; compare uses the same queries for all systems"
-# What counts what is shown for queries without an answer.
-OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 
 
 def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
@@ -51,16 +49,13 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     """Queries of which nothing is relevant, where the caller may care about them."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    asked = [m.name for m in evaluation.metrics if m.record and m.record.name in OF_SILENCE]
-    explicit = any(table.empty for table in inputs.judging) or inputs.min_score is not None
-    if not (asked or explicit):
-        return
-    sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best < {{threshold}}) FROM (
-        SELECT query, max(rel) AS best FROM {inputs.graded} GROUP BY query HAVING count(rel) > 0)"""
-    sql = sql.format(threshold=evaluation.conventions.threshold)
+    best = "SELECT query, max(rel) AS best FROM"
+    sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
+        {evaluation.conventions.threshold}) FROM ({best} {inputs.graded} GROUP BY query
+        HAVING count(rel) > 0)"""
     others = [
         m.name for m in evaluation.metrics
-        if m.record and m.record.undefined != "never" and m.name not in asked
+        if m.record and m.record.undefined != "never" and m.record.name not in OF_SILENCE
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
@@ -72,14 +67,11 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
 def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     """Metrics without a worst value, which leave missing queries out."""
     evaluation, values = evidence.evaluation, evidence.values
-    metrics = [m for m in evaluation.metrics if m.record and m.record.level == "ranking"]
-    if evaluation.conventions.missing == "zero" and values[MISSING].any():
-        absent = values.filter(pl.col(MISSING))
-        rules = vars(evaluation.conventions)
-        for metric in metrics:
-            count = metric.may_lack_worst(rules) and absent[metric.name].null_count()
-            if count:
-                yield {"name": metric.name, "count": count, "total": len(evidence.values)}
+    absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
+    for metric in evaluation.metrics:
+        ranked = metric.record and metric.record.level == "ranking"
+        if ranked and metric.may_lack_worst(rules) and (n := absent[metric.name].null_count()):
+            yield {"name": metric.name, "count": n, "total": len(values)}
 
 
 JUDGMENTS = (
@@ -87,13 +79,13 @@ JUDGMENTS = (
         "without-worst-value", "values", "note",
         "{name}: {count:,} of {total:,} rankings {count:is|are} missing and left out, as it has no "
         "worst value to count" + COMPARED,
-        _without_worst,
+        _without_worst, needs="missing",
     ),
     Check(
         "unknown-judgments", "values", "note",
         "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
         "nothing that knows only {name} can show them. Are their ids the same in both?",
-        _unknown_items,
+        _unknown_items, needs="items",
     ),
     Check(
         "seen-judgments", "values", "note",
@@ -106,6 +98,6 @@ JUDGMENTS = (
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
         "what is shown for {count:it|them}",
-        _unanswerable,
+        _unanswerable, needs="silence",
     ),
 )  # fmt: skip

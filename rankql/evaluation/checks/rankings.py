@@ -244,7 +244,7 @@ RANKINGS = (
         ". To find ids that are written differently, call check with the same arguments",
         "Write item ids the same way in both tables.", "judged items",
     ),
-    Check("duplicates", "evaluation", "error", "{text}", _duplicates),
+    Check("duplicates", "evaluation", "error", "{text}", _duplicates, needs="repeats"),
 )  # fmt: skip
 
 

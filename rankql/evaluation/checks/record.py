@@ -19,11 +19,13 @@ from rankql.evaluation.checks.counters import (
     match_items,
 )
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.shown import reads_grades
 from rankql.evaluation.steps import Unique
-from rankql.registry.metric_record import Metric
+from rankql.macros import MISSING
+from rankql.registry.metric_record import Metric, reads_grades
 from rankql.text import format_count, join_words, run_label
 
+# What counts what is shown for queries without an answer.
+OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 # What a sentence says, by the names in its text.
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -80,15 +82,23 @@ class Evidence:
     def available(self) -> set[str]:
         """What there is in the evaluation, by the words that checks need."""
         evaluation, inputs = self.evaluation, self.evaluation.inputs
+        request, metrics = evaluation.request, evaluation.metrics
+        missing = evaluation.conventions.missing == "zero" and MISSING in self.values.columns
+        silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
+        silent = silent or any(table.empty for table in inputs.judging)
         known: dict[str, Any] = {
             "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
             "attributes": inputs.attributes, "train": inputs.train, "systems": inputs.many,
             "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
-            "judged items": inputs.qrels and reads_grades(evaluation.metrics),
-            "seen": inputs.train and evaluation.request and evaluation.request.seen,
+            "judged items": inputs.qrels and reads_grades(metrics),
+            "items": inputs.train or inputs.catalogue is not None,
+            "missing": missing and self.values[MISSING].any(),
+            "silence": silent or inputs.min_score is not None,
+            "repeats": any(column[:2] not in self.counters.unique for column in self.unique),
+            "seen": inputs.train and request and request.seen,
             "ids": any(table.unit == "ids" for table in inputs.runs.values()),
             "retrieved": inputs.qrels is None and not inputs.scored,
-            "threshold": any(_reads_threshold(metric, evaluation) for metric in evaluation.metrics),
+            "threshold": any(_reads_threshold(metric, evaluation) for metric in metrics),
         }  # fmt: skip
         return {name for name, value in known.items() if value}
 
