@@ -20,10 +20,10 @@ from rankql.diagnostics.contributions import (
 )
 from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.checks.columns import validate_columns
-from rankql.evaluation.checks.duplicates import evaluation_errors, require_unique_rows
+from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import count_rankings
+from rankql.evaluation.compute import count_rankings, evaluation_errors
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns

@@ -19,10 +19,10 @@ import pyarrow as pa
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import columns as column_checks
 from rankql.evaluation.checks import counters as counting
-from rankql.evaluation.checks.duplicates import evaluation_errors, require_unique_rows
+from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import finish, reduce_tables
+from rankql.evaluation.compute import evaluation_errors, finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import own_columns

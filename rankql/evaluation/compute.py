@@ -7,8 +7,9 @@ they do not fit into memory, the same query is run in parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.checks.counters import Counters, no_shared_items, read_counters
-from rankql.evaluation.checks.duplicates import require_unique_rows
+from rankql.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
@@ -26,8 +27,9 @@ from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.metric_record import Metric
-from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.tables import hash_column
+from rankql.sources.reader import fetch, fetch_frame, reword_error
+from rankql.sources.session import duckdb_errors
+from rankql.sources.tables import hash_column, unknown_column
 from rankql.text import run_label
 
 # From so many rows on, it pays to set that integer keys are not hashed.
@@ -278,3 +280,50 @@ def _read_flagged(
         columns = unique_columns(evaluation.inputs, metrics, evaluation.conventions, True)
         require_unique_rows(evaluation, [c for c in columns if c[0] == "run"])
     return rows
+
+
+# Sums of higher grades may overflow.
+_HUGE = 1e290
+# The errors about an expression that DuckDB does not understand or cannot convert to a number.
+_REFUSED = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.NotImplementedException,
+)
+
+
+@contextmanager
+def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
+    """Raise errors of DuckDB as RankqlError, with the duplicates, the table or the own metric."""
+    with duckdb_errors():
+        try:
+            yield
+        except duckdb.Error as error:
+            line = reword_error(error)
+            if match := re.match('Referenced column "(.+?)" not found', line):
+                runs = [*evaluation.inputs.runs.values()]
+                raise unknown_column("metrics", match[1], runs) from error
+            if SHARED in line:
+                raise RankqlError(duplicates_message(evaluation)) from error
+            own = [f"{m.label!r} = {m.expression!r}" for m in evaluation.metrics if m.known is None]
+            if own and isinstance(error, _REFUSED) and "rankql: " not in str(error):
+                line = re.sub(r'! Did you mean "(__|rankql ).*', "", line).rstrip(".!")
+                raise RankqlError(
+                    f"The metric {' or '.join(own)} does not give one number per query ({line}). "
+                    "Write an aggregate of DuckDB, such as avg(price) or count(*)"
+                ) from error
+            raise
+
+
+def duplicates_message(evaluation: Evaluation) -> str:
+    """The error about duplicates among the items, with three examples."""
+    inputs = evaluation.inputs
+    message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
+    if not message and not inputs.scored:
+        message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
+    if not message:
+        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
+        if highest is not None and highest > _HUGE:
+            return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
+    return message or SHARED

@@ -13,10 +13,15 @@ import duckdb
 
 from rankql.errors import RankqlError, require, require_package
 from rankql.evaluation.checks.counters import read_counters
-from rankql.evaluation.checks.duplicates import evaluation_errors
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import compute_catalogue, finish, reduce_tables, split_hidden
+from rankql.evaluation.compute import (
+    compute_catalogue,
+    evaluation_errors,
+    finish,
+    reduce_tables,
+    split_hidden,
+)
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan

@@ -6,9 +6,7 @@ three of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 import duckdb
@@ -19,9 +17,9 @@ from rankql.evaluation.steps import Column, Unique
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.sources.frames import may_lack_threads
-from rankql.sources.reader import count_values, fetch, reword_error
-from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, unknown_column
+from rankql.sources.reader import count_values, fetch
+from rankql.sources.session import Session
+from rankql.sources.tables import Table
 
 
 def require_unique_rows(
@@ -152,50 +150,3 @@ def describe_separator(
             if separates and is_dense:
                 return f", or pass the column of the systems: system={name!r}"
     return ", or pass the column of the systems: system="
-
-
-# Sums of higher grades may overflow.
-_HUGE = 1e290
-# The errors about an expression that DuckDB does not understand or cannot convert to a number.
-_REFUSED = (
-    duckdb.BinderException,
-    duckdb.CatalogException,
-    duckdb.ConversionException,
-    duckdb.NotImplementedException,
-)
-
-
-@contextmanager
-def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
-    """Raise errors of DuckDB as RankqlError, with the duplicates, the table or the own metric."""
-    with duckdb_errors():
-        try:
-            yield
-        except duckdb.Error as error:
-            line = reword_error(error)
-            if match := re.match('Referenced column "(.+?)" not found', line):
-                runs = [*evaluation.inputs.runs.values()]
-                raise unknown_column("metrics", match[1], runs) from error
-            if SHARED in line:
-                raise RankqlError(duplicates_message(evaluation)) from error
-            own = [f"{m.label!r} = {m.expression!r}" for m in evaluation.metrics if m.known is None]
-            if own and isinstance(error, _REFUSED) and "rankql: " not in str(error):
-                line = re.sub(r'! Did you mean "(__|rankql ).*', "", line).rstrip(".!")
-                raise RankqlError(
-                    f"The metric {' or '.join(own)} does not give one number per query ({line}). "
-                    "Write an aggregate of DuckDB, such as avg(price) or count(*)"
-                ) from error
-            raise
-
-
-def duplicates_message(evaluation: Evaluation) -> str:
-    """The error about duplicates among the items, with three examples."""
-    inputs = evaluation.inputs
-    message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
-    if not message and not inputs.scored:
-        message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
-    if not message:
-        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
-        if highest is not None and highest > _HUGE:
-            return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
-    return message or SHARED
