@@ -15,7 +15,7 @@ from rankql.evaluation.readable import (
     Query,
     catalogue_meta,
     is_catalogue,
-    write_catalogue_queries,
+    write_catalogue_query,
     write_query,
 )
 from rankql.evaluation.request import Request
@@ -62,7 +62,13 @@ class Evaluation:
     @cached_property
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
-        return write_catalogue_queries(self.inputs, self.metrics, self.conventions, self.groupings)
+        metrics = [metric for metric in self.metrics if is_catalogue(metric)]
+        return [
+            write_catalogue_query(
+                self.inputs, [m for m in metrics if m.k == k], self.conventions, self.groupings
+            )
+            for k in dict.fromkeys(metric.k for metric in metrics)
+        ]
 
     @property
     def reduced(self) -> bool:

@@ -103,31 +103,26 @@ def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Convention
     return rows_needed(metrics, conventions) if ranks_before_join(inputs, conventions) else "all"
 
 
-def write_catalogue_queries(
+def write_catalogue_query(
     inputs: Inputs,
     metrics: Sequence[Metric],
     conventions: Conventions,
     groups: Sequence[Sequence[str]],
-) -> list[tuple[list[str], str]]:
-    """Queries of metrics of the catalogue, with their names: values by system and slice."""
-    metrics = [metric for metric in metrics if is_catalogue(metric)]
+) -> tuple[list[str], str]:
+    """The query of metrics of the catalogue with one cutoff, by system and slice; their names."""
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes = sliced_attributes(meta)
-    slice_, _ = slice_columns(attributes)
-    columns, queries = inputs.keys.replace("query", f"{slice_} AS slice"), []
-    for k in dict.fromkeys(metric.k for metric in metrics):
-        some = [metric for metric in metrics if metric.k == k]
-        steps = source_ctes(inputs, conventions)
-        of_shown = all(metric.shown for metric in some)
-        steps |= ranking_ctes(inputs, some, conventions, "shown" if of_shown else "all")
-        values = {metric.name: own_metric(metric) for metric in some}
-        if any(map(reads_catalogue, some)):
-            values |= COUNTED
-        rest = f"{within(k)} GROUP BY GROUPING SETS ({grouping_sets(meta, attributes, ())})"
-        sql = select_from(join_attributes(inputs), [columns, *values.values()], rest)
-        steps = _join_items(inputs, steps, sql)
-        queries.append(([*values], with_ctes(steps) + sql))
-    return queries
+    label, _ = slice_columns(attributes)
+    of_shown, steps = all(metric.shown for metric in metrics), source_ctes(inputs, conventions)
+    steps |= ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
+    values = {metric.name: own_metric(metric) for metric in metrics}
+    if any(map(reads_catalogue, metrics)):
+        values |= COUNTED
+    columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
+    sets = grouping_sets(meta, attributes, ())
+    rest = f"{within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
+    sql = select_from(join_attributes(inputs), columns, rest)
+    return [*values], with_ctes(_join_items(inputs, steps, sql)) + sql
 
 
 def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
