@@ -85,6 +85,29 @@ def format_queries(n: int) -> str:
     return format_count(n, "query")
 
 
+# A note that starts with this is about queries that some means lack: all are one line.
+QUERIES = "Queries: "
+# Of more different shares of queries, the smallest ones are counted.
+SHARES = 5
+
+
+def format_shares(rows: Iterable[tuple[str, int, int]]) -> str:
+    """Format shares of queries by name, without zeros: '9 of 60 (a), 8 of 60 (b and c)'.
+
+    The largest come first. Names are left out if all have the same share.
+    """
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, count, total in rows:
+        names.setdefault((count, total), []).append(name)
+    shares = sorted(filter(lambda share: share[0], names), key=lambda share: -share[0] / share[1])
+    listed = [
+        f"{count:,} of {total:,}" + f" ({join_words(names[count, total])})" * (len(names) > 1)
+        for count, total in shares[:SHARES]
+    ]
+    more = sum(len(names[share]) for share in shares[SHARES:])
+    return ", ".join([*listed, *[f"fewer ({more:,} more)"] * (more > 0)])
+
+
 def format_p(p: float, alpha: float = 0.0) -> str:
     """Format a p-value, with enough digits to see whether it is above alpha."""
     if p < 0.001 and not p > alpha > 0:
