@@ -224,9 +224,10 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences by query, means, slices or cutoffs.
+        """An altair chart: differences by query, means, distribution, slices or cutoffs.
 
-        "slices" draws the differences over all queries and by slice. By default a chart shows all
+        "slices" draws the differences over all queries and by slice, "distribution" the values per
+        query by system. By default a chart shows all
         metrics and pairs. Pass `metric`, or `a` and `b`, to choose.
         """
         return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
