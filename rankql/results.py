@@ -16,8 +16,9 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
+from rankql.layout import Block, cut_names, terminal_width
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
-from rankql.text import QUERIES, Block, cut_names, terminal_width
+from rankql.text import QUERIES
 from rankql.writing import CALL_PATHS, output_path, write_file
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class TableResult:
     def __repr__(self) -> str:
         room = terminal_width()
         parts = (part for each in self._rendered() for part in each.wrap(room))
-        blocks, legend = cut_names([part.cut() for part in parts])
+        blocks, legend = cut_names([part.cut().nest() for part in parts])
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]

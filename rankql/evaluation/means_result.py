@@ -23,6 +23,7 @@ from rankql.evaluation.means import (
     system_columns,
 )
 from rankql.evaluation.readable import describe_together
+from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -35,7 +36,6 @@ from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
 from rankql.text import (
-    Block,
     Cell,
     Name,
     format_decimal,

@@ -16,6 +16,7 @@ from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.evaluation.request import EvaluationOptions
+from rankql.layout import Block
 from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import METRICS, select_pairs, shorten_names
@@ -31,7 +32,6 @@ from rankql.output.report_source import (
 from rankql.output.specs import CONFIG
 from rankql.results import make_block, require_charts
 from rankql.text import (
-    Block,
     format_cell,
     format_count,
     format_html,

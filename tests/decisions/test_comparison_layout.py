@@ -10,7 +10,8 @@ import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions import comparison
-from rankql.text import Block, cut_in_middle, display_width, format_shares
+from rankql.layout import Block, cut_in_middle
+from rankql.text import display_width, format_shares
 from support.own_values import compare_values
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
@@ -298,6 +299,32 @@ def test_of_many_runs_the_small_shares_are_counted():
     )
     assert format_shares((name, 3, 40) for name in names) == "3 of 40"
     assert format_shares((name, 0, 40) for name in names) == ""
+
+
+def test_slices_by_several_attributes_are_not_cut():
+    """The last attribute is below the others, in each layout that has a column of slices."""
+    log = pl.DataFrame({
+        "query": range(12), "item": "x", "rel": [0, 1, 1] * 4, "pos": 1,
+        "segment": ["large accounts", "small, old accounts"] * 6,
+        "device": [*["phone"] * 6, *["desktop computer"] * 6],
+    })  # fmt: skip
+    result = rankql.evaluate(log, metrics="P@1", by=["device", ["segment", "device"]])
+    nested = ["all", "device=desktop computer", "  segment=large accounts",
+              "  segment='small, old accounts'", "device=phone", "  segment=large accounts",
+              "  segment='small, old accounts'"]  # fmt: skip
+    for view in (result, result.wide()):
+        table = repr(view).partition("\n\n")[0].split("\n")
+        first = [re.split(r"(?<=\S)  ", line)[0] for line in table]
+        assert first[-7:] == nested and "…" not in repr(view)
+    compared = rankql.compare({"a": log, "b": log}, metrics="P@1", by=[["segment", "device"]])
+    table, _ = printed(compared)
+    assert "…" not in repr(compared) and "        segment=large accounts\n" in repr(compared)
+    assert sum("          device=phone " in line for line in table) == 2
+    assert "segment=large accounts, device=phone" in compared.to_markdown()
+    block = Block([["slice", "n"], ["all", "1"], ["a=x, b=y", "2"]], (1,))
+    assert block.nest() is block  # which fits
+    other = Block([["note", "n"], ["a long sentence, with x=y and z", "2"]], (1,))
+    assert other.nest() is other
 
 
 def test_slices_by_two_attributes():
