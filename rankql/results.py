@@ -16,8 +16,9 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
+from rankql.layout import Block, cut_names, terminal_width
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
-from rankql.text import Block, cut_names, terminal_width
+from rankql.text import QUERIES
 from rankql.writing import CALL_PATHS, output_path, write_file
 
 if TYPE_CHECKING:
@@ -164,11 +165,27 @@ class TableResult:
         return None
 
     def remarks(self) -> list[str]:
-        """The lines below the table: method, metadata and notes."""
-        return [*self._method_line(), *(f"Note: {note}" for note in self.notes)]
+        """The lines below the table: method, queries, metadata and notes."""
+        queries = [x.removeprefix(QUERIES) for x in self.notes if x.startswith(QUERIES)]
+        queries = [*self._count_queries(), *queries]
+        notes = (x for x in self.notes if not x.startswith(QUERIES))
+        return [
+            *self._method_line(),
+            *[QUERIES + "; ".join(queries)] * bool(queries),
+            *self._assumptions(),
+            *(f"Note: {note}" for note in notes),
+        ]
 
     def _method_line(self) -> list[str]:
         return [f"Method: {self.method}"] if self.method else []
+
+    def _count_queries(self) -> list[str]:
+        """The numbers of queries that the table does not have."""
+        return []
+
+    def _assumptions(self) -> list[str]:
+        """What was assumed: conventions, columns and weights."""
+        return []
 
     def displayed(self) -> list[pl.DataFrame]:
         """The displayed frames, without idle columns."""
@@ -189,7 +206,7 @@ class TableResult:
     def __repr__(self) -> str:
         room = terminal_width()
         parts = (part for each in self._rendered() for part in each.wrap(room))
-        blocks, legend = cut_names([part.cut() for part in parts])
+        blocks, legend = cut_names([part.cut().nest() for part in parts])
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]

@@ -1,17 +1,13 @@
-"""Numbers, words and tables as text, Markdown, HTML and LaTeX, and how tables fit a screen."""
+"""Numbers, words and tables as text, Markdown, HTML and LaTeX."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import math
-import os
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -83,6 +79,29 @@ def has_or_have(n: int) -> str:
 def format_queries(n: int) -> str:
     """Format a number of queries."""
     return format_count(n, "query")
+
+
+# A note that starts with this is about queries that some means lack: all are one line.
+QUERIES = "Queries: "
+# Of more different shares of queries, the smallest ones are counted.
+SHARES = 5
+
+
+def format_shares(rows: Iterable[tuple[str, int, int]]) -> str:
+    """Format shares of queries by name, without zeros: '9 of 60 (a), 8 of 60 (b and c)'.
+
+    The largest come first. Names are left out if all have the same share.
+    """
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, count, total in rows:
+        names.setdefault((count, total), []).append(name)
+    shares = sorted(filter(lambda share: share[0], names), key=lambda share: -share[0] / share[1])
+    listed = [
+        f"{count:,} of {total:,}" + f" ({join_words(names[count, total])})" * (len(names) > 1)
+        for count, total in shares[:SHARES]
+    ]
+    more = sum(len(names[share]) for share in shares[SHARES:])
+    return ", ".join([*listed, *[f"fewer ({more:,} more)"] * (more > 0)])
 
 
 def format_p(p: float, alpha: float = 0.0) -> str:
@@ -482,92 +501,3 @@ _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
 def escape_latex(words: str) -> str:
     """Escape what LaTeX would interpret, also [ after a line break."""
     return "".join(_LATEX.get(character, character) for character in escape_controls(words))
-
-
-# A longer table is printed without the rows in the middle. Files have all rows.
-ROWS = 60
-# The display columns of a table, if there is no terminal.
-WIDTH = 80
-# The display columns of a name in plain text.
-NAME = 16
-
-
-@dataclass(frozen=True)
-class Block:
-    """A table as text, the header first. Columns `right` are aligned right; a wide one may wrap."""
-
-    rows: TableRows
-    right: Sequence[int] = ()
-    title: str = ""
-    wraps: bool = False
-
-    def cut(self) -> Block:
-        """Replace the middle of a long table by the number of its rows."""
-        header, *body = self.rows
-        if (hidden := len(body) - ROWS) <= 0:
-            return self
-        gap = [f"... {format_count(hidden, 'more row')} ...", *[""] * (len(header) - 1)]
-        half = ROWS // 2
-        top, (first, *rest) = body[:half], body[-half:]
-        if not first[0]:  # as in the rows above, of which the last with a name may be hidden
-            first = [next((row[0] for row in body[-half::-1] if row[0]), ""), *first[1:]]
-        return replace(self, rows=[header, *top, gap, first, *rest])
-
-    def wrap(self, room: int) -> list[Block]:
-        """Parts with as many columns as fit, each with those before the numbers."""
-        if not self.wraps:
-            return [self]
-        keys = [*range(min(self.right, default=1))]
-        (block,), _ = cut_names([self.cut()])
-        widths = text_widths(block.rows)
-        parts = [[*keys]]
-        for column in range(len(keys), len(widths)):
-            if parts[-1] != keys and sum(widths[i] + 2 for i in [*parts[-1], column]) - 2 > room:
-                parts.append([*keys])
-            parts[-1].append(column)
-        return [
-            replace(
-                self,
-                rows=[[row[i] for i in part] for row in self.rows],
-                right=[new for new, old in enumerate(part) if old in self.right],
-            )
-            for part in parts
-        ]
-
-
-def terminal_width(default: int = WIDTH) -> int:
-    """The display columns of the terminal, if there is one."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        with suppress(OSError):  # of a captured stream
-            return os.get_terminal_size().columns or default
-    return default
-
-
-def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
-    """Cut long names in the middle, and a line that says what they stand for."""
-    cells = [cell for block in blocks for row in block.rows for cell in row]
-    short = cut_in_middle((cell for cell in cells if isinstance(cell, Name)), NAME)
-    rows = (
-        [[short[cell] if isinstance(cell, Name) else cell for cell in row] for row in block.rows]
-        for block in blocks
-    )
-    legend = ", ".join(f"{cut} = {name}" for name, cut in short.items() if cut != name)
-    return [replace(block, rows=cut) for block, cut in zip(blocks, rows, strict=True)], legend
-
-
-def cut_in_middle(names: Iterable[str], most: int) -> dict[str, str]:
-    """Cut names in the middle, to so many display columns or to as many as keep them apart."""
-    names = list(dict.fromkeys(names))
-    for width in range(most, max(map(display_width, names), default=0)):
-        cut = {name: _cut_middle(name, width) for name in names}
-        if len({*cut.values()}) == len(names):
-            return cut
-    return {name: name for name in names}
-
-
-def _cut_middle(name: str, width: int) -> str:
-    cut, size = name, len(name)
-    while display_width(cut) > width and size > 1:
-        size -= 1
-        cut = f"{name[: (size + 1) // 2]}…{name[len(name) - size // 2 :]}"
-    return cut

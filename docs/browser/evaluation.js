@@ -34,17 +34,26 @@ export async function evaluateFiles(engine, files, metricText, by) {
 
   const summary = await execute(summarySql(metrics, Boolean(by)));
   const comparison = rankings.length === 2 ? await compare(execute, metrics, by, rankings) : null;
-  const columns = files.map(({ name, roles }) => {
-    const used = Object.entries(roles).filter(([, column]) => column);
-    return `${name}: ${used.map(([role, column]) => `${role} = ${column}`).join(", ")}`;
-  });
   return {
     summary: summaryTable(summary, metrics, by),
     comparison,
     perQuery: await perQueryTable(engine, metrics, by),
-    notes: [...notes, "Conventions: rankql (defaults)", `Columns: ${columns.join("; ")}`],
+    notes: [...notes, "Conventions: rankql (defaults)", columnsLine(files)],
     sql: script.join("\n\n"),
   };
+}
+
+// Names the columns that are not called like their role, and positions beside scores. As remarks of rankql.
+export function columnsLine(files) {
+  const tables = new Map();
+  for (const { name, roles } of files) {
+    const rivals = roles.pos && roles.score ? ["pos", "score"] : [];
+    const named = Object.entries(roles).filter(([role, x]) => x && (x !== role || rivals.includes(role)));
+    const used = named.map(([role, column]) => `${role} = ${column}`).join(", ");
+    if (used) tables.set(used, [...(tables.get(used) ?? []), name]);
+  }
+  const lines = [...tables].map(([used, names]) => `${names.join(" and ")}: ${used}`);
+  return `Columns: ${lines.join("; ") || "as named"}`;
 }
 
 function requireFiles(rankings, judgments) {

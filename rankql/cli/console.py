@@ -85,7 +85,7 @@ def _is_printed(line: str) -> bool:
     """Is a line printed? With --quiet, neither what was assumed is, nor notes of few queries."""
     if not click.get_current_context().meta.get("quiet"):
         return True
-    if line.startswith("Note: "):
+    if line.startswith(("Note: ", "Queries: ")):
         shares = re.findall(r"\b([\d,]*\d) of ([\d,]*\d)\b", line)
         pairs = ([int(number.replace(",", "")) for number in share] for share in shares)
         return any(count > _LARGE_SHARE * total for count, total in pairs)

@@ -191,28 +191,25 @@ def describe_left_out(result: Result) -> Iterator[str]:
             "The means of a pair are corrected with the weight of the judge for its difference, so "
             "they differ from those of each system alone"
         )
-    total = text.format_queries(rows[key].n_unique())
-    absent = rows.filter(pl.col(MISSING))
+    total = rows[key].n_unique()
     without = [name for name in result.metrics if worst_value(name) is None]
     left_out = "left out"
     if rules["missing"] != "skip" and len(without) < len(result.metrics):
         left_out = "counted as the worst value"
         left_out += f" (left out for {text.join_words(without)})" if without else ""
-    for system in result.systems:
-        if count := absent.filter(system=system).height:
-            yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {left_out}"
+    absent = rows.group_by("system").agg(pl.col(MISSING).sum())
+    counts = dict(absent.rows())
+    if shares := text.format_shares((x, counts[x], total) for x in result.systems):
+        yield f"{text.QUERIES}{shares} missing and {left_out}"
     # A missing query that is left out is not undefined too.
     missed = pl.col(MISSING).any().over(key)
     skipped = missed & (rules["missing"] == "skip")
-    metrics: dict[int, list[str]] = {}
-    for name in result.metrics:
-        if name not in result.catalogue_metrics:
-            undefined = pl.col(name).is_null() & ~(missed if name in without else skipped)
-            metrics.setdefault(rows.filter(undefined)[key].n_unique(), []).append(name)
-    for count, names in metrics.items():
-        if count:
-            other = UNDEFINED_VALUES.get(rules["undefined"])
-            rule = "left out" if other is None else f"counted as {other}"
-            queries = f"{count:,} of {total} {text.is_or_are(count)}"
-            listed = text.join_words(names)
-            yield f"{listed}: {queries} undefined in at least one system and {rule}"
+    undefined = {
+        name: pl.col(name).is_null() & ~(missed if name in without else skipped)
+        for name in result.metrics if name not in result.catalogue_metrics
+    }  # fmt: skip
+    where = ((name, rows.filter(x)[key].n_unique(), total) for name, x in undefined.items())
+    if shares := text.format_shares(where):
+        other = UNDEFINED_VALUES.get(rules["undefined"])
+        rule = "left out" if other is None else f"counted as {other}"
+        yield f"{text.QUERIES}{shares} undefined in at least one system and {rule}"

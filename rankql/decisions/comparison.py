@@ -19,6 +19,7 @@ from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIG
 from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse, resolve_names, worst_value
 from rankql.results import (
@@ -30,7 +31,7 @@ from rankql.results import (
     save_result,
 )
 from rankql.stats.means import ROUNDING
-from rankql.text import NAME, Block, Name, Status
+from rankql.text import Name, Status
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -224,9 +225,10 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences by query, means, slices or cutoffs.
+        """An altair chart: differences by query, means, distribution, slices or cutoffs.
 
-        "slices" draws the differences over all queries and by slice. By default a chart shows all
+        "slices" draws the differences over all queries and by slice, "distribution" the values per
+        query by system. By default a chart shows all
         metrics and pairs. Pass `metric`, or `a` and `b`, to choose.
         """
         return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)

@@ -319,7 +319,12 @@ def monitor(
             daily = _read_means(result, len(day))
             if not is_query:  # the values have no error, so only the days say how much they vary
                 unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
-                daily = daily.filter(kind=METRIC).with_columns(unknown)
+                daily, rows = daily.filter(kind=METRIC), pl.col("queries")
+                full = rows == rows.max().over(KEYS)  # as many days as the fullest week
+                if few := [str(x) for x in daily.filter(~full, weekly)["day"].unique().sort()]:
+                    note = f"Not compared, because days are missing: the weeks of {_join(few)}"
+                    result = replace(result, notes=[*result.notes, note])
+                daily = daily.with_columns(pl.when(full).then("mean"), *unknown)
             return _watch(session, result, daily, run, day, period, baseline)
         query = run.actual_name(query)
         names = list_metrics(metrics or ("nDCG@10",))

@@ -23,6 +23,7 @@ from rankql.evaluation.means import (
     system_columns,
 )
 from rankql.evaluation.readable import describe_together
+from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -35,12 +36,12 @@ from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
 from rankql.text import (
-    Block,
     Cell,
     Name,
     format_decimal,
     format_percent,
     format_queries,
+    format_shares,
     join_words,
     unique_names,
 )
@@ -231,11 +232,17 @@ class MeansResult(TableResult):
         return self.wide()._rendered() if self._is_wide else super()._rendered()
 
     def remarks(self) -> list[str]:
-        """The lines below the table: conventions, columns, notes."""
+        """The lines below the table: queries, conventions, columns, notes."""
+        missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
+        return [*super().remarks(), *(f"Note: {note}" for note in self._skewed()), *missing]
+
+    def _assumptions(self) -> list[str]:
+        """The conventions, the columns and the weights."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
             # Nothing is said of a column that is called like its role, unless it had a rival.
-            rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() else set()
+            unused = any(column.endswith(NOT_USED) for column in roles.values())
+            rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
             named = {
                 role: f"({x})" if ", " in x and "(" not in x else x
                 for role, x in roles.items() if x != role or role in rivals
@@ -251,10 +258,7 @@ class MeansResult(TableResult):
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
         columns = [f"Columns: {used or 'as named'}"] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
-        missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
-        skewed = [f"Note: {note}" for note in self._skewed()]
-        counts = [self._count_line()] if self._is_wide else []
-        return [*counts, conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+        return [conventions, *columns, *weighting]
 
     def _weighting(self) -> str:
         """The effective number of queries, and the number of those that do not count."""
@@ -273,14 +277,21 @@ class MeansResult(TableResult):
             f"weights (n_eff){''.join(left_out)}"
         )
 
-    def _count_line(self) -> str:
-        """The queries of all systems and metrics, and those that are undefined or missing."""
-        rows, parts = self.summary.filter(slice="all"), []
-        for column in ("queries", "undefined", "missing"):
-            counts = sorted({*rows[column].to_list()})
-            ends = dict.fromkeys(f"{n:,}" for n in (*counts[:1], *counts[-1:]))
-            parts.append(f"{column}: {' to '.join(ends)}")
-        return "; ".join(parts).capitalize()
+    def _count_queries(self) -> list[str]:
+        """The queries of several systems, and how many are missing or undefined."""
+        if not self._is_wide:
+            return []
+        rows = self.summary.filter(slice="all")
+        ends = dict.fromkeys(f"{n:,}" for n in rows["queries"].sort()[[0, -1]])
+        parts = [" to ".join(ends)]
+        # The same numbers of all metrics, or else of all systems, are said once.
+        names = pl.col("system"), pl.col("metric"), pl.format("{} of {}", "metric", "system")
+        for column in ("missing", "undefined"):
+            tables = (rows.select(name, column, "queries").unique(maintain_order=True)
+                      for name in names)  # fmt: skip
+            table = next(table for table in tables if table.to_series().is_unique().all())
+            parts += [f"{shares} {column}"] if (shares := format_shares(table.rows())) else []
+        return parts
 
     def to_dict(self) -> dict[str, Any]:
         """The table with its metadata and notes, as plain values."""

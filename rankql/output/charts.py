@@ -24,10 +24,9 @@ from rankql.text import format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.evaluation.result import Result
 
 
-KINDS = ("differences", "means", "slices", "cutoffs")
+KINDS = ("differences", "means", "distribution", "slices", "cutoffs")
 
 
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
@@ -36,11 +35,11 @@ def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     return _join([draw_means(evaluation, name) for name in names])
 
 
-def plot_distribution(result: Result, metric: str | None) -> Spec:
+def plot_distribution(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the values per query, a panel for each metric."""
-    overall = {*result.overall_metrics, *result.catalogue_metrics}
-    names = [name for name in _select_metrics(result, metric) if name not in overall]
-    panels_of = [draw_distribution(result, name) for name in names]
+    overall = result_of(evaluation).overall_metrics
+    names = [name for name in _select_metrics(evaluation, metric) if name not in overall]
+    panels_of = [draw_distribution(evaluation, name) for name in names]
     require(any(panel["data"]["values"] for panel in panels_of),
             "Nothing to plot: no query has a value. Pass another metric")  # fmt: skip
     return _join(panels_of)
@@ -56,8 +55,8 @@ def plot_comparison(
     if kind == "cutoffs":
         ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
         return draw_cutoffs(comparison, name, frame)
-    if kind == "means":
-        return plot_means(comparison, metric)
+    if kind in ("means", "distribution"):
+        return (plot_means if kind == "means" else plot_distribution)(comparison, metric)
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a

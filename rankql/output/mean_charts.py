@@ -32,7 +32,7 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.registry.parse import parse
+from rankql.registry.parse import parse, value_range
 from rankql.text import add_slice, format_count, format_queries
 
 if TYPE_CHECKING:
@@ -63,38 +63,52 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
 
 def draw_distribution(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the share of queries by value: a line for each system, or for each slice of one."""
-    result = result_of(evaluation)
-    group = next(iter(result.meta.groupings), [])
-    label = pl.lit("all")
-    if result.meta.system:
+    result, colours = result_of(evaluation), panels.assign_colours(evaluation)
+    group, label = next(iter(result.meta.groupings), []), pl.lit("all")
+    if len(colours) > 1:
         label = pl.col("system")
     elif group:
         cells = (pl.lit(f"{x}=") + pl.col(x).cast(pl.String).fill_null("NULL") for x in group)
         label = pl.concat_str(*cells, separator=", ")
     values = result.frame().select(name=label, value=pl.col(metric).cast(pl.Float64))
     values = values.drop_nulls("value")
-    names = values["name"].unique(maintain_order=True).head(len(PALETTE))
-    values = values.filter(pl.col("name").is_in(names.implode()))
-    low, high = (float(x or 0.0) for x in (values["value"].min(), values["value"].max()))  # type: ignore[arg-type]
-    width = (high - low) / BINS or 1.0
+    names = [*values["name"].unique(maintain_order=True)]
+    if len(colours) > 1:  # those with a colour of their own
+        names = [name for name in colours if colours[name] != GREY and name in names]
+    names = names[: len(PALETTE)]
+    values = values.filter(pl.col("name").is_in(names))
+    # The range of the metric, or of the values.
+    ends = (*value_range(metric), values["value"].min(), values["value"].max())
+    known = [float(x) for x in ends if x is not None] or [0.0]  # type: ignore[arg-type]
+    low, width = min(known), (max(known) - min(known)) / BINS or 1.0
+    high = low + BINS * width
     place = ((pl.col("value") - low) / width).floor().clip(0, BINS - 1).cast(pl.Int64)
     counts = values.group_by("name", place.alias("bin")).len("queries")
-    grid = names.to_frame().join(pl.DataFrame({"bin": range(BINS)}), how="cross")
-    frame = grid.join(counts, on=["name", "bin"], how="left", maintain_order="left").select(
+    # A class without queries on either side, so that lines end on the axis.
+    bins = pl.DataFrame({"bin": range(-1, BINS + 1)})
+    outline = pl.DataFrame({"name": names}, {"name": pl.String}).join(bins, how="cross").join(
+        counts, on=["name", "bin"], how="left", maintain_order="left"
+    ).select(
         "name", value=low + (pl.col("bin") + 0.5) * width,
         share=pl.col("queries").fill_null(0) / pl.col("queries").sum().over("name"),
     )  # fmt: skip
+    frame = outline.filter(pl.col("value").is_between(low, high))
     medians = values.group_by("name", maintain_order=True).agg(pl.col("value").median(), pl.len())
     words = [f"{x}: median {value:.3f} of {format_queries(n)}" for x, value, n in medians.rows()]
-    scale = {"domain": names.to_list(), "range": [*PALETTE[: len(names)]]}
-    legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1 if group else 4}
+    colour = panels.colour_by_system(evaluation, "name", legend=True)
+    if len(colours) == 1:
+        legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1} if group else None
+        scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
+        colour = nominal("name", scale=scale, legend=legend)
+    share = panels.grid_axis() | {"format": "%", "tickCount": 5}
     channels = {
-        "x": quantitative("value", title=metric, scale={"zero": False, "nice": False}),
-        "y": quantitative("share", title="share of queries", axis={"format": "%", "tickCount": 5}),
-        "color": nominal("name", scale=scale, legend=legend if len(names) > 1 else None),
+        "x": quantitative("value", title=metric, scale={"domain": [low, high], "nice": False}),
+        "y": quantitative("share", title="share of queries", axis=share),
+        "color": colour,
         "tooltip": panels.make_tooltips(frame),
     }
-    layers = [make_layer("line", channels, interpolate="step", strokeWidth=2)]
+    line = make_layer("line", channels, interpolate="step", strokeWidth=2, clip=True)
+    layers = [line | {"data": inline_data(outline)}]
     return panels.make_panel(layers, frame, f"{metric}: values per query", words)
 
 

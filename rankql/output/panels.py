@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
 
+from rankql.layout import cut_in_middle
 from rankql.output.specs import (
     CONFIG,
     GREY,
@@ -22,7 +23,7 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.text import cut_in_middle, format_interval
+from rankql.text import format_interval
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison

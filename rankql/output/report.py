@@ -16,6 +16,7 @@ from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.evaluation.request import EvaluationOptions
+from rankql.layout import Block
 from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import METRICS, select_pairs, shorten_names
@@ -31,7 +32,6 @@ from rankql.output.report_source import (
 from rankql.output.specs import CONFIG
 from rankql.results import make_block, require_charts
 from rankql.text import (
-    Block,
     format_cell,
     format_count,
     format_html,
@@ -282,18 +282,31 @@ def make_differences_section(source: ReportSource) -> Section | None:
     return section
 
 
+# Metrics with more different values, NULL among them, have a chart of the values per query.
+FEW_VALUES = 3
+
+
 def make_queries_section(source: ReportSource) -> Section | None:
-    """Show what every query gained or lost."""
+    """Show the values of the queries, and what every query gained or lost."""
     comparison, directed = source.comparison, source.comparison.higher_is_better
     left_out = {*comparison.result.overall_metrics, *source.same}
     left_out |= {name for name, higher in directed.items() if higher is None}
     metrics = [name for name in comparison.metrics if name not in left_out][:METRICS]
     pairs = select_pairs(comparison)
-    if not pairs or not metrics:
+    if not metrics:
         return None
     section = Section("queries", "Queries")
-    section.reading = ["Each bar is a query, in the colour of the system that does better on it."]
-    queries = comparison.result.frame()[comparison.result.meta.query].unique()
+    # The means say it all of few different values, and what each query gained says more of a pair.
+    values = comparison.result.frame()
+    spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
+    spread = spread[:1] if pairs else spread
+    section.draw([mean_charts.draw_distribution(comparison, name) for name in spread])
+    if spread:
+        section.reading = ["A line shows the share of queries by value, in classes of one width."]
+    if not pairs:
+        return section if spread else None
+    section.reading += ["Each bar is a query, in the colour of the system that does better on it."]
+    queries = values[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
     section.draw(
         [

@@ -12,6 +12,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.layout import Block
 from rankql.macros import quote
 from rankql.output.specs import SCHEMA, Spec
 from rankql.registry.metric_record import Metric
@@ -20,7 +21,6 @@ from rankql.results import make_block
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
-from rankql.text import Block
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import ComparedRuns, Comparison

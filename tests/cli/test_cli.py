@@ -133,7 +133,7 @@ def test_formats(files):
     }
     means = pl.read_csv(io.StringIO(printed["csv"][0]))["mean"].to_list()
     assert means == expected.summary["mean"].to_list()
-    assert printed["csv"][1].startswith("Conventions: rankql")
+    assert "\nConventions: rankql" in printed["csv"][1]
     assert json.loads(printed["json"][0])["table"] == expected.summary.to_dicts()
     assert [*map(json.loads, printed["jsonl"][0].splitlines())] == expected.summary.to_dicts()
     assert printed["markdown"][0] == expected.to_markdown() + "\n"
@@ -564,6 +564,6 @@ def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
     )
     assert "Conventions: " in loud and "Columns: as named" in loud
     assert "Conventions" not in quiet and "Columns" not in quiet
-    assert f"{40 - judged} of 40 queries" in loud
+    assert f"Queries: {40 - judged} of 40 not judged" in loud
     assert ("not judged and left out" in quiet) == (judged == 30)
     assert "1.0" in quiet

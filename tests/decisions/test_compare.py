@@ -55,11 +55,10 @@ def test_by_hand(two):
     assert (row["difference"], row["effect"], row["p"]) == pytest.approx(expected)
     assert row["verdict"] == "not significant"
     assert two.pairs["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
-    left_out = "nDCG@2 and RR: 1 of 4 queries is undefined in at least one system and left out"
-    assert (
-        left_out in two.notes
-        and "Holm-adjusted for 3 tests, 3 to 4 queries by metric" in two.method
-    )
+    # Metrics that differ are named.
+    left_out = "Queries: 1 of 4 (nDCG@2 and RR) undefined in at least one system and left out"
+    assert left_out in two.notes and left_out in two.remarks()
+    assert "Holm-adjusted for 3 tests, 3 to 4 queries by metric" in two.method
     differences = [("b", 1, 1, 0), ("c", 0.5, 0.5, 0), ("a", 0.5, 1.0, 0.5)]
     assert two.differences("mrr", "old", "new").rows() == differences
 

@@ -10,7 +10,8 @@ import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions import comparison
-from rankql.text import Block, cut_in_middle, display_width
+from rankql.layout import Block, cut_in_middle
+from rankql.text import display_width, format_shares
 from support.own_values import compare_values
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
@@ -56,10 +57,9 @@ def test_the_demo_fits_a_terminal(shop, options, most):
     table, below = lines[2:end], lines[end:]
     assert max(map(len, table)) <= 100 and table[0].split()[-1] == "verdict"
     assert {"old", "new"} < {*table[0].split()} and "0.6" in table[1]
-    for start in ("Method: ", "Conventions: ", "Columns: "):
+    for start in ("Method: ", "Queries: ", "Conventions: ", "Columns: "):
         assert sum(line.startswith(start) for line in below) == 1
-    notes = [line for line in below if line.startswith("Note: ")]
-    assert sum("undefined" in note for note in notes) == 1
+    assert sum("undefined" in line for line in below) == 1
 
 
 def test_two_systems_have_a_row_per_metric():
@@ -250,13 +250,81 @@ def test_evaluations_of_several_runs_show_systems_by_metrics():
     both = rankql.evaluate({"old": old, "new": new}, metrics=["RR", "P@1"])
     assert both.table.rows() == [("old", 0.5, 0.0), ("new", 1.0, 0.5)]
     assert repr(both).startswith("system      RR     P@1\nold     0.5000  0.0000\n")
-    assert "Queries: 2; undefined: 0 to 1; missing: 0" in repr(both)
+    assert "Queries: 2; 1 of 2 (RR) undefined\n" in repr(both)
     assert both.long().table.equals(both.summary) and both.data.equals(both.summary)
     assert repr(both.long()).startswith("system  metric")
     qrels = new.select("query", "item", "rel")
     runs = {"old": old.head(1).drop("rel"), "new": new.drop("rel")}
     lacking = rankql.evaluate(runs, qrels, ["RR", "P@1"])
-    assert "missing: 0 to 1" in repr(lacking)
+    assert "Queries: 2; 1 of 2 (old) missing; 1 of 2 (RR) undefined\n" in repr(lacking)
+
+
+def test_one_line_counts_queries_by_run():
+    """Missing, undefined and unjudged ones, in the numbers of the table, whatever displays them."""
+    qrels = pl.DataFrame({"query": range(40), "item": "x", "rel": [0, 0, *[1] * 38]})
+    first, last = {"a": 9, "b": 0, "c": 4}, {"a": 44, "b": 42, "c": 44}
+    runs = {
+        name: pl.DataFrame({"query": range(start, last[name])}).select("query", item=pl.lit("x"))
+        for name, start in first.items()
+    }
+    runs = {name: frame.with_columns(pos=pl.lit(1)) for name, frame in runs.items()}
+    unjudged = ("4 of 35 (a), 4 of 40 (c), 2 of 42 (b) not judged and left out "
+                "(40, 41, 42, ...)")  # fmt: skip
+    result = rankql.evaluate(runs, qrels, ["nDCG", "P@1"])
+    line = f"Queries: 40; 9 of 40 (a), 4 of 40 (c) missing; 2 of 40 (nDCG) undefined; {unjudged}"
+    assert result.remarks()[0] == line and result.notes == [f"Queries: {unjudged}"]
+    counts = result.summary.select("system", "metric", "missing", "undefined")
+    assert counts.filter(metric="nDCG").rows() == [
+        ("a", "nDCG", 9, 2), ("b", "nDCG", 0, 2), ("c", "nDCG", 4, 2)
+    ]  # fmt: skip
+    assert result.long().remarks()[0] == f"Queries: {unjudged}"  # the table has the others
+    compared = rankql.compare(runs, qrels, ["nDCG", "P@1"])
+    (line,) = (x for x in compared.remarks() if x.startswith("Queries: "))
+    missing = "Queries: 9 of 40 (a), 4 of 40 (c) missing and counted as the worst value"
+    undefined = "2 of 40 (nDCG) undefined in at least one system and left out"
+    assert line == f"{missing}; {undefined}; {unjudged}"
+    assert missing in compared.notes and f"Queries: {undefined}" in compared.to_dict()["notes"]
+    assert not [x for x in compared.remarks() if x.startswith("Note: ") and "undefined" in x]
+    assert line in compared.to_markdown() and line in compared.to_latex()
+    assert line in compared._repr_html_().replace("&#x27;", "'")
+
+
+def test_of_many_runs_the_small_shares_are_counted():
+    names = [f"r{i}" for i in range(12)]
+    shares = [(name, i // 2, 1000) for i, name in enumerate(names)]
+    assert format_shares(shares[:4]) == "1 of 1,000 (r2 and r3)"
+    assert format_shares([*shares, ("z", 9, 1000)]) == (
+        "9 of 1,000 (z), 5 of 1,000 (r10 and r11), 4 of 1,000 (r8 and r9), "
+        "3 of 1,000 (r6 and r7), 2 of 1,000 (r4 and r5), fewer (2 more)"
+    )
+    assert format_shares((name, 3, 40) for name in names) == "3 of 40"
+    assert format_shares((name, 0, 40) for name in names) == ""
+
+
+def test_slices_by_several_attributes_are_not_cut():
+    """The last attribute is below the others, in each layout that has a column of slices."""
+    log = pl.DataFrame({
+        "query": range(12), "item": "x", "rel": [0, 1, 1] * 4, "pos": 1,
+        "segment": ["large accounts", "small, old accounts"] * 6,
+        "device": [*["phone"] * 6, *["desktop computer"] * 6],
+    })  # fmt: skip
+    result = rankql.evaluate(log, metrics="P@1", by=["device", ["segment", "device"]])
+    nested = ["all", "device=desktop computer", "  segment=large accounts",
+              "  segment='small, old accounts'", "device=phone", "  segment=large accounts",
+              "  segment='small, old accounts'"]  # fmt: skip
+    for view in (result, result.wide()):
+        table = repr(view).partition("\n\n")[0].split("\n")
+        first = [re.split(r"(?<=\S)  ", line)[0] for line in table]
+        assert first[-7:] == nested and "…" not in repr(view)
+    compared = rankql.compare({"a": log, "b": log}, metrics="P@1", by=[["segment", "device"]])
+    table, _ = printed(compared)
+    assert "…" not in repr(compared) and "        segment=large accounts\n" in repr(compared)
+    assert sum("          device=phone " in line for line in table) == 2
+    assert "segment=large accounts, device=phone" in compared.to_markdown()
+    block = Block([["slice", "n"], ["all", "1"], ["a=x, b=y", "2"]], (1,))
+    assert block.nest() is block  # which fits
+    other = Block([["note", "n"], ["a long sentence, with x=y and z", "2"]], (1,))
+    assert other.nest() is other
 
 
 def test_slices_by_two_attributes():

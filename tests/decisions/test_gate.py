@@ -395,7 +395,7 @@ def test_queries_of_one_side():
     assert note in verdict.notes
     # A query that the run lacks still counts as 0.
     lacking = rankql.gate(RUN.head(2), QRELS, baseline, max_drop="AP:0.1")
-    assert "1 of 2 queries is missing in run: counted as the worst value" in lacking.notes
+    assert "Queries: 1 of 2 (run) missing and counted as the worst value" in lacking.notes
     assert lacking.table.select("n", "mean").row(0) == (2, 0.5)
     new = OLD.with_columns(query=pl.col("query").str.replace("q00", "q99"))
     verdict = gate_values(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")

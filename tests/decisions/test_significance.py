@@ -487,7 +487,7 @@ def test_a_missing_query_counts_as_the_worst_value_where_there_is_one(metrics, r
     old = pl.DataFrame({"query": list("abc"), **values})
     new = old.head(2).with_columns(pl.col("AP", "RMSE") * 1.1)
     compared = compare_values({"old": old, "new": new}, metrics=metrics)
-    assert f"1 of 3 queries is missing in new: {rule}" in compared.notes
+    assert f"Queries: 1 of 3 (new) missing and {rule}" in compared.notes
     assert not [note for note in compared.notes if "undefined" in note]
     assert compared.pairs["n"].to_list() == n
 

@@ -586,10 +586,28 @@ def test_a_row_without_a_query_is_a_day():
     assert rankql.monitor(daily(lost=0)).exit_code == 0
     named = frame.with_columns(item_count=pl.lit(3.0) + frame["ndcg"]).rename({"ndcg": "score"})
     assert rankql.monitor(named, metrics="score").title == result.title.replace("ndcg", "score")
-    weekly = rankql.monitor(daily(days=200), period="week").table
-    truncated = daily(days=200).group_by(pl.col("day").dt.truncate("1w")).agg(pl.mean("ndcg"))
-    expected = truncated.sort("day")["ndcg"].to_list()
+
+
+def test_a_week_without_all_its_days_is_not_compared():
+    """The first, which starts on a Tuesday, the last and one with a gap, in which a day was bad."""
+    frame = daily(days=200, lost=0).filter(pl.col("day") != FIRST + timedelta(104))
+    result = rankql.monitor(frame, period="week")
+    weekly = result.table.with_columns(week=pl.col("day"))
+    week = pl.col("day").dt.truncate("1w")
+    truncated = frame.group_by(week).agg(pl.mean("ndcg"), pl.len()).sort("day")
+    parts = truncated.filter(pl.col("len") < 7)["day"].to_list()
+    assert len(parts) == 3 and parts[0] == FIRST - timedelta(1) and parts[2] == truncated["day"][-1]
+    expected = truncated.select(pl.when(pl.col("len") == 7).then("ndcg"))["ndcg"].to_list()
     assert weekly["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+    assert weekly.filter(pl.col("alarm").is_null() & pl.col("day").is_in(parts)).height == 3
+    weeks = f"{parts[0]}, {parts[1]} and {parts[2]}"
+    assert f"Not compared, because days are missing: the weeks of {weeks}" in result.notes
+    assert result.title == f"No alarm on {parts[2] - timedelta(7)}; nothing was compared since"
+    assert result.displayed()[0]["alarm"].to_list()[-1] == "not compared"
+    workdays = frame.filter(pl.col("day").dt.weekday() < 6, pl.col("day") > FIRST + timedelta(5))
+    closed = rankql.monitor(workdays.head(150), period="week")  # complete weeks have five days
+    assert not [x for x in closed.notes if "days are missing" in x and str(parts[0]) in x]
+    assert not [x for x in rankql.monitor(frame).notes if "days are missing" in x]
 
 
 def test_values_by_day_and_query_are_watched_as_those_of_evaluate():

@@ -5,6 +5,7 @@ import http.server
 import importlib.util
 import json
 import random
+import shutil
 import subprocess
 import threading
 
@@ -75,6 +76,39 @@ SPEC.loader.exec_module(BUILD)
 
 
 # Evaluate your own files
+
+
+@pytest.mark.npm
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        ({"query": "query", "item": "item", "score": "score"}, {"rel": "rel"}),
+        ({"query": "qid", "item": "item", "score": "score"}, {"rel": "label"}),
+        ({"query": "query", "item": "item", "pos": "pos", "score": "score"}, {"rel": "rel"}),
+        ({"query": "query", "item": "docno", "pos": "rank"}, {"item": "docno", "rel": "label"}),
+    ],
+)
+def test_the_columns_line_is_that_of_python(run, qrels, tmp_path):
+    """Two runs of the same columns are one table there."""
+    qrels = {"query": "query", "item": "item", **qrels}
+    values = {"query": ["a"], "item": ["x"], "pos": [1], "score": [1.0], "rel": [1]}
+    tables = [pl.DataFrame({column: values[role] for role, column in each.items()})
+              for each in (run, run, qrels)]  # fmt: skip
+    result = rankql.evaluate({"a": tables[0], "b": tables[1]}, tables[2], "RR")
+    (line,) = (x for x in result.remarks() if x.startswith("Columns: "))
+    for path in SOURCES.glob("*.js"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "names.js").write_text(BUILD.names_module(has_engine=False))
+    names = ("run 'a'", "run 'b'", "qrels")
+    files = [{"name": name, "roles": {role: roles.get(role) for role in BUILD.ROLES}}
+             for name, roles in zip(names, (run, run, qrels), strict=True)]  # fmt: skip
+    script = f"""
+        import {{ columnsLine }} from {json.dumps((tmp_path / "evaluation.js").as_uri())};
+        console.log(columnsLine({json.dumps(files)}));"""
+    done = subprocess.run(
+        [program("node"), "--input-type=module"], input=script, capture_output=True, text=True
+    )
+    assert done.stdout.rstrip("\n") == line, done.stderr
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

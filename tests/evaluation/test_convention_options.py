@@ -56,7 +56,7 @@ def test_queries_without_grades_are_left_out_of_ranked_tables(options):
     two, one = (rankql.evaluate(*tables, **options) for tables in ((run, qrels), (table,)))
     same(one.per_query, two.per_query)
     assert one.per_query["query"].to_list() == ["a", "c"]
-    assert one.notes[0] == two.notes[0] and "1 of 3 queries" in one.notes[0]
+    assert one.notes[0] == two.notes[0] and "Queries: 1 of 3 not judged" in one.notes[0]
     with pytest.raises(rankql.RankqlError, match="every grade is NULL"):
         rankql.evaluate(table.filter(query="b"), **options)
 

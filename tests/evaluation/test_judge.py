@@ -139,7 +139,7 @@ def test_queries_of_the_run_without_any_label_are_noted():
     plain, result = (evaluate("P@3", run=run) for run in (RUN, more))
     assert not [note for note in plain.notes if "left out" in note]
     (note,) = [note for note in result.notes if "left out" in note]
-    assert note.startswith("1 of 161 queries")
+    assert note == "Queries: 1 of 161 not judged and left out ('other')"
     assert plain.summary.equals(result.summary)
 
 

@@ -160,7 +160,7 @@ def test_missing_values_and_columns_are_left_out():
     after = AFTER.head(30).drop("segment")
     comparison = rankql.compare(read(BEFORE, after), metrics="revenue")
     assert comparison.pairs.select("slice", "n").rows() == [("all", 30)]
-    assert "10 of 40 queries are missing in after: left out" in comparison.notes
+    assert "Queries: 10 of 40 (after) missing and left out" in comparison.notes
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}

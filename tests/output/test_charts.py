@@ -195,9 +195,17 @@ def test_values_per_query_are_drawn_by_system_or_slice():
     for row in panel["data"]:
         if row["share"]:
             shares[row["name"]][row["value"]] = row["share"]
-    # The classes from 0.25 to 1 have a width of 0.0375.
+    # The classes from 0 to 1 have a width of 0.05.
     assert [*shares["new"].values()] == [1] and [*shares["old"].values()] == [0.25] * 4
-    assert [*shares["old"]] == pytest.approx([0.26875, 0.34375, 0.49375, 0.98125])
+    assert [*shares["old"]] == pytest.approx([0.275, 0.325, 0.525, 0.975])
+    assert panel["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 1]
+    line = pl.DataFrame(panel["layer"][0]["data"])  # ends on the axis, beside the range
+    ends = line.filter(~pl.col("value").is_between(0, 1))
+    assert ends["value"].to_list() == pytest.approx([-0.025, 1.025] * 2)
+    assert ends["share"].to_list() == [0] * 4
+    compared = rankql.compare({"old": run(ranks), "new": run(dict.fromkeys(ranks, 1))}, qrels, "RR")
+    (same,) = panels(compared.plot("distribution"))
+    assert sorted(map(str, same["data"])) == sorted(map(str, panel["data"]))
     assert "old: median 0.417 of 40 queries" in panel["description"]
     assert len(panels(one.plot(kind="distribution"))) == 2
     with pytest.raises(rankql.RankqlError, match="kind must be 'means' or 'distribution', not x"):

@@ -158,7 +158,8 @@ def test_the_order_of_the_page(sliced, pages, parsed, tmp_path):
     """The verdict comes first; the date alone differs from day to day."""
     text = parsed["sliced"].text
     order = [f"{sliced.title}.", "Means Differences Queries", "Means by slice",
-             "Differences over all queries", "Each dot is a mean", "Each bar is a query",
+             "Differences over all queries", "Each dot is a mean", "A line shows the share",
+             "Each bar is a query",
              "The mean by cutoff k", "The 5 queries that lose most", "Settings"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places) and all(note in text for note in sliced.notes)
@@ -271,7 +272,7 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
     assert "i2: javascript:alert(1)" in page.text and f"i3: {BREAK}" in page.text
     links = {attrs["href"] for attrs in page.all("a") if not attrs["href"].startswith("#")}
     assert links == {"https://x.org/?a=<1>&b"}
-    rows = page.specs()["queries-1"]["data"]["values"]
+    rows = page.specs()["queries-2"]["data"]["values"]
     assert {row["query"]: row["text"] for row in rows} == texts["query"]
 
 
@@ -338,9 +339,39 @@ def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
     )
     assert "The same in all systems, not drawn: RR." in page.text
     assert "Is b better than a? Yes: " in page.text
-    assert {*page.specs()} == {"differences-1", "queries-1"}
+    assert {*page.specs()} == {"differences-1", "queries-1", "queries-2"}
     rows = page.specs()["differences-1"]["data"]["values"]
     assert [(row["verdict"], row["better"]) for row in rows] == [("better", "b")]
+
+
+def test_values_per_query_are_drawn_where_there_are_several(tmp_path):
+    """Of a pair the first metric with more than two values, of one system each of them."""
+    frame = pl.DataFrame({"query": range(40)}).with_columns(
+        (pl.col("query") % 2.0).alias("P@1"),
+        AP=pl.col("query") / 39,
+        RR=1 / (1 + pl.col("query") % 5),
+    )
+    a, b = (read_values(frame.with_columns(pl.col("AP") ** n)) for n in (1, 2))
+    drawn = {"pair": saved(rankql.compare({"a": a, "b": b}), tmp_path),
+             "one": saved(rankql.compare({"a": a}), tmp_path)}  # fmt: skip
+    lines = {
+        name: {
+            spec["layer"][0]["encoding"]["x"]["title"]: spec
+            for key, spec in page.specs().items()
+            if key.startswith("queries") and spec["layer"][0]["mark"]["type"] == "line"
+        }
+        for name, page in drawn.items()
+    }
+    assert [*lines["pair"]] == ["AP"] and [*lines["one"]] == ["AP", "RR"]
+    rows = pl.DataFrame(lines["pair"]["AP"]["data"]["values"])
+    shares = rows.group_by("name").agg(pl.col("share").sum(), pl.len())
+    assert (
+        shares["share"].to_list() == pytest.approx([1, 1]) and shares["len"].to_list() == [20] * 2
+    )
+    colour = lines["pair"]["AP"]["layer"][0]["encoding"]["color"]["scale"]
+    assert colour["domain"] == ["a", "b"]  # as in the other charts
+    few = saved(rankql.compare({"a": read_values(frame.select("query", "P@1"))}), tmp_path)
+    assert "Queries" not in few.text.split("Method")[0]
 
 
 def test_a_report_without_defined_metric(tmp_path):
@@ -351,7 +382,7 @@ def test_a_report_without_defined_metric(tmp_path):
 
 def test_what_is_left_out_is_counted(parsed):
     assert "The charts show 6 of 66 pairs." in parsed["many"].text
-    assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
+    assert "this section shows 12 charts and leaves out 7" in parsed["many"].text
 
 
 def test_from_the_command_line(tmp_path, monkeypatch):

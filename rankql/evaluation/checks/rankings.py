@@ -25,7 +25,7 @@ from rankql.registry.conventions import SHORT_IDEALS
 from rankql.sources.choice import suggest_query
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
-from rankql.text import format_count, join_words, run_label
+from rankql.text import QUERIES, format_count, format_shares, join_words, run_label
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
@@ -134,10 +134,16 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _unjudged(evidence: Evidence) -> Iterable[Facts]:
-    for system, queries, judged, unjudged in evidence.counters.queries:
-        if judged and (count := queries - judged):
-            some = format_examples(unjudged) + (", ..." if count > 3 else "")
-            yield {"system": system, "count": count, "queries": queries, "some": some,
+    runs = [each for each in evidence.counters.queries if each.judged]
+    known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
+    most = max((each.queries - each.judged for each in runs), default=0)
+    of_runs = {
+        "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
+        "some": format_examples(known[:3]) + ", ..." * (max(most, len(known)) > 3),
+    }
+    for system, queries, judged, unjudged in runs:
+        if count := queries - judged:
+            yield {"system": system, "count": count, "queries": queries, **of_runs,
                    "examples": [{"query": query} for query in unjudged or ()]}  # fmt: skip
 
 
@@ -180,6 +186,9 @@ def _duplicates(evidence: Evidence) -> Iterable[Facts]:
         yield {"text": text}
 
 
+FEW_MATCHES = (
+    "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables"
+)
 NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 RANKINGS = (
     Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
@@ -220,7 +229,8 @@ RANKINGS = (
     Check(
         "unjudged-queries", "counters", "warning",
         "{count:,} of {queries:#query} of {run} {count:is|are} not judged and left out",
-        _unjudged, " ({some})", "Are judgments missing?",
+        _unjudged, f"{QUERIES}{{shares}} not judged and left out ({{some}})",
+        "Are judgments missing?",
     ),
     Check(
         "unranked-rows", "counters", "note",
@@ -238,10 +248,9 @@ RANKINGS = (
         why="Its metrics would be 0.",
     ),
     Check(
-        "few-common-items", "counters", "warning",
-        "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables",
-        _few_matches,
-        ". To find ids that are written differently, call check with the same arguments",
+        "few-common-items", "counters", "warning", FEW_MATCHES, _few_matches,
+        f"{FEW_MATCHES}. To find ids that are written differently, call check with the same "
+        "arguments",
         "Write item ids the same way in both tables.", "judged items",
     ),
     Check("duplicates", "evaluation", "error", "{text}", _duplicates, needs="repeats"),

@@ -48,9 +48,9 @@ class Check:
     level: Literal["error", "warning", "note"]
     text: str
     find: Callable[[Evidence], Iterable[Facts]] = lambda _: ()
-    # What a note of `evaluate` adds, and what `check` says of the consequences. Without `why`,
-    # `check` says it in another way.
-    more: str = ""
+    # What a note of `evaluate` says instead of the text, and what `check` says of the consequences.
+    # Without `why`, `check` says it in another way.
+    note: str = ""
     why: str = ""
     # What must be there: see `Evidence.available`.
     needs: str = ""
@@ -127,13 +127,13 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
         for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check, facts))
-            text = SENTENCES.vformat(check.text + check.more, (), {"run": "", **facts})
+            text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
             same.setdefault(text, (check, []))[1].append(facts)
     notes = []
     for check, each in same.values():
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
-        notes.append(SENTENCES.vformat(check.text + check.more, (), {"run": run, **each[0]}))
+        notes.append(SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]}))
     return notes
 
 
