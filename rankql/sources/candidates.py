@@ -121,7 +121,7 @@ def require_one_list(session: Session, table: Table, known: Sequence[str], colum
         blanks = f"length({text}) - length(replace({text}, ' ', ''))"
         sql = f"SELECT bool_and({quote(other)} = {quote(column)}) OR avg({blanks}) >= 2 * avg("
         sql += f"len({quote(other)})) FROM (FROM {table.sql} LIMIT {_SAMPLE})"
-        if session.con.execute(sql).fetchall()[0][0]:
+        if session.value(sql):
             others.remove(other)
     if others and side == "qrels" and retrieved:
         units = words_of(retrieved) & {"chunk", "doc", "document", "node", "passage", "context"}
@@ -149,7 +149,7 @@ def unpack_texts(session: Session, table: Table) -> Table:
         text = _cell(name)
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
         sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
-        if session.con.execute(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})").fetchall()[0][0]:
+        if session.value(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})"):
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = (
                 f"list_transform({value}, lambda x_: CASE WHEN {_QUOTED} THEN x_[2:-2] ELSE x_ END)"
@@ -232,7 +232,7 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     text = _cell(column)
     marks = ", ".join(f"bool_or(contains({text}, {literal(x)}))" for x in SEPARATORS[1:])
     sql = rf"SELECT bool_or(regexp_matches({text}, '^[\[{{]')), {marks} FROM {table.sql}"
-    ((encoded, *separated),) = session.con.execute(f"{sql} LIMIT {_SAMPLE}").fetchall()
+    encoded, *separated = session.row(f"{sql} LIMIT {_SAMPLE}")
     if encoded and listed:
         raise wrong_type(table, column)
     if encoded or not (listed or any(separated)):

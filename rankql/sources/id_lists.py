@@ -238,8 +238,7 @@ def _find_row_keys(
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
             unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
             if all(t.has(each.name) for t in others) and all(
-                session.con.execute(f"{unique} FROM {t.sql}").fetchall()[0][0]
-                for t in runs.values()
+                session.value(f"{unique} FROM {t.sql}") for t in runs.values()
             ):
                 if key:
                     session.notes.append(
@@ -259,8 +258,7 @@ def _repeats_text(session: Session, tables: Iterable[Table], key: str, system: s
     names = ", ".join(quote(x) for x in (key, system) if x)
     counts = f"count({quote(key)}) > count(DISTINCT ({names})) FILTER ({quote(key)} IS NOT NULL)"
     return not key.lower().endswith("id") and any(
-        is_text(table.columns.get(key, ""))
-        and session.con.execute(f"SELECT {counts} FROM {table.sql}").fetchall()[0][0]
+        is_text(table.columns.get(key, "")) and session.value(f"SELECT {counts} FROM {table.sql}")
         for table in tables
     )
 
@@ -332,7 +330,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             )
             rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
-            if not numbers or not session.con.execute(rows).fetchall()[0][0]:
+            if not numbers or not session.value(rows):
                 raise wrong_type(table, column)
         return _Lists(column, item.lists, item.sql, "x_['value']", graded, scored=True)
     if kind.endswith("[][]"):
@@ -340,7 +338,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         number = f"TRY_CAST({number} AS DOUBLE)"
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
         rows = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql}) WHERE {wrong} LIMIT 1"
-        if session.con.execute(rows).fetchall():
+        if session.rows(rows):
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return _Lists(column, name, item.sql, number, graded, scored=True)
@@ -363,7 +361,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
-        if session.con.execute(nested).fetchall():
+        if session.rows(nested):
             raise wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", constant)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
@@ -386,7 +384,7 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
             f"count(DISTINCT ({ids}, {name}))) FROM {objects.sql}"
         )
         graded = field in texts or is_number(fields[field])
-        if graded and session.con.execute(sql).fetchall()[0][0]:
+        if graded and session.value(sql):
             read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
             raise RankqlError(
                 f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
@@ -438,7 +436,7 @@ def _add_numbers(
         f"bool_and(coalesce({fits.replace('LISTS', x)}, {x} IS NULL))"
         for x in (ids, *([quote(other)] if other else []))
     )
-    ((fit, *others),) = session.con.execute(f"SELECT {fits} FROM {table.sql}").fetchall()
+    fit, *others = session.row(f"SELECT {fits} FROM {table.sql}")
     shared = name in names and find_name([name], LIST_GRADES) and find_name([name], LIST_SCORES)
     if not fit and shared and any(others):
         return lists
@@ -494,7 +492,7 @@ def _load_judgments(
         nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
         counts = f"count(*) FILTER (len({ids.values}) = 0), count(*) FILTER ({ids.values} IS NULL)"
         sql = f"SELECT {counts}, count(*), bool_or({nulls}) FROM {each.sql}"
-        ((lacking, missing, queries, has_null),) = session.con.execute(sql).fetchall()
+        lacking, missing, queries, has_null = session.row(sql)
         require(
             not (lacking and has_null),
             f"{each.label}: {ids.column} has a list with NULL. Leave it out",
@@ -560,7 +558,7 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
     ]
     rows = f"SELECT q_ FROM ({' UNION ALL '.join(parts)}) GROUP BY q_"
     different = f"{rows} HAVING count(DISTINCT lists_) > 1 ORDER BY q_ LIMIT 1"
-    for (query,) in session.con.execute(different).fetchall():
+    for (query,) in session.rows(different):
         raise RankqlError(
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="
@@ -585,7 +583,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
                 f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
                 "LIMIT 1"
             )
-            for (query_id,) in session.con.execute(sql).fetchall():
+            for (query_id,) in session.rows(sql):
                 raise RankqlError(
                     f"{table.label}: {column} of query {query_id!r} is not in the order of its "
                     f"field {name}, and the list's order is the ranking. Sort the list, best "

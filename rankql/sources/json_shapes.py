@@ -357,7 +357,7 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
                 raise
         names = [name for name, kind in kinds.items() if kind == "JSON"]
         fields = ", ".join(f"json_group_structure({quote(name)})" for name in names)
-        ((*structures,),) = reader.con.execute(f"SELECT {fields} FROM {source}").fetchall()
+        (*structures,) = reader.row(f"SELECT {fields} FROM {source}")
         types = (literal(_kind(json.loads(each) if each else "NULL")) for each in structures)
         pairs = ", ".join(map("{}: {}".format, map(literal, names), types))
         typed = f"{source.removesuffix(')')}, columns = {{{pairs}}})"
