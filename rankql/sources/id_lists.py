@@ -25,6 +25,7 @@ from rankql.registry.column_names import (
     ROLES,
     TIMES,
     find_name,
+    is_called,
     is_distance,
     is_like_id,
     known_names,
@@ -33,6 +34,7 @@ from rankql.registry.column_names import (
 from rankql.sources.candidates import (
     VECTOR,
     Ids,
+    entries_of,
     fields_of,
     find_ids,
     find_items,
@@ -70,9 +72,9 @@ class _Lists(NamedTuple):
     column: str
     values: str
     item: str
-    grade: str
+    grade: str = "1"
     # What the Columns line says of the grades; "" if rel= names their field.
-    assumed: str
+    assumed: str = "1 for every row"
     # The field of the grades that rel= names.
     field: str = ""
     # The fields that are columns of the judgments, because rel= maps them or is an expression.
@@ -319,8 +321,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
     """
     kind, name = table.columns[column], quote(column)
-    graded = f"grades in {column}"
-    if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
+    lists, graded = _Lists(item.name, name, item.sql), f"grades in {column}"
+    if not kind.endswith("]"):  # {"id": grade}
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
             finite = " AND ".join(
@@ -332,17 +334,16 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.value(rows):
                 raise wrong_type(table, column)
-        return _Lists(column, item.lists, item.sql, "x_['value']", graded, scored=True)
+        return lists._replace(values=item.lists, grade="x_['value']", assumed=graded, scored=True)
+    elements = f"(SELECT unnest({name}) AS x_ FROM {table.sql})"
     if kind.endswith("[][]"):
         number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
         number = f"TRY_CAST({number} AS DOUBLE)"
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
-        rows = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql}) WHERE {wrong} LIMIT 1"
-        if session.rows(rows):
+        if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
-        return _Lists(column, name, item.sql, number, graded, scored=True)
-    constant = "1 for every row"
+        return lists._replace(grade=number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
         objects = _list_objects(session, table, column)
         fields, field = objects.columns, item.name.removeprefix(f"{column}.")
@@ -351,21 +352,21 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         named = names[0] if names and names[0] in fields else ""
         if isinstance(rel, Mapping | list | tuple) or (names and not named):
             free = [x for x in fields if x != field and not table.has(x)]
-            return _Lists(item.name, name, item.sql, "hash(x_)", "", fields=free)
-        grade, read = named, named
-        if rel is None:
-            grade = _find_grade(session, objects, column, field)
-            read = grade if grade and is_text(fields[grade]) else ""
-        value, constant = (f"x_[{literal(grade)}]", graded) if grade else ("1", constant)
-        return _Lists(item.name, name, item.sql, value, "" if read else constant, read)
+            return lists._replace(grade="hash(x_)", assumed="", fields=free)
+        grade = named or ("" if rel is not None else _find_grade(session, objects, column, field))
+        if not grade:
+            return lists
+        lists = lists._replace(grade=f"x_[{literal(grade)}]", assumed=graded)
+        read = named or is_text(fields[grade])
+        return lists._replace(assumed="", field=grade) if read else lists
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
-        nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
-        nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
-        if session.rows(nested):
+        if session.rows(
+            f"SELECT 1 FROM {elements} WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
+        ):
             raise wrong_type(table, column)
-        return _Lists(column, name, "x_ ->> '$'", "1", constant)
+        return lists
     refuse_rounded(session, table, column, "unnest(x_)", kind)
-    return _Lists(column, name, "x_", "1", constant)
+    return lists
 
 
 def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
@@ -426,8 +427,7 @@ def _add_numbers(
     if kind.endswith("]"):
         pairs, fits = f"list_zip({ids}, {numbers})", f"len(LISTS) = len({numbers})"
     else:
-        entries = f"map_entries(TRY_CAST(to_json({numbers}) AS MAP(VARCHAR, DOUBLE)))"
-        entries = f"map_from_entries(list_filter({entries}, lambda y_: y_['value'] IS NOT NULL))"
+        entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
         pairs = f"list_transform({ids}, lambda x_: row(x_, {number}))"
         fits = f"len(LISTS) = cardinality({entries}) AND "
@@ -437,7 +437,7 @@ def _add_numbers(
         for x in (ids, *([quote(other)] if other else []))
     )
     fit, *others = session.row(f"SELECT {fits} FROM {table.sql}")
-    shared = name in names and find_name([name], LIST_GRADES) and find_name([name], LIST_SCORES)
+    shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
     if not fit and shared and any(others):
         return lists
     require(fit, f"{table.label}: {name} has other ids or another number of values than "

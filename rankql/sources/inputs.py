@@ -20,6 +20,7 @@ from rankql.registry.column_names import (
     SUBTOPICS,
     find_name,
     has_two_directions,
+    is_called,
     is_distance,
 )
 from rankql.sources.candidates import find_list
@@ -354,7 +355,7 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
 def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
-    if named or table.unit == "ids" or not find_name([key], REQUESTS):
+    if named or table.unit == "ids" or not is_called(key, REQUESTS):
         return
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
@@ -406,7 +407,7 @@ def _find_system(
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
         total, queries, rankings, *each = session.row(sql)
-        several = not placed and queries < rankings and find_name([name], RANKERS) is not None
+        several = not placed and queries < rankings and is_called(name, RANKERS)
         repeats = several or any(count < total for count in each[::2])
         if repeats and all(count == total for count in each[1::2]):
             return name

@@ -12,8 +12,8 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER,
     find_name,
+    is_called,
     is_distance,
-    known_names,
     squash,
     words_of,
 )
@@ -44,13 +44,13 @@ def require_one_name(
     if names.get(role) or role in table.roles or table.trec:
         return table
     numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
-    known, weaker = known_names(role, numbers), [x for x in numbers if find_name([x], WEAKER[role])]
+    known, weaker = ([x for x in numbers if is_called(x, y[role])] for y in (ROLES, WEAKER))
     chosen = table.find(role)
     if chosen not in (*known, *weaker) or len(known) + len(weaker) < 2:
         return table
     key = table.find("query", names.get("query"))
+    is_class = is_called(chosen, ("prediction", "pred")) and find_name(weaker, ["probability"])
     classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
-    is_class = find_name([chosen], ("prediction", "pred")) and find_name(weaker, ["probability"])
     is_class = is_class and session.value(classes)
     others = [
         x for x in (*known, *weaker)

@@ -15,6 +15,7 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER,
     find_name,
+    is_called,
     known_names,
     missing_column,
     recognise,
@@ -157,7 +158,7 @@ class Table:
             and find_name(free, (*ROLES["score"], *WEAKER["score"]))
         ):
             return None
-        likely = [column for column in free if find_name([column], preferred)]
+        likely = [column for column in free if is_called(column, preferred)]
         if len(likely) == 1:
             return likely[0]
         return recognise(role, likely or free, place=f" of {self.label}")
