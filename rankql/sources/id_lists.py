@@ -302,17 +302,35 @@ def _read_run(
     scores: Sequence[str] = (),
     flag: str = "",
 ) -> Table:
-    """The run with its query and item, one row per item."""
+    """The run with its query and item: a row per item, and its place in a list or its score.
+
+    scores: names of a column with the scores of all ids. flag: the field with grades.
+    """
     if choice is None:
         return table
     table, column = _read_side(table, choice, 0)
     if not column:
         return table
-    key = table.roles["query"]
-    _require_one_row(
-        session, table, [key, *([table.actual_name(system)] if system else [])], column
-    )
-    return _unnest_run(session, table, column, choice.items[0], attributes, scores, flag)
+    _require_one_row(session, table, column, system)
+    lists = _read_lists(session, table, column, 1, choice.items[0])
+    if not lists.scored:
+        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
+    roles, columns = {**table.roles, "item": lists.column}, table.columns
+    if lists.scored or lists.numbers:
+        positions = table.known("pos")  # of the row, not of its ids
+        columns = {n: kind for n, kind in columns.items() if n not in positions}
+        roles["score"] = score = f"{column}.{lists.numbers or 'score'}"
+        number, origins = f"{lists.grade} AS {quote(score)}", {score: f"scores in {column}"}
+        if lists.numbers:
+            origins = {score: lists.numbers}
+    else:
+        _require_order(session, table, column)
+        roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
+        if flag:
+            roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
+            number += f", x_[{literal(flag)}] AS rel"
+    others = _other_columns(replace(table, columns=columns), attributes)
+    return _load(session, table, _unnest(table, lists, others, number), roles, origins)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -452,43 +470,14 @@ def _add_numbers(
     return lists._replace(values=pairs, item=item, grade="x_[2]", assumed=said, numbers=name)
 
 
-def _unnest_run(
-    session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str],
-    scores: Sequence[str] = (), flag: str = "",
-) -> Table:  # fmt: skip
-    """The run with a row per retrieved id, and its place in the list or its score.
-
-    scores: names of a column with the scores of all ids. flag: the field with grades.
-    """
-    lists = _read_lists(session, table, column, 1, item)
-    if not lists.scored:
-        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
-    if not (lists.scored or lists.numbers):
-        _require_order(session, table, column)
-        number = f"{PLACE}, x_[{literal(flag)}] AS rel" if flag else PLACE
-        sql = _unnest(table, lists, _other_columns(table, attributes), number)
-        roles = {**table.roles, "item": lists.column, "pos": PLACE} | (
-            {"rel": "rel"} if flag else {}
-        )
-        origins = {PLACE: f"order in {column}"} | ({"rel": f"{column}.{flag}"} if flag else {})
-        return _load(session, table, sql, roles, origins)
-    positions = table.known("pos")  # of the row, not of its ids
-    rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
-    score = f"{column}.{lists.numbers}" if lists.numbers else f"score in {column}"
-    sql = _unnest(
-        table, lists, _other_columns(rows, attributes), f"{lists.grade} AS {quote(score)}"
-    )
-    roles = {**table.roles, "item": column, "score": score}
-    return _load(session, table, sql, roles, {score: lists.numbers or f"scores in {column}"})
-
-
 def _load_judgments(
     session: Session, lists: Sequence[tuple[Table, _Lists]], others: Sequence[str]
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
-    empty = False
-    for each, ids in lists:
+    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
+    parts, empty = [], False
+    for (each, ids), columns in zip(lists, others, strict=True):
         nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
         counts = f"count(*) FILTER (len({ids.values}) = 0), count(*) FILTER ({ids.values} IS NULL)"
         sql = f"SELECT {counts}, count(*), bool_or({nulls}) FROM {each.sql}"
@@ -503,20 +492,10 @@ def _load_judgments(
                 f"{each.label}: {missing:,} of {queries:,} rows have NULL in {ids.column} "
                 "and count as not judged; [] means that nothing is relevant"
             )
-    lists = [
-        (
-            each,
-            ids._replace(
-                values=f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
-            ),
-        )
-        for each, ids in lists
-    ]
-    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
-    sql = " UNION ALL ".join(
-        f"FROM {_unnest(each, ids, columns, fields or f'{ids.grade} AS {quote(first.graded)}')}"
-        for (each, ids), columns in zip(lists, others, strict=True)
-    )
+        values = f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
+        grade = fields or f"{ids.grade} AS {quote(first.graded)}"
+        parts.append(f"FROM {_unnest(each, ids._replace(values=values), columns, grade)}")
+    sql = " UNION ALL ".join(parts)
     roles = {"query": table.roles["query"], "item": first.column}
     roles |= {} if first.fields else {"rel": first.graded}
     origins = {first.graded: first.assumed} if first.assumed else {}
@@ -533,8 +512,9 @@ def _load(
     return session.load(table.label, sql, text=False, unit="ids", roles=roles, **fields)
 
 
-def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:
+def _require_one_row(session: Session, table: Table, column: str, system: str | None) -> None:
     """Refuse two lists for one query."""
+    keys = [table.roles["query"], *([table.actual_name(system)] if system else [])]
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
@@ -570,25 +550,22 @@ def _require_order(session: Session, table: Table, column: str) -> None:
     if not table.columns[column].startswith("STRUCT("):
         return
     query = quote(table.roles["query"])
-    for role in ("pos", "score"):
-        for name, kind in _list_objects(session, table, column).columns.items():
-            if name not in known_names(role, [name]) or not (is_number(kind) or is_text(kind)):
-                continue
-            order = "DESC" if role == "score" and not is_distance(name) else "ASC"
-            value = f"x_[{literal(name)}]"
-            value = f"TRY_CAST({value} AS DOUBLE)" if is_text(kind) else value
-            values = f"list_transform({quote(column)}, lambda x_: {value})"
-            values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
-            sql = (
-                f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
-                "LIMIT 1"
+    fields = _list_objects(session, table, column).columns
+    for role, name in ((x, name) for x in ("pos", "score") for name in known_names(x, fields)):
+        if not (is_number(fields[name]) or is_text(fields[name])):
+            continue
+        order = "DESC" if role == "score" and not is_distance(name) else "ASC"
+        value = f"x_[{literal(name)}]"
+        value = f"TRY_CAST({value} AS DOUBLE)" if is_text(fields[name]) else value
+        values = f"list_transform({quote(column)}, lambda x_: {value})"
+        values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
+        wrong = f"{values} <> list_sort({values}, '{order}')"
+        for (query_id,) in session.rows(f"SELECT {query} FROM {table.sql} WHERE {wrong} LIMIT 1"):
+            raise RankqlError(
+                f"{table.label}: {column} of query {query_id!r} is not in the order of its "
+                f"field {name}, and the list's order is the ranking. Sort the list, best "
+                f"first, or drop the field {name} if its order is right"
             )
-            for (query_id,) in session.rows(sql):
-                raise RankqlError(
-                    f"{table.label}: {column} of query {query_id!r} is not in the order of its "
-                    f"field {name}, and the list's order is the ranking. Sort the list, best "
-                    f"first, or drop the field {name} if its order is right"
-                )
 
 
 def _list_objects(session: Session, table: Table, column: str) -> Table:
