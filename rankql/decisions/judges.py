@@ -277,7 +277,7 @@ def _read_labels(
     table, names = assume_grades(session, replace(table, label=label), dict(columns))
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
     refuse_repeated(table, [])
-    table = read_text_numbers(session.con, table)
+    table = read_text_numbers(session, table)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")

@@ -207,7 +207,7 @@ def _infer_types(session: Session, table: Table) -> str:
             if kind == "TIMESTAMP":  # the cast ignores an offset
                 other += f" OR regexp_matches({name}, ':[0-9.]+ *([+-][0-9]|[Zz]$)')"
             sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
-            if not session.con.execute(sql).fetchall():
+            if not session.rows(sql):
                 casts.append(f"CAST({name} AS {kind}) AS {name}")
                 break
     return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {table.sql})" if casts else table.sql

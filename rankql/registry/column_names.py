@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -122,6 +122,7 @@ def squash(name: str) -> str:
     return re.sub(r"[-_\s]", "", name.lower())
 
 
+@cache
 def strip_measure(name: str) -> str:
     """A squashed name without object and measure before it: hit.l2_distance is distance."""
     tail = squash(name.rpartition(".")[2])
@@ -129,16 +130,16 @@ def strip_measure(name: str) -> str:
     return measured[1] if measured else tail
 
 
-# How names are compared: spelled exactly, else in another way, else without a measure.
-SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash, strip_measure)
 # All recognised names.
 COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
 
 
 def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
-    """The column with the first of these names: spelled exactly, else in another way."""
+    """The column with the first of these names: spelled exactly, else in another way, else without
+    a measure.
+    """
     columns, names = list(columns), list(names)
-    for spell in SPELLINGS:
+    for spell in (str.lower, squash, strip_measure):
         spelled = {spell(column): column for column in reversed(columns)}
         for name in names:
             if spell(name) in spelled:
@@ -148,10 +149,14 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
     return None
 
 
+def is_called(column: str, names: Iterable[str]) -> bool:
+    """Has a column one of these names, spelled in any way?"""
+    return strip_measure(column) in map(strip_measure, names)
+
+
 def known_names(role: str, columns: Iterable[str]) -> list[str]:
     """The columns with a recognised name of a role."""
-    names = set(map(squash, ROLES[role]))
-    return [name for name in columns if strip_measure(name) in names]
+    return [name for name in columns if is_called(name, ROLES[role])]
 
 
 def is_distance(name: str) -> bool:

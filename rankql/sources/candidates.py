@@ -25,6 +25,7 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER_LISTS,
     find_name,
+    is_called,
     is_like_id,
     list_side,
     squash,
@@ -44,6 +45,8 @@ _SAMPLE = 1000
 # The types that are no ids, and those that are only by a known name.
 _NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+# The names of lists of ids.
+LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
 
 
 class Ids(NamedTuple):
@@ -68,9 +71,7 @@ def flatten_objects(table: Table) -> Table:
         if not kind.startswith("STRUCT(") or kind.endswith("]") or table.unit == "ids":
             continue
         fields = fields_of(kind)
-        if find_name([name], (*RETRIEVED, *RELEVANT, *PREDICTED)) or (
-            list_side(name) and all(map(is_number, fields.values()))
-        ):
+        if is_called(name, LISTS) or (list_side(name) and all(map(is_number, fields.values()))):
             continue
         columns = {f"{name}.{field}": x for field, x in fields.items()}
         values = ", ".join(f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields)
@@ -90,9 +91,9 @@ def fields_of(kind: str) -> dict[str, str]:
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
     """The column of lists with this name or a known one; None if the table has a row per item."""
-    if table.unnested or table.unit == "ids":
-        return None
     nested = [column for column, kind in table.columns.items() if is_nested(kind)]
+    if not nested or table.unnested or table.unit == "ids":
+        return None
     if isinstance(name, str) and (table.has(name) or table.has(name.rpartition(".")[0])):
         return find_name(nested, [name]) or find_name(nested, [name.rpartition(".")[0]])
     ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
@@ -112,16 +113,16 @@ def require_one_list(session: Session, table: Table, known: Sequence[str], colum
     others = [
         x for x, kind in table.columns.items()
         if x != column and kind == table.columns[column] and kind.endswith("]")
-        and (find_name([x], known) or list_side(x) == side)
-        and not find_name([x], ANSWERS) and not VECTOR.fullmatch(kind)
-        and (find_name([x], known) or is_like_id(x) or squash(x).endswith(squash(column)))
+        and (is_called(x, known) or list_side(x) == side)
+        and not is_called(x, ANSWERS) and not VECTOR.fullmatch(kind)
+        and (is_called(x, known) or is_like_id(x) or squash(x).endswith(squash(column)))
     ]  # fmt: skip
     for other in [*others]:  # the same, or texts
         text = f"array_to_string({quote(other)}, ' ')"
         blanks = f"length({text}) - length(replace({text}, ' ', ''))"
         sql = f"SELECT bool_and({quote(other)} = {quote(column)}) OR avg({blanks}) >= 2 * avg("
         sql += f"len({quote(other)})) FROM (FROM {table.sql} LIMIT {_SAMPLE})"
-        if session.con.execute(sql).fetchall()[0][0]:
+        if session.value(sql):
             others.remove(other)
     if others and side == "qrels" and retrieved:
         units = words_of(retrieved) & {"chunk", "doc", "document", "node", "passage", "context"}
@@ -144,12 +145,12 @@ def unpack_texts(session: Session, table: Table) -> Table:
     for name, kind in table.columns.items():
         if table.trec or not is_text(kind) or kind.endswith("]"):
             continue
-        if not (list_side(name) or find_name([name], (*RETRIEVED, *RELEVANT, *weaker, *PREDICTED))):
+        if not (list_side(name) or is_called(name, (*LISTS, *weaker))):
             continue
         text = _cell(name)
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
         sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
-        if session.con.execute(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})").fetchall()[0][0]:
+        if session.value(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})"):
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = (
                 f"list_transform({value}, lambda x_: CASE WHEN {_QUOTED} THEN x_[2:-2] ELSE x_ END)"
@@ -184,14 +185,13 @@ def find_items(
     if name is None:
         column = require_one_list(session, table, known, column)
     kind = table.columns[column]
-    if not (kind.startswith("STRUCT(") and kind.endswith("]")):
-        numbers = "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"
-        numbers = f"list_filter({numbers}, lambda x_: x_['value'] IS NOT NULL)"
-        forms = {"STRUCT(": numbers, "MAP(": "map_entries({})", "": "{}"}
-        start = next(x for x in forms if kind.startswith(x) and not (x and kind.endswith("]")))
-        each = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
-        item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each
-        return [Ids(column, item, KNOWN, 0, column, forms[start].format(quote(column)))]
+    if not kind.endswith("]"):
+        lists = f"map_entries({quote(column)})" if kind.startswith("MAP(") else entries_of(column)
+        return [Ids(column, "x_['key']", KNOWN, 0, column, lists)]
+    if not kind.startswith("STRUCT("):
+        item = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
+        item = f"{item} ->> '$'" if kind.startswith("JSON") else item
+        return [Ids(column, item, KNOWN, 0, column, quote(column))]
     fields = fields_of(kind)
     ids = [
         Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
@@ -210,6 +210,12 @@ def find_items(
     return ids
 
 
+def entries_of(column: str) -> str:
+    """The keys and values of an object whose values are numbers, as a list."""
+    entries = f"map_entries(TRY_CAST(to_json({quote(column)}) AS MAP(VARCHAR, DOUBLE)))"
+    return f"list_filter({entries}, lambda y_: y_['value'] IS NOT NULL)"
+
+
 def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:
     """The readings of a column whose cells may have several ids, or one per row of lists."""
     if table.unnested or table.unit == "ids" or table.roles.get("item"):
@@ -224,7 +230,7 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     if column is None or {*others} - {column}:
         return []
     kind = table.columns[column]
-    listed = find_name([column], lists) is not None or (beside and name is not None)
+    listed = is_called(column, lists) or (beside and name is not None)
     if is_nested(kind) or not (is_text(kind) or (listed and beside)):
         return []
     if not (is_text(kind) or (is_id(kind) and (column in likely or column == name))):
@@ -232,7 +238,7 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     text = _cell(column)
     marks = ", ".join(f"bool_or(contains({text}, {literal(x)}))" for x in SEPARATORS[1:])
     sql = rf"SELECT bool_or(regexp_matches({text}, '^[\[{{]')), {marks} FROM {table.sql}"
-    ((encoded, *separated),) = session.con.execute(f"{sql} LIMIT {_SAMPLE}").fetchall()
+    encoded, *separated = session.row(f"{sql} LIMIT {_SAMPLE}")
     if encoded and listed:
         raise wrong_type(table, column)
     if encoded or not (listed or any(separated)):
@@ -240,7 +246,7 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     blank = len(SEPARATORS) - 1
     parts = [0, *(i for i, occurs in enumerate(separated, 1) if occurs)]
     parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
-    doubtful = find_name([column], ANSWERS) is not None or not is_text(kind)
+    doubtful = is_called(column, ANSWERS) or not is_text(kind)
     readings = [
         Ids(column, "x_", KNOWN, rank, column, split_cell(column, i), i, doubtful)
         for rank, i in enumerate(parts)

@@ -17,15 +17,9 @@ from math import exp
 from shlex import quote as shell_quote
 from typing import Any, NamedTuple
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
-from rankql.registry.column_names import (
-    KEYS,
-    KNOWN,
-    LIKE_ID,
-    OTHER,
-    squash,
-)
+from rankql.registry.column_names import KEYS, KNOWN, LIKE_ID, OTHER, squash
 from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
 from rankql.sources.computed import add_column, column_name, parse_pair
 from rankql.sources.session import Session
@@ -72,9 +66,8 @@ def choose_all(
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     if qrels and not runs:
         others = _find_queries(qrels, specs[1][0], taken, OTHER)
-        return [
-            choose_columns(session.con, None, Side([qrels], others, judged_items[None], "qrels"))
-        ]
+        side = Side([qrels], others, judged_items[None], "qrels")
+        return [choose_columns(session, side, side, must_match=False, by_values=False)]
     choices: dict[str | None, Choice | None] = {}
     listed = {x: any(i.column for i in (*run_items[x], *judged_items[x])) for x in runs}
     least = {x: OTHER if listed[x] else LIKE_ID for x in runs}
@@ -89,7 +82,7 @@ def choose_all(
         if qrels:
             others = _find_queries(qrels, specs[1][0], taken, least[name])
             other = Side([qrels], others, judged_items[name], "qrels")
-        choice = choose_columns(session.con, side, other, not listed[name], session.reads_values)
+        choice = choose_columns(session, side, other, not listed[name], session.reads_values)
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
             for each in filter(None, (table, qrels)):
@@ -142,16 +135,14 @@ def _find_queries(table: Table, name: Any, taken: set[str], least: int) -> list[
 
 
 def choose_columns(
-    con: Any, run: Side | None, qrels: Side, must_match: bool = False, by_values: bool = False
+    session: Session, run: Side, qrels: Side, must_match: bool, by_values: bool
 ) -> Choice | None:
     """The columns of both sides; None if none of their names and values go together.
 
-    must_match: names that are only like an id count if their values match. run: None if there is
-    none, so that names alone decide.
+    must_match: names that are only like an id count if their values match.
     """
-    run = run or qrels
     same = run.tables is qrels.tables and not qrels.queries
-    run, qrels = (side._replace(items=_without_texts(con, side)) for side in (run, qrels))
+    run, qrels = (side._replace(items=_without_texts(session, side)) for side in (run, qrels))
     queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries)
     items = _pairs(run.items, qrels.items)
     pairs = product(queries, items)  # one column is not both the query and the item
@@ -168,23 +159,21 @@ def choose_columns(
     doubtful = any(items[1].doubtful for _, items in candidates)
     if not by_values or (len(candidates) == 1 and not weak and not doubtful):
         return Choice(*names)
-    matches = _measure(con, run, qrels, queries, items)
-    fits = {
-        pair: m for pair in candidates if (m := matches.get(pair)) and m.fits(pair, names, weak)
-    }
-    fits = {x: m for x, m in fits.items() if m.share >= 0.5 or not x[1][1].doubtful}
-    fits = _best_readings(fits)
-    if not fits and doubtful:
-        raise RankqlError(
-            f"{qrels.label} has no relevant ids: most values of {names[1][1].name} are not among "
-            "the retrieved ids. Name the column of the relevant ids: item=[RETRIEVED, RELEVANT]"
-        )
-    if not fits and not weak:
-        return Choice(*names)
-    if not fits and must_match:
-        return None
+    matches = _measure(session, (run, qrels), queries, items)
+    fits = _best_readings({
+        pair: m for pair in candidates
+        if (m := matches.get(pair)) and m.fits(pair, names, weak)
+        and (m.share >= 0.5 or not pair[1][1].doubtful)
+    })  # fmt: skip
     if not fits:
-        raise _ask(run, qrels, contested, candidates)
+        require(
+            not doubtful,
+            f"{qrels.label} has no relevant ids: most values of {names[1][1].name} are not among "
+            "the retrieved ids. Name the column of the relevant ids: item=[RETRIEVED, RELEVANT]",
+        )
+        if weak and not must_match:
+            raise _ask(run, qrels, contested, candidates)
+        return None if weak else Choice(*names)
     best = max(fits, key=lambda pair: fits[pair].matches)
     same_names = all(squash(a.name) == squash(b.name) for a, b in names)
     plain = next((pair for pair in fits if _label(pair) == _label(names)), None)
@@ -222,29 +211,24 @@ def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
             )
 
 
-def suggest_query(con: Any, run: Table, qrels: Table) -> str:
+def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
-    run_side, judged_side = (
+    sides = [
         Side([table], find_ids(replace(table, roles={}), "query"), [Ids(name, quote(name))])
         for table, name in ((table, table.roles["item"]) for table in (run, qrels))
-    )
-    queries, items = (
-        product(run_side.queries, judged_side.queries),
-        product(run_side.items, judged_side.items),
-    )
-    if not (run_side.queries and judged_side.queries):
+    ]
+    if not all(side.queries for side in sides):
         return ""
-    measured = _measure(con, run_side, judged_side, [*queries], [*items])
-    matches = {pair: m for pair, m in measured.items() if m.matches}
-    for pair in sorted(matches, key=lambda x: -matches[x].matches)[:1]:
-        run_name, judged_name = (x.name for x in pair[0])
-        which = (
-            f"{judged_name} of qrels"
-            if judged_name != qrels.roles["query"]
-            else f"{run_name} of {run.label}"
-        )
-        return f". {which} matches: {_option(['query'], pair)}"
-    return ""
+    queries = [*product(*(side.queries for side in sides))]
+    measured = _measure(session, sides, queries, [*product(*(side.items for side in sides))])
+    best = max(measured, key=lambda pair: measured[pair].matches, default=None)
+    if best is None or not measured[best].matches:
+        return ""
+    run_name, judged_name = (x.name for x in best[0])
+    which = f"{run_name} of {run.label}"
+    if judged_name != qrels.roles["query"]:
+        which = f"{judged_name} of qrels"
+    return f". {which} matches: {_option(['query'], best)}"
 
 
 def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
@@ -343,41 +327,43 @@ def _tail(count: int, expected: float) -> float:
 
 
 def _measure(
-    con: Any, run: Side, qrels: Side, queries: Sequence[Any], items: Sequence[Any]
+    session: Session, sides: Sequence[Side], queries: Sequence[Any], items: Sequence[Any]
 ) -> dict[_Pair, _Matches]:
     """The matches of the pairs, in a sample of the left side and the same queries of the right."""
+    run, qrels = sides
     columns_of = [
         ([*dict.fromkeys(pair[i] for pair in queries)], [*dict.fromkeys(pair[i] for pair in items)])
         for i in (0, 1)
     ]
-    run_values = _sample(con, run, *columns_of[0])
+    run_values = _sample(session, run, *columns_of[0])
     keys = ""
     if run.tables is not qrels.tables:
         known = {q for pairs in run_values.values() for q, _ in pairs}
         keys = ", ".join(map(literal, sorted(known))) or "NULL"
-    judged_values = _sample(con, qrels, *columns_of[1], keys)
+    judged_values = _sample(session, qrels, *columns_of[1], keys)
     matches = {}
     for q, i in product(queries, items):
         one, other = run_values[q[0], i[0]], judged_values[q[1], i[1]]
-        common, others = {*one} & {*other}, {x for x, _ in other}
-        shared = {x for x, _ in one} & others
+        common, shared = {*one} & {*other}, {x for x, _ in one} & {x for x, _ in other}
         if not shared:
             continue
         counts = Counter(item for query, item in {*other} if query in shared)
-        expected = sum(counts[item] for query, item in {*one} if query in shared) / len(shared)
-        repeats = len({*one}) < len(one) or len({*other}) < len(other)
         columns = [[x[n] for x in pairs] for pairs in (one, other) for n in (0, 1)]
-        numeric = any(all(x.isdecimal() for x in column) for column in columns[2 * (q[0] is ROW) :])
-        matched, spaced = {query for query, _ in common}, any(" " in item for _, item in common)
-        ids, judged = ({item for _, item in each} for each in (one, other))
-        share = len(ids & judged) / len(judged)
-        counted = len(common), len(matched), expected, repeats, numeric, spaced, share
-        matches[q, i] = _Matches(*counted)
+        ids, judged = {*columns[1]}, {*columns[3]}
+        matches[q, i] = _Matches(
+            matches=len(common),
+            queries=len({query for query, _ in common}),
+            expected=sum(counts[item] for query, item in {*one} if query in shared) / len(shared),
+            repeats=len({*one}) < len(one) or len({*other}) < len(other),
+            numeric=any(all(x.isdecimal() for x in each) for each in columns[2 * (q[0] is ROW) :]),
+            spaced=any(" " in item for _, item in common),
+            share=len(ids & judged) / len(judged),
+        )
     return matches
 
 
 def _sample(
-    con: Any, side: Side, queries: Sequence[Ids], items: Sequence[Ids], keys: str = ""
+    session: Session, side: Side, queries: Sequence[Ids], items: Sequence[Ids], keys: str = ""
 ) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
     """The values of all columns of queries and items; keys: the values of the queries, as SQL."""
     limit = QUERIES if any(x.column for x in items) else ROWS
@@ -393,7 +379,7 @@ def _sample(
             row += f" WHERE {where} LIMIT {limit})"
             row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
             rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
-        sampled = con.execute(" UNION ALL ".join(rows)).fetchall()
+        sampled = session.rows(" UNION ALL ".join(rows))
         columns = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
         for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
             pairs = zip(columns[n], columns[m], strict=True)
@@ -401,7 +387,7 @@ def _sample(
     return values_of
 
 
-def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
+def _without_texts(session: Session, side: Side) -> Sequence[Ids]:
     """The columns of items without texts, if several contend."""
     if len(side.items) < 2 or not side.tables:
         return side.items
@@ -411,7 +397,7 @@ def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
         rows = f"(FROM {side.tables[0].sql} LIMIT {QUERIES})"
         rows = f"(SELECT unnest({ids.lists}) AS x_ FROM {rows})" if ids.lists else rows
         blanks = f"avg(length({text}) - length(replace({text}, ' ', '')))"
-        ((average,),) = con.execute(f"SELECT {blanks} FROM {rows}").fetchall()
+        average = session.value(f"SELECT {blanks} FROM {rows}")
         cells = any(x.name == ids.name and x.reading for x in side.items)
         if cells or (average or 0) < _BLANKS:
             items.append(ids)

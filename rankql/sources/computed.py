@@ -85,7 +85,7 @@ def _require_header(session: Session, table: Table) -> None:
             continue
         value = f"CAST({quote(name)} AS VARCHAR)"  # whole numbers, if the other table has them
         sql = f"SELECT 1 FROM {table.sql} WHERE {value} = {literal(name)} LIMIT 1"
-        lacks = name.isdecimal() or session.con.execute(sql).fetchall()
+        lacks = name.isdecimal() or session.rows(sql)
         why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
         require(not lacks, f"{why}. To read it, {ADD_HEADER}")
 
@@ -125,46 +125,44 @@ def parse_pair(
 
 
 def spread_judgments(
-    session: Session, runs: Sequence[Table], qrels: Table, columns: Mapping[str, Any]
+    session: Session, runs: Sequence[Table], qrels: Table, key: Sequence[Any]
 ) -> Table:
     """The judgments for all queries of a key of which they have only some columns.
 
     Two names that may be a pair, because their values match, stay one.
     """
-    key = columns.get("query")
-    if not isinstance(key, list | tuple) or not all(isinstance(name, str) for name in key):
-        return qrels
-    parts = [name for name in key if qrels.has(name)]
-    if len(parts) in (0, len(key)) or not all(run.has(name) for run in runs for name in key):
+    named = all(isinstance(name, str) and run.has(name) for run in runs for name in key)
+    parts = [name for name in key if qrels.has(name)] if named else []
+    if len(parts) in (0, len(key)):
         return qrels
     rows = " UNION ALL ".join(f"SELECT {', '.join(map(quote, key))} FROM {x.sql}" for x in runs)
     if len(key) == 2 and parts == [key[1]]:
         same = (
-            f"(SELECT CAST({quote(name)} AS VARCHAR) FROM ({rows}) INTERSECT SELECT "
-            f"CAST({quote(key[1])} AS VARCHAR) FROM {qrels.sql})"
+            f"(SELECT count(*) > 0 FROM (SELECT CAST({quote(name)} AS VARCHAR) FROM ({rows}) "
+            f"INTERSECT SELECT CAST({quote(key[1])} AS VARCHAR) FROM {qrels.sql}))"
             for name in key
         )
-        sql = ", ".join(f"(SELECT count(*) > 0 FROM {each})" for each in same)
-        ((pair, is_key),) = session.con.execute(f"SELECT {sql}").fetchall()
-        if pair and is_key:
-            raise RankqlError(
-                f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
-                f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
-                f"query). A key: add {key[0]} to qrels"
-            )
+        pair, is_key = session.row(f"SELECT {', '.join(same)}")
+        require(
+            not (pair and is_key),
+            f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
+            f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
+            f"query). A key: add {key[0]} to qrels",
+        )
         if pair:
             return qrels
     others = [name for name in key if name not in parts]
+    session.notes.append(
+        f"{qrels.label}: judgments of {', '.join(parts)} hold for each {', '.join(others)}"
+    )
     condition = " AND ".join(
         f"CAST(q_.{quote(x)} AS VARCHAR) = CAST(k_.{quote(x)} AS VARCHAR)" for x in parts
     )
     names = ", ".join(f"k_.{quote(x)}" for x in others)
     sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
     kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
-    origin = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
-    origins = {**qrels.origins, ", ".join(key): origin}
-    fields: dict[str, Any] = {"columns": qrels.columns | kinds, "shared": parts[-1]}
-    return replace(qrels, sql=f"{sql} ON {condition})", origins=origins, **fields)
+    sql += f" ON {condition})"
+    return replace(qrels, sql=sql, columns=qrels.columns | kinds, shared=parts[-1])
 
 
 def add_attribute(
@@ -197,7 +195,7 @@ def _at_midnight(session: Session, table: Table, name: str) -> bool:
     """Are the values of a column dates? date_trunc gives times in some versions of DuckDB."""
     midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
     return table.columns[name] == "TIMESTAMP" and bool(
-        session.con.execute(f"SELECT {midnight} FROM {table.sql}").fetchall()[0][0]
+        session.value(f"SELECT {midnight} FROM {table.sql}")
     )
 
 
@@ -227,7 +225,7 @@ def add_column(
         try:
             # A condition may have no aggregate and no window function.
             sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-            ((_, kind, *_),) = session.con.execute(sql).fetchall()
+            ((_, kind, *_),) = session.rows(sql)  # of one column
             return table.with_column(called or name, value, kind, reads, source, selected)
         except (duckdb.Error, ValueError) as error:
             failure = failure or error
@@ -259,7 +257,7 @@ def _with_numbers(
     others = [x for x, kind in kinds.items() if not kind and is_text(table.columns[x])]
     for name in others if times else ():
         sql = f"SELECT count({quote(name)}) = count(TRY_CAST({quote(name)} AS TIMESTAMP)) FROM "
-        kinds[name] = "TIMESTAMP" * session.con.execute(sql + table.sql).fetchall()[0][0]
+        kinds[name] = "TIMESTAMP" * session.value(sql + table.sql)
     numbers = {quote(x): f"CAST({quote(x)} AS {kind})" for x, kind in kinds.items() if kind}
     if not numbers:
         return table.sql, "*"
@@ -286,7 +284,7 @@ def number_type(session: Session, table: Table, name: str) -> str | None:
         f"SELECT count({column}), count({text_number(name)}), "
         f"count({column}) = count({integer}) AND max(abs({integer})) > {2**53} FROM {table.sql}"
     )
-    ((values, numbers, exact),) = session.con.execute(sql).fetchall()
+    values, numbers, exact = session.row(sql)
     if not values or values != numbers:
         return None
     return "HUGEINT" if exact else "DOUBLE"
@@ -330,7 +328,7 @@ def assume_grades(
     if score and "corpusid" in map(squash, table.columns):
         value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
         sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
-        for (number,) in session.con.execute(sql).fetchall():
+        for (number,) in session.rows(sql):
             raise RankqlError(
                 f"{table.label} looks like a run: {score} is {number}, and grades are whole "
                 f"numbers. Pass the judgments, or rel={score!r} if these are the grades"
@@ -356,7 +354,7 @@ def _may_be_graded(session: Session, table: Table) -> bool:
     for kind in ("DOUBLE", "BOOLEAN"):
         several += f" OR TRY_CAST(min({{0}}) AS {kind}) IS NOT NULL"
     sql = f"SELECT {' OR '.join(map(several.format, values)) or 'false'} FROM {table.sql}"
-    return bool(session.con.execute(sql).fetchall()[0][0])
+    return bool(session.value(sql))
 
 
 def map_events(

@@ -25,6 +25,7 @@ from rankql.registry.column_names import (
     ROLES,
     TIMES,
     find_name,
+    is_called,
     is_distance,
     is_like_id,
     known_names,
@@ -33,6 +34,7 @@ from rankql.registry.column_names import (
 from rankql.sources.candidates import (
     VECTOR,
     Ids,
+    entries_of,
     fields_of,
     find_ids,
     find_items,
@@ -70,9 +72,9 @@ class _Lists(NamedTuple):
     column: str
     values: str
     item: str
-    grade: str
+    grade: str = "1"
     # What the Columns line says of the grades; "" if rel= names their field.
-    assumed: str
+    assumed: str = "1 for every row"
     # The field of the grades that rel= names.
     field: str = ""
     # The fields that are columns of the judgments, because rel= maps them or is an expression.
@@ -238,8 +240,7 @@ def _find_row_keys(
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
             unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
             if all(t.has(each.name) for t in others) and all(
-                session.con.execute(f"{unique} FROM {t.sql}").fetchall()[0][0]
-                for t in runs.values()
+                session.value(f"{unique} FROM {t.sql}") for t in runs.values()
             ):
                 if key:
                     session.notes.append(
@@ -259,8 +260,7 @@ def _repeats_text(session: Session, tables: Iterable[Table], key: str, system: s
     names = ", ".join(quote(x) for x in (key, system) if x)
     counts = f"count({quote(key)}) > count(DISTINCT ({names})) FILTER ({quote(key)} IS NOT NULL)"
     return not key.lower().endswith("id") and any(
-        is_text(table.columns.get(key, ""))
-        and session.con.execute(f"SELECT {counts} FROM {table.sql}").fetchall()[0][0]
+        is_text(table.columns.get(key, "")) and session.value(f"SELECT {counts} FROM {table.sql}")
         for table in tables
     )
 
@@ -302,17 +302,35 @@ def _read_run(
     scores: Sequence[str] = (),
     flag: str = "",
 ) -> Table:
-    """The run with its query and item, one row per item."""
+    """The run with its query and item: a row per item, and its place in a list or its score.
+
+    scores: names of a column with the scores of all ids. flag: the field with grades.
+    """
     if choice is None:
         return table
     table, column = _read_side(table, choice, 0)
     if not column:
         return table
-    key = table.roles["query"]
-    _require_one_row(
-        session, table, [key, *([table.actual_name(system)] if system else [])], column
-    )
-    return _unnest_run(session, table, column, choice.items[0], attributes, scores, flag)
+    _require_one_row(session, table, column, system)
+    lists = _read_lists(session, table, column, 1, choice.items[0])
+    if not lists.scored:
+        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
+    roles, columns = {**table.roles, "item": lists.column}, table.columns
+    if lists.scored or lists.numbers:
+        positions = table.known("pos")  # of the row, not of its ids
+        columns = {n: kind for n, kind in columns.items() if n not in positions}
+        roles["score"] = score = f"{column}.{lists.numbers or 'score'}"
+        number, origins = f"{lists.grade} AS {quote(score)}", {score: f"scores in {column}"}
+        if lists.numbers:
+            origins = {score: lists.numbers}
+    else:
+        _require_order(session, table, column)
+        roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
+        if flag:
+            roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
+            number += f", x_[{literal(flag)}] AS rel"
+    others = _other_columns(replace(table, columns=columns), attributes)
+    return _load(session, table, _unnest(table, lists, others, number), roles, origins)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -321,8 +339,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
     """
     kind, name = table.columns[column], quote(column)
-    graded = f"grades in {column}"
-    if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
+    lists, graded = _Lists(item.name, name, item.sql), f"grades in {column}"
+    if not kind.endswith("]"):  # {"id": grade}
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
             finite = " AND ".join(
@@ -332,19 +350,18 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             )
             rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
-            if not numbers or not session.con.execute(rows).fetchall()[0][0]:
+            if not numbers or not session.value(rows):
                 raise wrong_type(table, column)
-        return _Lists(column, item.lists, item.sql, "x_['value']", graded, scored=True)
+        return lists._replace(values=item.lists, grade="x_['value']", assumed=graded, scored=True)
+    elements = f"(SELECT unnest({name}) AS x_ FROM {table.sql})"
     if kind.endswith("[][]"):
         number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
         number = f"TRY_CAST({number} AS DOUBLE)"
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
-        rows = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql}) WHERE {wrong} LIMIT 1"
-        if session.con.execute(rows).fetchall():
+        if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
-        return _Lists(column, name, item.sql, number, graded, scored=True)
-    constant = "1 for every row"
+        return lists._replace(grade=number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
         objects = _list_objects(session, table, column)
         fields, field = objects.columns, item.name.removeprefix(f"{column}.")
@@ -353,21 +370,21 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         named = names[0] if names and names[0] in fields else ""
         if isinstance(rel, Mapping | list | tuple) or (names and not named):
             free = [x for x in fields if x != field and not table.has(x)]
-            return _Lists(item.name, name, item.sql, "hash(x_)", "", fields=free)
-        grade, read = named, named
-        if rel is None:
-            grade = _find_grade(session, objects, column, field)
-            read = grade if grade and is_text(fields[grade]) else ""
-        value, constant = (f"x_[{literal(grade)}]", graded) if grade else ("1", constant)
-        return _Lists(item.name, name, item.sql, value, "" if read else constant, read)
+            return lists._replace(grade="hash(x_)", assumed="", fields=free)
+        grade = named or ("" if rel is not None else _find_grade(session, objects, column, field))
+        if not grade:
+            return lists
+        lists = lists._replace(grade=f"x_[{literal(grade)}]", assumed=graded)
+        read = named or is_text(fields[grade])
+        return lists._replace(assumed="", field=grade) if read else lists
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
-        nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
-        nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
-        if session.con.execute(nested).fetchall():
+        if session.rows(
+            f"SELECT 1 FROM {elements} WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
+        ):
             raise wrong_type(table, column)
-        return _Lists(column, name, "x_ ->> '$'", "1", constant)
+        return lists
     refuse_rounded(session, table, column, "unnest(x_)", kind)
-    return _Lists(column, name, "x_", "1", constant)
+    return lists
 
 
 def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
@@ -386,7 +403,7 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
             f"count(DISTINCT ({ids}, {name}))) FROM {objects.sql}"
         )
         graded = field in texts or is_number(fields[field])
-        if graded and session.con.execute(sql).fetchall()[0][0]:
+        if graded and session.value(sql):
             read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
             raise RankqlError(
                 f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
@@ -428,8 +445,7 @@ def _add_numbers(
     if kind.endswith("]"):
         pairs, fits = f"list_zip({ids}, {numbers})", f"len(LISTS) = len({numbers})"
     else:
-        entries = f"map_entries(TRY_CAST(to_json({numbers}) AS MAP(VARCHAR, DOUBLE)))"
-        entries = f"map_from_entries(list_filter({entries}, lambda y_: y_['value'] IS NOT NULL))"
+        entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
         pairs = f"list_transform({ids}, lambda x_: row(x_, {number}))"
         fits = f"len(LISTS) = cardinality({entries}) AND "
@@ -438,8 +454,8 @@ def _add_numbers(
         f"bool_and(coalesce({fits.replace('LISTS', x)}, {x} IS NULL))"
         for x in (ids, *([quote(other)] if other else []))
     )
-    ((fit, *others),) = session.con.execute(f"SELECT {fits} FROM {table.sql}").fetchall()
-    shared = name in names and find_name([name], LIST_GRADES) and find_name([name], LIST_SCORES)
+    fit, *others = session.row(f"SELECT {fits} FROM {table.sql}")
+    shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
     if not fit and shared and any(others):
         return lists
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
@@ -454,47 +470,18 @@ def _add_numbers(
     return lists._replace(values=pairs, item=item, grade="x_[2]", assumed=said, numbers=name)
 
 
-def _unnest_run(
-    session: Session, table: Table, column: str, item: Ids, attributes: Sequence[str],
-    scores: Sequence[str] = (), flag: str = "",
-) -> Table:  # fmt: skip
-    """The run with a row per retrieved id, and its place in the list or its score.
-
-    scores: names of a column with the scores of all ids. flag: the field with grades.
-    """
-    lists = _read_lists(session, table, column, 1, item)
-    if not lists.scored:
-        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
-    if not (lists.scored or lists.numbers):
-        _require_order(session, table, column)
-        number = f"{PLACE}, x_[{literal(flag)}] AS rel" if flag else PLACE
-        sql = _unnest(table, lists, _other_columns(table, attributes), number)
-        roles = {**table.roles, "item": lists.column, "pos": PLACE} | (
-            {"rel": "rel"} if flag else {}
-        )
-        origins = {PLACE: f"order in {column}"} | ({"rel": f"{column}.{flag}"} if flag else {})
-        return _load(session, table, sql, roles, origins)
-    positions = table.known("pos")  # of the row, not of its ids
-    rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
-    score = f"{column}.{lists.numbers}" if lists.numbers else f"score in {column}"
-    sql = _unnest(
-        table, lists, _other_columns(rows, attributes), f"{lists.grade} AS {quote(score)}"
-    )
-    roles = {**table.roles, "item": column, "score": score}
-    return _load(session, table, sql, roles, {score: lists.numbers or f"scores in {column}"})
-
-
 def _load_judgments(
     session: Session, lists: Sequence[tuple[Table, _Lists]], others: Sequence[str]
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
-    empty = False
-    for each, ids in lists:
+    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
+    parts, empty = [], False
+    for (each, ids), columns in zip(lists, others, strict=True):
         nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
         counts = f"count(*) FILTER (len({ids.values}) = 0), count(*) FILTER ({ids.values} IS NULL)"
         sql = f"SELECT {counts}, count(*), bool_or({nulls}) FROM {each.sql}"
-        ((lacking, missing, queries, has_null),) = session.con.execute(sql).fetchall()
+        lacking, missing, queries, has_null = session.row(sql)
         require(
             not (lacking and has_null),
             f"{each.label}: {ids.column} has a list with NULL. Leave it out",
@@ -505,20 +492,10 @@ def _load_judgments(
                 f"{each.label}: {missing:,} of {queries:,} rows have NULL in {ids.column} "
                 "and count as not judged; [] means that nothing is relevant"
             )
-    lists = [
-        (
-            each,
-            ids._replace(
-                values=f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
-            ),
-        )
-        for each, ids in lists
-    ]
-    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
-    sql = " UNION ALL ".join(
-        f"FROM {_unnest(each, ids, columns, fields or f'{ids.grade} AS {quote(first.graded)}')}"
-        for (each, ids), columns in zip(lists, others, strict=True)
-    )
+        values = f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
+        grade = fields or f"{ids.grade} AS {quote(first.graded)}"
+        parts.append(f"FROM {_unnest(each, ids._replace(values=values), columns, grade)}")
+    sql = " UNION ALL ".join(parts)
     roles = {"query": table.roles["query"], "item": first.column}
     roles |= {} if first.fields else {"rel": first.graded}
     origins = {first.graded: first.assumed} if first.assumed else {}
@@ -535,8 +512,9 @@ def _load(
     return session.load(table.label, sql, text=False, unit="ids", roles=roles, **fields)
 
 
-def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:
+def _require_one_row(session: Session, table: Table, column: str, system: str | None) -> None:
     """Refuse two lists for one query."""
+    keys = [table.roles["query"], *([table.actual_name(system)] if system else [])]
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
@@ -560,7 +538,7 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
     ]
     rows = f"SELECT q_ FROM ({' UNION ALL '.join(parts)}) GROUP BY q_"
     different = f"{rows} HAVING count(DISTINCT lists_) > 1 ORDER BY q_ LIMIT 1"
-    for (query,) in session.con.execute(different).fetchall():
+    for (query,) in session.rows(different):
         raise RankqlError(
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="
@@ -572,25 +550,22 @@ def _require_order(session: Session, table: Table, column: str) -> None:
     if not table.columns[column].startswith("STRUCT("):
         return
     query = quote(table.roles["query"])
-    for role in ("pos", "score"):
-        for name, kind in _list_objects(session, table, column).columns.items():
-            if name not in known_names(role, [name]) or not (is_number(kind) or is_text(kind)):
-                continue
-            order = "DESC" if role == "score" and not is_distance(name) else "ASC"
-            value = f"x_[{literal(name)}]"
-            value = f"TRY_CAST({value} AS DOUBLE)" if is_text(kind) else value
-            values = f"list_transform({quote(column)}, lambda x_: {value})"
-            values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
-            sql = (
-                f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
-                "LIMIT 1"
+    fields = _list_objects(session, table, column).columns
+    for role, name in ((x, name) for x in ("pos", "score") for name in known_names(x, fields)):
+        if not (is_number(fields[name]) or is_text(fields[name])):
+            continue
+        order = "DESC" if role == "score" and not is_distance(name) else "ASC"
+        value = f"x_[{literal(name)}]"
+        value = f"TRY_CAST({value} AS DOUBLE)" if is_text(fields[name]) else value
+        values = f"list_transform({quote(column)}, lambda x_: {value})"
+        values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
+        wrong = f"{values} <> list_sort({values}, '{order}')"
+        for (query_id,) in session.rows(f"SELECT {query} FROM {table.sql} WHERE {wrong} LIMIT 1"):
+            raise RankqlError(
+                f"{table.label}: {column} of query {query_id!r} is not in the order of its "
+                f"field {name}, and the list's order is the ranking. Sort the list, best "
+                f"first, or drop the field {name} if its order is right"
             )
-            for (query_id,) in session.con.execute(sql).fetchall():
-                raise RankqlError(
-                    f"{table.label}: {column} of query {query_id!r} is not in the order of its "
-                    f"field {name}, and the list's order is the ranking. Sort the list, best "
-                    f"first, or drop the field {name} if its order is right"
-                )
 
 
 def _list_objects(session: Session, table: Table, column: str) -> Table:

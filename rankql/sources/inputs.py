@@ -20,6 +20,7 @@ from rankql.registry.column_names import (
     SUBTOPICS,
     find_name,
     has_two_directions,
+    is_called,
     is_distance,
 )
 from rankql.sources.candidates import find_list
@@ -36,8 +37,7 @@ from rankql.sources.reader import list_in_order
 from rankql.sources.role_values import (
     describe_positions,
     drop_positions,
-    read_flags,
-    read_missing,
+    read_numbers,
     refuse_padding,
     refuse_rounded_scores,
     refuse_wrong_order,
@@ -49,7 +49,6 @@ from rankql.sources.tables import (
     Table,
     assign_roles,
     is_text,
-    read_text_numbers,
     refuse_repeated,
     require_column,
     same_kind,
@@ -218,18 +217,19 @@ def read_inputs(
         require(ok, message)
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     options, opened = columns, open_runs(session, run)
-    runs = opened if isinstance(opened, Mapping) else {None: opened}
+    runs: dict[str | None, Table] = opened if isinstance(opened, dict) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
-    judgments, history = split_log(session, judgments, history, columns)
+    if judgments or history:
+        judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
-    if system is None and not is_several_runs(run):
-        ((none, table),) = runs.items()
-        if column := _find_system(session, table, columns, by):
-            table = replace(table, context={**table.context, "system": column})
-            system, runs = column, {none: table}
-    if judgments:
-        judgments = spread_judgments(session, [*runs.values()], judgments, columns)
+    if system is None and None in runs:
+        system = _find_system(session, runs[None], columns, by)
+        if system is not None:
+            context = {**runs[None].context, "system": system}
+            runs = {None: replace(runs[None], context=context)}
+    if judgments and isinstance(columns.get("query"), list | tuple):
+        judgments = spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), *([system] if system else [])]
     runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system)
@@ -260,34 +260,32 @@ def read_inputs(
         _refuse_single_rows(session, table, options.get("query"))
         if table.unit == "ids":
             refuse_padding(session, table)
-    runs = {name: _read_numbers(session, table) for name, table in runs.items()}
+    runs = {name: read_numbers(session, table) for name, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
         refuse_rounded_scores(session, table)
         refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
         notes += describe_positions(session, table)
-    some_have_positions = len({"pos" in table.roles for table in runs.values()}) > 1
-    scored = all("score" in t.roles and not t.is_assumed("pos") for t in runs.values())
-    if some_have_positions and scored and not named[0].get("pos"):
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        scored = all("score" in t.roles and not t.is_assumed("pos") for t in runs.values())
+        require(
+            scored and not named[0].get("pos"),
+            "Some runs have positions, others scores. Name the column that all have, such as "
+            "score=",
+        )
         for label, table in runs.items():
             if "pos" in table.roles:
                 table = drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
-    elif some_have_positions:
-        raise RankqlError(
-            "Some runs have positions, others scores. Name the column that all have, such as score="
-        )
     if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
-        for label, table in runs.items():
-            roles = {role: column for role, column in table.roles.items() if role != "score"}
-            runs[label] = replace(table, roles=roles)
+        runs = {label: table.without("score") for label, table in runs.items()}
     if judgments:
         needed = ("query", "item", "rel")
         judgments = require_one_name(session, judgments, "rel", named[1])
         judgments = assign_roles(judgments, named[1], needed, only=True)
         refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
-        judgments = keep_highest(session, _read_numbers(session, judgments), by)
+        judgments = keep_highest(session, read_numbers(session, judgments), by)
         if judgments.empty:
             item, name = (judgments.roles[role] for role in ("item", "rel"))
             grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(name)} END"
@@ -331,7 +329,7 @@ def _describe_types(session: Session, inputs: Inputs) -> list[str]:
             name, text = table.roles[role], f"CAST({quote(table.roles[role])} AS VARCHAR)"
             odd = f"regexp_matches({text}, '^0[0-9]|^\\s|\\s$')"
             sql = f"SELECT count(DISTINCT {text}), min({text}) FROM {table.sql} WHERE {odd}"
-            for count, least in session.con.execute(sql).fetchall():
+            for count, least in session.rows(sql):
                 if count and is_text(table.columns[name]):
                     notes.append(
                         f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
@@ -349,24 +347,19 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
     if table.text and is_text(table.columns[name]) and integers:
         sql = f"SELECT bool_and(coalesce({integer} = {column}, {column} IS NULL)) FROM {table.sql}"
-        if session.con.execute(sql).fetchall()[0][0]:
+        if session.value(sql):
             return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
     return table
-
-
-def _read_numbers(session: Session, table: Table) -> Table:
-    """The table with numbers for text, and for NaN of pandas what it stands for."""
-    return read_missing(session, read_text_numbers(session.con, read_flags(session, table)))
 
 
 def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
-    if named or table.unit == "ids" or not find_name([key], REQUESTS):
+    if named or table.unit == "ids" or not is_called(key, REQUESTS):
         return
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
-    if all(session.con.execute(single + rows).fetchall()[0][0] for rows in (first, table.sql)):
+    if all(session.value(single + rows) for rows in (first, table.sql)):
         raise RankqlError(
             f"{table.label}: each {key} has one row. Is it the query? Pass query={key!r}, or the "
             "column of the queries"
@@ -413,8 +406,8 @@ def _find_system(
             for each in ([], [name])
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
-        ((total, queries, rankings, *each),) = session.con.execute(sql).fetchall()
-        several = not placed and queries < rankings and find_name([name], RANKERS) is not None
+        total, queries, rankings, *each = session.row(sql)
+        several = not placed and queries < rankings and is_called(name, RANKERS)
         repeats = several or any(count < total for count in each[::2])
         if repeats and all(count == total for count in each[1::2]):
             return name
@@ -452,12 +445,11 @@ def _assign_run(
     for role in ("pos", "score") if judged else ("rel", "pos", "score"):
         table = require_one_name(session, table, role, names)
     table = assign_roles(table, names, needed)
-    roles = dict(table.roles)
     if judged:
-        roles.pop("rel", None)
+        table = table.without("rel")
     if names.get("score") and not names.get("pos"):
-        roles.pop("pos", None)
-    table = replace(table, roles=roles)
+        table = table.without("pos")
+    roles = table.roles
     if "pos" in roles:
         if descending is not None:
             raise RankqlError(
@@ -468,7 +460,7 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = _number(session, table, "item", name, "row number, because it has no ids")
+        table = _number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
@@ -537,25 +529,23 @@ def _number(
 
 def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     """The judgments with one row per query and item: of assumed grades, the highest."""
-    if not table.is_assumed("rel") and table.computed.get(table.roles["rel"]) != []:
+    rel = table.roles["rel"]
+    if not table.is_assumed("rel") and table.computed.get(rel) != []:
         return table  # grades in the data must be unique; only a constant like '1' is assumed
     ids = [table.roles["query"], table.roles["item"]]
-    selected = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
-    names, grade = ", ".join(map(quote, selected)), quote(table.roles["rel"])
     hashes = f"hash({', '.join(map(quote, ids))})"
-    ((repeated,),) = session.con.execute(
-        f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}"
-    ).fetchall()
+    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
     if not repeated:
         return table
-    sql = f"(SELECT {names}, max({grade}) AS {grade} FROM {table.sql} GROUP BY ALL)"
+    session.notes.append(
+        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
+        f"{is_or_are(repeated)} left out. The highest grade counts"
+    )
+    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
+    selected = ", ".join(map(quote, dict.fromkeys(names)))
+    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
-    left_out = format_count(repeated, "row")
-    origin = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
-    fields: dict[str, Any] = {"roles": table.roles, "computed": table.computed}
-    fields |= {"unit": table.unit, "empty": table.empty}
-    fields |= {"origins": {**table.origins, table.roles["rel"]: origin}, "context": table.context}
-    return replace(rows, **fields)
+    return replace(table, sql=rows.sql, columns=rows.columns)
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
@@ -565,7 +555,7 @@ def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Ta
     name = find_name(table.columns, SUBTOPIC_NAMES)
     sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
     # The second column of other TREC judgments is the same in all rows.
-    if name is None or (name == "iteration" and session.con.execute(sql).fetchall() <= [(1,)]):
+    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
         raise RankqlError(
             f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
             f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"

@@ -357,15 +357,14 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
                 raise
         names = [name for name, kind in kinds.items() if kind == "JSON"]
         fields = ", ".join(f"json_group_structure({quote(name)})" for name in names)
-        ((*structures,),) = reader.con.execute(f"SELECT {fields} FROM {source}").fetchall()
+        (*structures,) = reader.row(f"SELECT {fields} FROM {source}")
         types = (literal(_kind(json.loads(each) if each else "NULL")) for each in structures)
         pairs = ", ".join(map("{}: {}".format, map(literal, names), types))
         typed = f"{source.removesuffix(')')}, columns = {{{pairs}}})"
-        try:
-            signed = typed.replace("UBIGINT", "BIGINT")
+        signed = typed.replace("UBIGINT", "BIGINT")
+        with suppress(duckdb.InvalidInputException):  # an integer from 2^63
             return reader.load(file.label, f"{signed} {comments}", text=False, ordered=True)
-        except duckdb.InvalidInputException:  # an integer from 2^63
-            return reader.load(file.label, f"{typed} {comments}", text=False, ordered=True)
+        return reader.load(file.label, f"{typed} {comments}", text=False, ordered=True)
 
 
 def _kind(structure: Any, in_list: bool = False) -> str:
@@ -424,20 +423,15 @@ def _require_unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-class Rows(NamedTuple):
-    """The rows of a shape, and what the Columns line says of their queries and positions."""
-
-    frame: pl.DataFrame
-    origins: Mapping[str, str] = {}
-    unit: str = "rows"
-    empty: bool = False
+# The rows of a shape, and other fields of their table.
+Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
 
 
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
     data = _require_unique(chain(*(each.items() for each in objects)))
     frame, empty = frame_from_dict(data, label), not all(map(len, map(_as_list, data.values())))
     is_list = not {*frame.columns} & {"rel", "score"}
-    return Rows(frame, {}, "ids" if is_list else "rows", label == "qrels" and empty)
+    return frame, {"unit": "ids" if is_list else "rows", "empty": label == "qrels" and empty}
 
 
 def _predictions(objects: Sequence[Any], label: str) -> Rows:
@@ -473,7 +467,7 @@ def _hits(rows: Iterable[_Hit], label: str) -> Rows:
             "_index": [hit.get("_index") for _, _, hit, _ in rows],
         }
     )
-    return Rows(frame, {"pos": "order of the hits"} if ranked else {})
+    return frame, {"origins": {"pos": "order of the hits"} if ranked else {}}
 
 
 def _rated_requests(objects: Sequence[Any], label: str) -> Rows:
@@ -516,8 +510,8 @@ def _answers(objects: Sequence[Any], label: str) -> Rows:
         for query, part in zip(queries, parts, strict=True)
         for place, hit in enumerate(part["hits"]["hits"], 1)
     )
-    frame, origins, *_ = _hits(ranked, label)
-    return Rows(frame, {**origins, "query": what} if what else origins)
+    frame, fields = _hits(ranked, label)
+    return frame, {"origins": fields["origins"] | ({"query": what} if what else {})}
 
 
 class JsonShape(NamedTuple):
@@ -559,11 +553,11 @@ def load_shape(
 ) -> Table:
     """The table of objects of a shape."""
     try:
-        frame, origins, unit, empty = shape.rows(objects, label)
+        frame, fields = shape.rows(objects, label)
     except RankqlError:
         raise
     except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
         is_value = isinstance(error, ValueError | OverflowError)
         why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
-    return replace(reader.register(label, frame), origins=origins, unit=unit, empty=empty)
+    return replace(reader.register(label, frame), **fields)

@@ -59,8 +59,20 @@ class Reader:
             return False, True
         names = ("default_collation", "preserve_insertion_order")
         settings = ", ".join(f"current_setting({literal(name)})" for name in names)
-        ((collation, in_order),) = self.con.execute(f"SELECT {settings}").fetchall()
+        collation, in_order = self.row(f"SELECT {settings}")
         return collation != "", in_order
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query that calls none of our macros: see `fetch`."""
+        return self.con.execute(sql).fetchall()
+
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The first row of such a query."""
+        return self.rows(sql)[0]
+
+    def value(self, sql: str) -> Any:
+        """The first value of such a query."""
+        return self.rows(sql)[0][0]
 
     def keeps_order(self) -> bool:
         """Do copied rows keep their order? The user may say that none matters."""
@@ -97,7 +109,7 @@ class Reader:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
-        self.con.execute(statement).fetchall()
+        self.rows(statement)
         self.loaded[name] = statement
         self._names.add(name)
         return self.describe(label, quote(name), **{"text": True, **fields})
@@ -105,7 +117,7 @@ class Reader:
     def drop(self, table: Table) -> None:
         """Remove a table that `load` made."""
         name = next(name for name in self.loaded if quote(name) in table.sql)
-        self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
+        self.rows(f"DROP TABLE {quote(name)}")
         del self.loaded[name]
 
     def describe(
@@ -184,7 +196,7 @@ class Reader:
         statements = [f"DROP TABLE {quote(name)}" for name in self.loaded]
         for statement in statements:
             with suppress(duckdb.Error):  # in a transaction that failed they are gone already
-                self.con.execute(statement).fetchall()
+                self.rows(statement)
 
 
 # The tables and views whose name a text ends with.
@@ -281,7 +293,7 @@ def list_in_order(session: Reader, table: Table, name: str) -> list[str]:
     while len(names) <= _MOST_ORDERED:
         others = f"AND {text} NOT IN ({', '.join(map(literal, names))})" * bool(names)
         sql = f"SELECT {text} FROM {table.sql} WHERE {text} IS NOT NULL {others} LIMIT 1"
-        if not (rows := session.con.execute(sql).fetchall()):
+        if not (rows := session.rows(sql)):
             return names
         names.append(rows[0][0])
     return []

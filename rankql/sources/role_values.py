@@ -12,13 +12,20 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER,
     find_name,
+    is_called,
     is_distance,
-    known_names,
     squash,
     words_of,
 )
 from rankql.sources.session import Session
-from rankql.sources.tables import NOT_USED, Table, is_number, is_text, text_number
+from rankql.sources.tables import (
+    NOT_USED,
+    Table,
+    is_number,
+    is_text,
+    read_text_numbers,
+    text_number,
+)
 from rankql.text import join_words
 
 # The rows that say how columns order the items of queries.
@@ -37,14 +44,14 @@ def require_one_name(
     if names.get(role) or role in table.roles or table.trec:
         return table
     numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
-    known, weaker = known_names(role, numbers), [x for x in numbers if find_name([x], WEAKER[role])]
+    known, weaker = ([x for x in numbers if is_called(x, y[role])] for y in (ROLES, WEAKER))
     chosen = table.find(role)
     if chosen not in (*known, *weaker) or len(known) + len(weaker) < 2:
         return table
     key = table.find("query", names.get("query"))
+    is_class = is_called(chosen, ("prediction", "pred")) and find_name(weaker, ["probability"])
     classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
-    is_class = find_name([chosen], ("prediction", "pred")) and find_name(weaker, ["probability"])
-    is_class = is_class and session.con.execute(classes).fetchall()[0][0]
+    is_class = is_class and session.value(classes)
     others = [
         x for x in (*known, *weaker)
         if x != chosen
@@ -57,8 +64,8 @@ def require_one_name(
             f"{table.label}: {join_words([chosen, *rivals])} may all be the {role}, and they "
             f"differ. Pass {calls}"
         )
-    said = {chosen: f"{chosen}, not {join_words(others)}"} if others else {}
-    return replace(table, origins={**table.origins, **said})
+    said = {role: f"{chosen}, not {join_words(others)}"} if others else {}
+    return replace(table, context={**table.context, **said})
 
 
 def describe_positions(session: Session, table: Table) -> list[str]:
@@ -69,11 +76,9 @@ def describe_positions(session: Session, table: Table) -> list[str]:
     rows = f"SELECT {quote(roles['query'])} AS q, {_number(table, name)} AS p FROM {table.sql}"
     late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n) FROM "
     late += "(SELECT min(p) AS low, count(*) AS n FROM ({}) GROUP BY q)"
-    ((lacks, none, read),) = session.con.execute(
-        late.format(f"{rows} LIMIT {FIRST_ROWS}")
-    ).fetchall()
+    lacks, none, read = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
     if lacks and none and read == FIRST_ROWS:  # there may be more rows of these queries
-        ((lacks, *_),) = session.con.execute(late.format(rows)).fetchall()
+        lacks, *_ = session.row(late.format(rows))
     if lacks and (none or read < FIRST_ROWS):
         return [f"{table.label}: most queries have no row with {name} 1, the top position"]
     if "score" not in roles:
@@ -104,7 +109,7 @@ def _disagreement(
         rows = f"SELECT *, lag(b) OVER (PARTITION BY q ORDER BY a, b) AS before FROM ({rows})"
         differs = f"SELECT coalesce(bool_or(b < before), false) AS differs FROM ({rows}) GROUP BY q"
         sql = f"SELECT avg(CAST(differs AS INTEGER)) FROM ({differs})"
-    return float(session.con.execute(sql).fetchall()[0][0] or 0)
+    return float(session.value(sql) or 0)
 
 
 def _number(table: Table, name: str) -> str:
@@ -123,15 +128,14 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
         rank() OVER (PARTITION BY q ORDER BY s) AS low,
         count(*) OVER (PARTITION BY q, s) AS ties FROM ({rows})"""
     counts = "count(*) FILTER (place < low OR place >= low + ties), count(*)"
-    ((wrong, total),) = session.con.execute(f"SELECT {counts} FROM ({ranks})").fetchall()
+    wrong, total = session.row(f"SELECT {counts} FROM ({ranks})")
     require(
         wrong <= 0.01 * total,
         f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, and the "
         f"other runs have scores. Name the column that all have, score={score!r}, or correct {pos}",
     )
-    roles = {role: column for role, column in table.roles.items() if role != "pos"}
     unused = f"{pos} of {name} {NOT_USED}"
-    return replace(table, roles=roles, context={**table.context, "pos": unused})
+    return replace(table.without("pos"), context={**table.context, "pos": unused})
 
 
 def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
@@ -165,44 +169,38 @@ def _counts(session: Session, table: Table, name: str, key: str) -> bool:
         f"(SELECT {query} AS q, {key} AS k, {value} AS p FROM {table.sql} WHERE {value} IS NOT NULL"
     )
     once = "SELECT count(*) = count(DISTINCT (k, p)) AND count(*) > 1 FROM "
-    if not session.con.execute(f"{once}{rows} LIMIT {FIRST_ROWS})").fetchall()[0][0]:
+    if not session.value(f"{once}{rows} LIMIT {FIRST_ROWS})"):
         return False
     groups = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
     groups += f"count(DISTINCT q) AS queries FROM {rows}) GROUP BY k"
     several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
     sql = f"SELECT bool_and(n = d AND low = 1 AND high = n) AND {several} FROM ({groups})"
-    return bool(session.con.execute(sql).fetchall()[0][0])
+    return bool(session.value(sql))
 
 
-def read_flags(session: Session, table: Table) -> Table:
-    """The table with 1 and 0 for grades that text calls yes and no."""
-    name = table.roles.get("rel", "")
-    if not is_text(table.columns.get(name, "")):
-        return table
-    text = f"lower(trim(CAST({quote(name)} AS VARCHAR)))"
-    words = ", ".join(f"'{word}'" for word in (*_YES, *_NO))
-    sql = f"SELECT bool_and({text} IN ({words})) FROM {table.sql}"
-    if not session.con.execute(sql).fetchall()[0][0]:
-        return table
-    value = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
-    return table.with_values(name, value, "INTEGER")
+def read_numbers(session: Session, table: Table) -> Table:
+    """The table with numbers for text, and NULL for grades that are NaN in pandas.
 
-
-def read_missing(session: Session, table: Table) -> Table:
-    """The table of pandas with NULL for grades that are NaN."""
+    Text may call grades yes and no.
+    """
     name = table.roles.get("rel", "")
     kind, value = table.columns.get(name, ""), quote(name)
-    if not (table.nan and kind.startswith(("DOUBLE", "FLOAT"))):
-        return table
-    count = f"SELECT count(*) FILTER (isnan({value})), count(*) FROM {table.sql}"
-    ((missing, rows),) = session.con.execute(count).fetchall()
-    if not missing:
-        return table
-    session.notes.append(
-        f"{table.label}: {missing:,} of {rows:,} values of {name} are NaN, as pandas writes "
-        "missing ones, and count as unjudged"
-    )
-    return table.with_values(name, f"CASE WHEN NOT isnan({value}) THEN {value} END", kind)
+    if is_text(kind):
+        text = f"lower(trim(CAST({value} AS VARCHAR)))"
+        if session.value(f"SELECT bool_and({text} IN {_YES + _NO}) FROM {table.sql}"):
+            grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
+            table = table.with_values(name, grade, "INTEGER")
+    elif table.nan and kind.startswith(FLOATS):
+        counts = f"count(*) FILTER (isnan({value})), count(*)"
+        missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
+        if missing:
+            session.notes.append(
+                f"{table.label}: {missing:,} of {rows:,} values of {name} are NaN, as pandas "
+                "writes missing ones, and count as unjudged"
+            )
+            grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
+            table = table.with_values(name, grade, kind)
+    return read_text_numbers(session, table)
 
 
 def refuse_padding(session: Session, table: Table) -> None:
@@ -213,7 +211,7 @@ def refuse_padding(session: Session, table: Table) -> None:
         return
     if is_text(kind):
         value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
-    if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
+    if session.value(f"SELECT min({value}) = -1 FROM {table.sql}"):
         raise RankqlError(
             f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
             f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
@@ -233,7 +231,7 @@ def refuse_rounded_scores(session: Session, table: Table) -> None:
         return
     most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
     sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
-    for (value,) in session.con.execute(sql).fetchall():
+    for (value,) in session.rows(sql):
         raise RankqlError(
             f"{table.label}: {name} {value} has so many digits that different scores would be "
             "equal. Subtract a number from all scores, or pass positions: pos="
@@ -249,7 +247,7 @@ def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: 
         return
     rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
     rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
-    for (value,) in session.con.execute(rounded).fetchall():
+    for (value,) in session.rows(rounded):
         raise RankqlError(
             f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"

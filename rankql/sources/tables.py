@@ -15,6 +15,7 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER,
     find_name,
+    is_called,
     known_names,
     missing_column,
     recognise,
@@ -122,6 +123,10 @@ class Table:
             columns={**self.columns, name: kind},
         )
 
+    def without(self, role: str) -> Table:
+        """The table without a role."""
+        return replace(self, roles={x: name for x, name in self.roles.items() if x != role})
+
     def sources(self, names: Iterable[str]) -> list[str]:
         """The columns of the source that these columns are, or are computed from."""
         return [source for name in names for source in self.computed.get(name, [name])]
@@ -153,7 +158,7 @@ class Table:
             and find_name(free, (*ROLES["score"], *WEAKER["score"]))
         ):
             return None
-        likely = [column for column in free if find_name([column], preferred)]
+        likely = [column for column in free if is_called(column, preferred)]
         if len(likely) == 1:
             return likely[0]
         return recognise(role, likely or free, place=f" of {self.label}")
@@ -272,7 +277,7 @@ def refuse_repeated(table: Table, names: Iterable[str]) -> None:
             )
 
 
-def read_text_numbers(con: Any, table: Table) -> Table:
+def read_text_numbers(session: Any, table: Table) -> Table:
     """The table with numbers for the text of grades, scores and positions, if all are finite."""
     for role in ("rel", "score", "pos") if not table.text else ():
         name = table.roles.get(role)
@@ -281,7 +286,7 @@ def read_text_numbers(con: Any, table: Table) -> Table:
         number = text_number(name)
         finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
         sql = f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"
-        if con.execute(sql).fetchall()[0][0]:
+        if session.value(sql):
             table = table.with_values(name, number, "DOUBLE")
     return table
 

@@ -74,7 +74,7 @@ def _load_quoted(reader: Reader, file: File, read: Callable[[str], str], tabs: b
         raise
     texts = (f"contains({quote(name)}, chr(10))" for name in table.columns)
     broken = f"SELECT 1 FROM {table.sql} WHERE {' OR '.join(texts)} LIMIT 1"
-    if tabs and not in_transaction(reader.con) and reader.con.execute(broken).fetchall():
+    if tabs and not in_transaction(reader.con) and reader.rows(broken):
         with suppress(duckdb.Error):
             unquoted = reader.load(file.label, plain, ordered=True)
             same = [*unquoted.columns] == [*table.columns]
@@ -250,7 +250,7 @@ def _load_uncommented(
     fields = {"trec": not header, "ordered": True}
     table, comments = reader.load(file.label, sql, **fields), f"starts_with({first}, '#')"
     count = f"SELECT count(*), min({first}) FROM {table.sql} WHERE {comments}"
-    ((skipped, example),) = reader.con.execute(count).fetchall()
+    skipped, example = reader.row(count)
     if not skipped:
         return table
     lines = "1 line begins" if skipped == 1 else f"{skipped:,} lines begin"

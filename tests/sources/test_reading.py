@@ -311,8 +311,8 @@ def test_judgments_of_a_text_hold_for_all_its_sessions(tmp_path):
     key = ["session", "query_text"]
     result = both_ways("nDCG", [run, gold], query=key)
     assert result.per_query["nDCG"].to_list() == pytest.approx([1, 0.63093], abs=1e-5)
-    said = "session, query_text (judgments of query_text hold for each session)"
-    assert result.columns["qrels"]["query"] == said
+    assert result.columns["qrels"]["query"] == "session, query_text"
+    assert "qrels: judgments of query_text hold for each session" in result.notes
     assert rankql.evaluate(run, gold, "nDCG", query=key[::-1]).per_query.height == 2
 
 
@@ -321,10 +321,10 @@ def test_queries_of_one_text_are_clusters():
                        ["session", "query_text", "doc_id", "position"], orient="row")  # fmt: skip
     qrels = pl.DataFrame({"query_text": ["t0", "t1", "t2"], "doc_id": [*"xyx"], "grade": 1})
     options = {"query": ["session", "query_text"]}
-    (note,) = rankql.evaluate(run, qrels, "RR", **options).notes
+    _, note = rankql.evaluate(run, qrels, "RR", **options).notes
     assert note.startswith("Queries with the same query_text are not independent: pass cluster=")
     clustered = rankql.evaluate(run, qrels, "RR", cluster="query_text", **options)
-    assert clustered.notes[0].startswith("Queries are clustered by query_text: 3 clusters")
+    assert clustered.notes[1].startswith("Queries are clustered by query_text: 3 clusters")
 
 
 def test_systems_that_share_no_item_share_positions(tmp_path):

@@ -126,8 +126,8 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
             continue
         hint = ""
         if evidence.counters.judged_queries is None:  # not in Spark
-            con, run = evidence.evaluation.session.con, next(iter(inputs.runs.values()))
-            hint = "" if inputs.qrels is None else suggest_query(con, run, inputs.qrels)
+            session, run = evidence.evaluation.session, next(iter(inputs.runs.values()))
+            hint = "" if inputs.qrels is None else suggest_query(session, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
