@@ -133,7 +133,7 @@ class TableResult:
         parts += ["\n".join(bullets)] if bullets else []
         for each in self._rendered():
             parts += [f"**{text.format_paragraph(each.title)}**"] if each.title else []
-            parts.append(text.format_markdown(each.rows, right=each.right))
+            parts.append(text.format_markdown(each.rows, each.right))
         return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
 
     def to_latex(self) -> str:
@@ -210,7 +210,7 @@ class TableResult:
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]
-            table = text.format_text(each.rows, right=each.right, others=alike)
+            table = text.format_text(each.rows, each.right, alike)
             tables.append(
                 "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
             )
@@ -220,11 +220,7 @@ class TableResult:
         return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
 
     def _repr_html_(self) -> str:
-        return self._render_html(self._headline() or self.caption)
-
-    def _render_html(self, caption: str) -> str:
-        """The tables, the first with a caption, the sentences, and the notes, folded."""
-        tables, sentences, notes = self._render_parts(caption)
+        tables, sentences, notes = self._render_parts(self._headline() or self.caption)
         folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
         return f"{tables}{sentences}{folded}"
 

@@ -352,10 +352,9 @@ def _mark(cell: str) -> str:
 
 
 def format_text(
-    rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = (),
-    others: TableRows | None = None,
-) -> str:  # fmt: skip
-    """Format rows in aligned columns, with remarks below; columns `right` are aligned right.
+    rows: TableRows, right: Collection[int] = (), others: TableRows | None = None
+) -> str:
+    """Format rows in aligned columns; columns `right` are aligned right.
 
     Columns are as wide as in other rows too.
     """
@@ -367,14 +366,11 @@ def format_text(
         mark += " " * (widths[i][1] - display_width(mark))
         return (spaces + words if i in right else words + spaces) + mark
 
-    lines = ["  ".join(pad(i, cell) for i, cell in enumerate(row)).rstrip() for row in rows]
-    return "\n".join([*lines, *([""] if remarks else []), *map(escape_controls, remarks)])
+    return "\n".join("  ".join(pad(*cell) for cell in enumerate(row)).rstrip() for row in rows)
 
 
-def format_markdown(
-    rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()
-) -> str:
-    """Format rows as a Markdown table, with remarks below; columns `right` are aligned right."""
+def format_markdown(rows: TableRows, right: Collection[int] = ()) -> str:
+    """Format rows as a Markdown table; columns `right` are aligned right."""
 
     def escaped(cell: str) -> str:
         words = _escape_markdown(cell, in_table=True)
@@ -382,10 +378,7 @@ def format_markdown(
 
     header, *body = [[*map(escaped, row)] for row in rows]
     rule = ["---:" if i in right else "---" for i in range(len(header))]
-    table = ["| " + " | ".join(line) + " |" for line in [header, rule, *body]]
-    return "\n".join(
-        [*table, *(part for remark in remarks for part in ("", format_paragraph(remark)))]
-    )
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *body])
 
 
 def _is_best(cell: str) -> bool:

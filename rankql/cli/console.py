@@ -62,11 +62,9 @@ def show(result: Any) -> None:
             click.echo(note, err=True)
     if meta["silent"]:
         return
-    if meta["per_query"]:
-        print_frame(result.per_query, form, [*filter(_is_printed, result.remarks())])
-        return
-    if form in ("csv", "jsonl"):
-        print_frame(view.data, form, [*filter(_is_printed, result.remarks())])
+    if meta["per_query"] or form in ("csv", "jsonl"):
+        frame = result.per_query if meta["per_query"] else view.data
+        print_frame(frame, form, [*filter(_is_printed, result.remarks())])
     elif form == "table":  # a person sees colour on a terminal
         click.echo(_for_people("\n".join(filter(_is_printed, repr(view).split("\n"))).rstrip()))
     elif form == "json":
@@ -120,23 +118,21 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
     """Print a frame with remarks below it, or on stderr where a program reads stdout."""
     from rankql import text
 
-    if form == "table":
-        click.echo(text.format_text(text.format_cells(frame), remarks))
-    elif form == "markdown":
-        click.echo(text.format_markdown(text.format_cells(frame), remarks))
-    elif form == "latex":
-        click.echo(text.format_latex(text.format_cells(frame)))
-        for remark in remarks:
-            click.echo(f"% {text.escape_controls(remark)}")
-    else:
-        writers: dict[str, Callable[[], str]] = {
-            "csv": lambda: text.format_csv(frame),
-            "json": lambda: frame.write_json() + "\n",
-            "jsonl": frame.write_ndjson,
-        }
-        click.echo(_for_terminal(writers[form]()), nl=False)
-        for remark in remarks:
-            click.echo(text.escape_controls(remark), err=True)
+    cells, lines = text.format_cells(frame), [*map(text.escape_controls, remarks)]
+    formats: dict[str, Callable[[], str]] = {
+        "table": lambda: "\n".join([text.format_text(cells), *[""] * bool(lines), *lines]),
+        "markdown": lambda: "\n\n".join(
+            [text.format_markdown(cells), *map(text.format_paragraph, remarks)]
+        ),
+        "latex": lambda: "\n".join([text.format_latex(cells), *(f"% {line}" for line in lines)]),
+        "csv": lambda: text.format_csv(frame).rstrip("\n"),
+        "json": frame.write_json,
+        "jsonl": lambda: frame.write_ndjson().rstrip("\n"),
+    }
+    printed = formats[form]()
+    click.echo(printed if form in ("table", "markdown", "latex") else _for_terminal(printed))
+    for line in lines if form in ("csv", "json", "jsonl") else ():
+        click.echo(line, err=True)
 
 
 def _for_terminal(data: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -436,7 +436,7 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
 _LIMITS = ("minimum", "max_drop", "equivalence")
 
 
-def _open_values(paths: Sequence[InputPath | None], options: Mapping[str, Any]) -> dict[str, Any]:
+def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> dict[str, Any]:
     """The values of your own in these files, by path: a query, numbers, and a system or a day."""
     from rankql.evaluation.values import read_values_file
 
@@ -444,9 +444,7 @@ def _open_values(paths: Sequence[InputPath | None], options: Mapping[str, Any]) 
     runs = ("item", "rel", "score", "pos", "order", "collapse")
     if any(options.get(name) is not None for name in runs) or not isinstance(query, str | None):
         return {}
-    limits = itertools.chain(
-        *(options.get(x) or () for x in ("minimum", "max_drop", "equivalence"))
-    )
+    limits = itertools.chain(*(options.get(x) or () for x in _LIMITS))
     metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
     metrics += [re.split("[<>=:]", limit)[0].strip() for limit in limits]
     attributes = [*itertools.chain(*(options.get("by") or ()))]

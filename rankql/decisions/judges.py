@@ -331,7 +331,7 @@ def _measure(
         name: dict(
             zip(
                 ("value", "lo", "hi"),
-                (_known(value), *_jackknife(value, left_out, confidence)),
+                (None if math.isnan(value) else value, *_jackknife(value, left_out, confidence)),
                 strict=True,
             )
         )
@@ -425,10 +425,6 @@ def _jackknife(
     moments = Moments(queries, value, error, queries - 1, 0, value, value, *limits)
     # If labels agree in all queries, the error is not known.
     return (error > 0 and mean_interval(moments, confidence, "t")) or (None, None)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _compare_systems(

@@ -42,6 +42,8 @@ class Report(TableResult):
     findings: Sequence[Finding]
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     k: int = 10
+    # Always empty: everything is a finding.
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -65,11 +67,6 @@ class Report(TableResult):
     def _tabulate(self, write: Callable[[Sequence[Any]], str]) -> pl.DataFrame:
         rows = [{**asdict(each), "examples": write(each.examples)} for each in self.findings]
         return pl.DataFrame(rows, schema=_SCHEMA)
-
-    @property
-    def notes(self) -> list[str]:
-        """Always empty: everything is a finding."""
-        return []
 
     def to_dict(self) -> dict[str, Any]:
         """The findings and the checked tables, as plain values."""

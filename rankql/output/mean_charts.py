@@ -136,60 +136,57 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
     """Draw the means by cutoff: a line with its band for each system."""
-    words = [
-        f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
-        for (name,), part in frame.group_by("system", maintain_order=True)
-    ]
     title = f"{parse(metric)[0].at(None).name.rstrip('_')}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
-    base = {
-        "x": quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False}),
-        "color": panels.colour_by_system(comparison, legend=True),
-        "detail": nominal("system"),
-    }
-    y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
+    scale = {"type": "log", "nice": False}
     few = len(comparison.systems) <= len(PALETTE)
-    layers = _draw_lines(base, y, frame, few and not frame["lo"].null_count())
-    return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
-
-
-def _draw_lines(base: Spec, y: Spec, frame: pl.DataFrame, has_band: bool) -> list[Spec]:
-    """Draw lines through points, with a band from lo to hi."""
-    band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
-    points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
-    return [
-        *([make_layer("area", band, opacity=0.2)] if has_band else []),
-        make_layer("line", {**base, "y": y}, strokeWidth=2),
-        make_layer("point", points, filled=True, size=45, opacity=1),
-    ]
+    return _draw_curves(
+        frame, title, few and not frame["lo"].null_count(),
+        x=quantitative("k", title="cutoff k", axis=axis, scale=scale),
+        y=quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis()),
+        color=panels.colour_by_system(comparison, legend=True),
+    )  # fmt: skip
 
 
 def draw_min_scores(result: MinScores) -> Spec:
     """Draw the shares and the means by lowest score: a line with its band for each."""
-    names = [*SHARES, *result.metrics][: len(PALETTE)]
+    names, ends = [*SHARES, *result.metrics][: len(PALETTE)], ("lo", "hi")
     parts = [
         result.table.select(
-            "min_score", name=pl.lit(name), mean=name, lo=f"{name}_lo", hi=f"{name}_hi"
+            pl.lit(name).alias("name"), "min_score", pl.col(name).alias("mean"),
+            *(pl.col(f"{name}_{end}").fill_null(pl.col(name)).alias(end) for end in ends),
         )
         for name in names
-    ]
-    ends = (pl.col(end).fill_null(pl.col("mean")) for end in ("lo", "hi"))
-    frame = pl.concat(parts).drop_nulls("mean").with_columns(ends)
-    words = [
-        f"{name} {part['mean'][0]:.3f} at {part['min_score'][0]:g}, {part['mean'][-1]:.3f} at "
-        f"{part['min_score'][-1]:g}"
-        for (name,), part in frame.group_by("name", maintain_order=True)
-    ]
+    ]  # fmt: skip
     scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
-    base = {
-        "x": quantitative(
-            "min_score", title="lowest score shown", scale={"zero": False, "nice": False}
-        ),
-        "color": nominal("name", scale=scale, legend={"symbolType": "stroke"}),
-    }
-    y = quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=panels.grid_axis())
-    layers = _draw_lines(base, y, frame, has_band=True)
-    return panels.make_panel(layers, frame, "By lowest score shown", words, HEIGHT + 40)
+    between = {"zero": False, "nice": False}
+    return _draw_curves(
+        pl.concat(parts).drop_nulls("mean"), "By lowest score shown", True,
+        x=quantitative("min_score", title="lowest score shown", scale=between),
+        y=quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=panels.grid_axis()),
+        color=nominal("name", scale=scale, legend={"symbolType": "stroke"}),
+    )  # fmt: skip
+
+
+def _draw_curves(
+    frame: pl.DataFrame, title: str, has_band: bool, *, x: Spec, y: Spec, color: Spec
+) -> Spec:
+    """Draw a line through points for each name, the first column, with a band from lo to hi."""
+    name, place = frame.columns[:2]
+    words = [
+        f"{each} {part['mean'][0]:.3f} at {part[place][0]:g}, {part['mean'][-1]:.3f} at "
+        f"{part[place][-1]:g}"
+        for (each,), part in frame.group_by(name, maintain_order=True)
+    ]
+    base = {"x": x, "color": color, "detail": nominal(name)}
+    band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
+    points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
+    layers = [
+        *([make_layer("area", band, opacity=0.2)] if has_band else []),
+        make_layer("line", {**base, "y": y}, strokeWidth=2),
+        make_layer("point", points, filled=True, size=45, opacity=1),
+    ]
+    return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
 
 
 def draw_funnel(funnel: Funnel) -> Spec:
@@ -229,8 +226,8 @@ def draw_funnel(funnel: Funnel) -> Spec:
     return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 
-# The size of a panel by day.
-DAY_WIDTH, DAY_HEIGHT = 480, 140
+# The height of a panel by day.
+DAY_HEIGHT = 140
 
 
 def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
@@ -260,12 +257,6 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
         make_layer("point", means, color=PALETTE[1], filled=True, size=45)
         | {"transform": [{"filter": "datum.alarm"}]},
     ]  # fmt: skip
-    words = f"{title}: {format_count(len(frame), period)}, {alarms} with an alarm."
-    return {
-        "title": f"{title}; grey: what chance explains",
-        "description": words,
-        "width": DAY_WIDTH,
-        "height": DAY_HEIGHT,
-        "data": inline_data(data),
-        "layer": layers,
-    }
+    words = f"{format_count(len(frame), period)}, {alarms} with an alarm"
+    title += "; grey: what chance explains"
+    return panels.make_panel(layers, data, title, [words], DAY_HEIGHT)
