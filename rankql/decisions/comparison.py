@@ -145,10 +145,6 @@ class Comparison(EvaluatedTable):
         """The system that marks compare with: the baseline, or the first of two."""
         return self.settings.baseline or (self.systems[0] if len(self.systems) == 2 else None)
 
-    def remarks(self) -> list[str]:
-        """The lines below the table: method, conventions, columns, notes."""
-        return [*self._method_line(), *super().remarks()]
-
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""

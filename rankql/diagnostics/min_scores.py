@@ -13,7 +13,6 @@ from rankql.errors import RankqlError, require
 from rankql.evaluation.evaluate import evaluate, evaluate_in_duckdb
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.request import EvaluationOptions, RankingRules, Request
-from rankql.evaluation.result import Result
 from rankql.evaluation.values import read_values
 from rankql.registry.parse import parse
 from rankql.results import TableResult, draw_chart
@@ -109,13 +108,6 @@ def min_scores(
             "Every judged query has a relevant item, so no lowest score is better than none. "
             "Judge queries without an answer too: an empty list of relevant ids, or a grade of 0"
         )
-    return _summarise(result, names, interval, confidence)
-
-
-def _summarise(
-    result: Result, names: Sequence[str], interval: str | None, confidence: float
-) -> MinScores:
-    """The means by score, from the values per query and score."""
     key = result.meta.query
     abstained, answered = pl.col(FALSE_ABSTENTION), pl.col(FALSE_ANSWER)
     values = result.per_query.with_columns(

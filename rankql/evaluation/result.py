@@ -357,8 +357,8 @@ class EvaluatedTable(TableResult):
         return self.result.sql
 
     def remarks(self) -> list[str]:
-        """The lines below the table: conventions, columns, notes."""
-        return replace(self.result, notes=self.notes).long().remarks()
+        """The lines below the table: method, queries, conventions, columns, notes."""
+        return [*self._method_line(), *replace(self.result, notes=self.notes).long().remarks()]
 
     def _details(self) -> dict[str, Any]:
         return self.result._details()

@@ -12,13 +12,7 @@ from rankql.decisions.comparison import CUTOFFS
 from rankql.diagnostics.min_scores import SHARES
 from rankql.evaluation.evaluate import evaluate
 from rankql.output import panels
-from rankql.output.panels import (
-    SLICES,
-    Evaluation,
-    list_chart_systems,
-    result_of,
-    summary_by_system,
-)
+from rankql.output.panels import Evaluation
 from rankql.output.specs import (
     GREY,
     HEIGHT,
@@ -49,12 +43,14 @@ BINS = 20
 def draw_means(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the mean of every system, best first, or of every slice of one."""
     columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
-    frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
-    if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
+    frame = (
+        panels.summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
+    )
+    if len(panels.list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
-        frame = frame.select(panels.split_slices(evaluation), *columns).head(SLICES)
+        frame = frame.select(panels.split_slices(evaluation), *columns).head(panels.SLICES)
         return panels.make_dot_panel(frame, f"{metric}: means", colour)
-    lower = result_of(evaluation).lower_is_better(metric)
+    lower = panels.result_of(evaluation).lower_is_better(metric)
     frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
     frame = frame.sort("mean", descending=not lower, maintain_order=True)
     colour = panels.colour_by_system(evaluation)
@@ -63,7 +59,7 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
 
 def draw_distribution(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the share of queries by value: a line for each system, or for each slice of one."""
-    result, colours = result_of(evaluation), panels.assign_colours(evaluation)
+    result, colours = panels.result_of(evaluation), panels.assign_colours(evaluation)
     group, label = next(iter(result.meta.groupings), []), pl.lit("all")
     if len(colours) > 1:
         label = pl.col("system")
@@ -122,7 +118,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
         places = sorted({min(k, longest) for k in CUTOFFS})
     curves = replace(comparison, settings=settings).cutoffs(metrics, places)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
-    summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
+    summary = panels.summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
     for metric in metrics:
         own = parse(metric)[0].at(None).canonical

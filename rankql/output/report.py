@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import rankql
+from rankql import text
 from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
@@ -31,14 +32,6 @@ from rankql.output.report_source import (
 )
 from rankql.output.specs import CONFIG
 from rankql.results import make_block, require_charts
-from rankql.text import (
-    format_cell,
-    format_count,
-    format_html,
-    format_queries,
-    join_words,
-    show_controls,
-)
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -65,7 +58,7 @@ def render_report(
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True,
-        finalize=show_controls,
+        finalize=text.show_controls,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -73,22 +66,25 @@ def render_report(
 
     def format_block(block: Block, **options: Any) -> markupsafe.Markup:
         block = block.cut()
-        return markupsafe.Markup(format_html(block.rows, block.right, block.title, **options))
+        return markupsafe.Markup(text.format_html(block.rows, block.right, block.title, **options))
 
     def link(words: str) -> str:
-        return str(jinja2.utils.urlize(show_controls(words), rel="noreferrer"))
+        return str(jinja2.utils.urlize(text.show_controls(words), rel="noreferrer"))
 
     environment.filters["table"] = format_block
     environment.filters["linked_table"] = lambda block: format_block(block, escape=link)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta.query]
-    counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
+    counts = [
+        text.format_queries(queries.n_unique()),
+        text.format_count(len(comparison.systems), "system"),
+    ]
     today = datetime.now(UTC).date().isoformat()
     facts = [*counts, date or today, f"rankql {rankql.__version__}"]
     settings = asdict(comparison.settings).items()
     several = "Comparison" if len(comparison.systems) > 1 else "Evaluation"
     names = comparison.systems if len(comparison.systems) < 5 else [counts[1]]
-    title = f"{several} of {join_words(names)}" if title is None else title
+    title = f"{several} of {text.join_words(names)}" if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
         facts=facts,
@@ -183,7 +179,7 @@ class _Cases:
         header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
                   short[a], short[b], "change"]  # fmt: skip
         caption = f"Items that moved query {query}: contributions"
-        caption += f"; {format_count(more, 'more item')} moved it less" if more > 0 else ""
+        caption += f"; {text.format_count(more, 'more item')} moved it less" if more > 0 else ""
         tables = [
             Block([header, *moved[:MOVED]], range(1, 7), caption),
             self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
@@ -220,7 +216,7 @@ class _Cases:
         """Tabulate the top of a ranking."""
         frame = ranking.select("pos", "item", "rel", "contribution", "loss")
         rows = [
-            [f"{pos:,}", self.item_labels[item], _format_grade(rel), *map(format_cell, values)]
+            [f"{pos:,}", self.item_labels[item], _format_grade(rel), *map(text.format_cell, values)]
             for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
         ]
         header = ["position", "item", "grade", "contribution", "loss"]
@@ -274,7 +270,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
     drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
     section.draw([x for name in drawn for x in charts.draw_slices(comparison, name)])
     if source.same:
-        section.notes.append(f"The same in all systems, not drawn: {join_words(source.same)}.")
+        section.notes.append(f"The same in all systems, not drawn: {text.join_words(source.same)}.")
     if count > (slices := charts.count_slices(comparison)):
         section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
     if (total := comparison.pairs.select("a", "b").n_unique()) > len(pairs):
