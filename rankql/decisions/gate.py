@@ -371,16 +371,12 @@ def _combine(
     )
     notes = [*combined.notes]
     if new := rows.height - shared.height:
-        notes.append(
-            f"{new:,} of {text.format_queries(run.frame().height)} of the run "
-            f"{text.is_or_are(new)} not in the baseline: left out of the drops"
-        )
+        of = f"{new:,} of {run.frame().height:,} of the run"
+        notes.append(f"{text.QUERIES}{of} not in the baseline and left out of the drops")
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
         if lacking := shared.height - judged.height:
-            notes.append(
-                f"{lacking:,} of {text.format_queries(old.height)} of the baseline "
-                f"{text.is_or_are(lacking)} not judged any more: left out of the drops"
-            )
+            of = f"{lacking:,} of {old.height:,} of the baseline"
+            notes.append(f"{text.QUERIES}{of} not judged any more and left out of the drops")
         shared = judged
     return replace(combined, values=shared, notes=notes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.verdict import BETTER, WORSE
-from rankql.errors import RankqlError, describe_unknown, require
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import attribute_columns
 from rankql.output import panels
 from rankql.output.mean_charts import (
@@ -39,10 +39,8 @@ def plot_distribution(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the values per query, a panel for each metric."""
     overall = result_of(evaluation).overall_metrics
     names = [name for name in _select_metrics(evaluation, metric) if name not in overall]
-    panels_of = [draw_distribution(evaluation, name) for name in names]
-    require(any(panel["data"]["values"] for panel in panels_of),
-            "Nothing to plot: no query has a value. Pass another metric")  # fmt: skip
-    return _join(panels_of)
+    drawn = [draw_distribution(evaluation, name) for name in names]
+    return _join([panel for panel in drawn if panel["data"]["values"]])
 
 
 def plot_comparison(
@@ -74,8 +72,8 @@ def _join(panels: Sequence[Spec]) -> Spec:
     """Put panels side by side."""
     if not panels:
         raise RankqlError(
-            "Nothing to plot: no query has a difference. Compare at least two systems, or pass "
-            "kind='means'."
+            "Nothing to plot: no query has a difference or a value. Compare at least two "
+            "systems, pass another metric, or kind='means'"
         )
     return panels[0] if len(panels) == 1 else join_panels(panels, columns=2)
 
@@ -123,7 +121,8 @@ def draw_slices(
     colour = {"condition": grey, **panels.colour_by_system(comparison, "better", legend=True)}
     slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
     rows = frame.filter(pl.col("slice").is_in(slices.implode()))
-    row, title = "slice", _title(comparison, metric, *pairs[0])
+    split = name = panels.split_slices(comparison)
+    title = _title(comparison, metric, *pairs[0])
     if len(pairs) > 1:
         title, base = f"{metric}: difference", comparison.settings.baseline
         title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
@@ -133,14 +132,9 @@ def draw_slices(
         line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
         label = other if base is not None else pl.format(line, other, first)
         if len(slices) > 1:
-            lines = slices.to_frame().select(panels.split_slices(comparison)).to_series()
-            label = pl.format(
-                "{}\n{}",
-                panels.split_slices(comparison).replace_strict(panels.shorten_names(lines)),
-                label,
-            )
-        row, rows = "pair", rows.with_columns(pair=label)
-    name = panels.split_slices(comparison) if row == "slice" else row
+            short = panels.shorten_names(slices.to_frame().select(split).to_series())
+            label = pl.format("{}\n{}", split.replace_strict(short), label)
+        name = label.alias("pair")
     rows = rows.select(name, *_COLUMNS)
     return [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
 

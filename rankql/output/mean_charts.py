@@ -43,10 +43,11 @@ BINS = 20
 def draw_means(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the mean of every system, best first, or of every slice of one."""
     columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
-    frame = (
-        panels.summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
-    )
-    if len(panels.list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
+    systems = panels.list_chart_systems(evaluation)
+    frame = panels.result_of(evaluation).summary.filter(metric=metric).drop_nulls("mean")
+    if "system" not in frame.columns:
+        frame = frame.with_columns(system=pl.lit(systems[0]))
+    if len(systems) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
         frame = frame.select(panels.split_slices(evaluation), *columns).head(panels.SLICES)
         return panels.make_dot_panel(frame, f"{metric}: means", colour)
@@ -118,7 +119,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
         places = sorted({min(k, longest) for k in CUTOFFS})
     curves = replace(comparison, settings=settings).cutoffs(metrics, places)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
-    summary = panels.summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
+    summary = curves.summary.filter(slice="all").drop_nulls("mean")
     frames = {}
     for metric in metrics:
         own = parse(metric)[0].at(None).canonical

@@ -171,13 +171,8 @@ def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def list_chart_systems(evaluation: Evaluation) -> list[str]:
-    """Return the systems in the order of the summary."""
-    if _is_comparison(evaluation):
-        return evaluation.systems
-    result = result_of(evaluation)
-    if not result.meta.system:
-        return ["run"]
-    return list(result.summary["system"].unique(maintain_order=True))
+    """Return the systems in the order of the caller."""
+    return evaluation.systems or ["run"]
 
 
 def order_systems(evaluation: Evaluation) -> list[str]:
@@ -194,14 +189,6 @@ def assign_colours(evaluation: Evaluation) -> dict[str, str]:
         coloured = [*([] if base is None else [base]), *best][: len(PALETTE)]
     colours = dict(zip((name for name in names if name in coloured), PALETTE, strict=False))
     return {name: colours.get(name, GREY) for name in names}
-
-
-def summary_by_system(evaluation: Evaluation) -> pl.DataFrame:
-    """Return the summary, with a column system in any case."""
-    frame = result_of(evaluation).summary
-    if "system" in frame.columns:
-        return frame
-    return frame.select(pl.lit(list_chart_systems(evaluation)[0]).alias("system"), pl.all())
 
 
 def result_of(evaluation: Evaluation) -> Result:

@@ -391,7 +391,7 @@ def test_queries_of_one_side():
     values = rankql.read_values(baseline.per_query)  # whose judgments are not known
     verdict = rankql.gate(RUN, QRELS.head(1), values, max_drop="AP:0.1")
     assert verdict.table["n"].to_list() == [1]
-    note = "1 of 2 queries of the baseline is not judged any more: left out of the drops"
+    note = "Queries: 1 of 2 of the baseline not judged any more and left out of the drops"
     assert note in verdict.notes
     # A query that the run lacks still counts as 0.
     lacking = rankql.gate(RUN.head(2), QRELS, baseline, max_drop="AP:0.1")
@@ -399,7 +399,7 @@ def test_queries_of_one_side():
     assert lacking.table.select("n", "mean").row(0) == (2, 0.5)
     new = OLD.with_columns(query=pl.col("query").str.replace("q00", "q99"))
     verdict = gate_values(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")
-    note = "1 of 20 queries of the run is not in the baseline: left out of the drops"
+    note = "Queries: 1 of 20 of the run not in the baseline and left out of the drops"
     assert note in verdict.notes and note in repr(verdict)
     row = verdict.table.row(0, named=True)
     assert row["n"] == 20 and row["difference"] == pytest.approx(-0.3 / 20)

@@ -71,7 +71,7 @@ IN_PYTHON = {
 }
 OF_PLOTS = {
     "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
-    "Nothing to plot: no query has a difference": lambda: compared({"one": RUN}).plot(),
+    "Nothing to plot: no query has a difference or a value": lambda: compared({"one": RUN}).plot(),
     "Unknown system None.": lambda: compared().plot("differences", b="two"),
 }
 
