@@ -218,22 +218,17 @@ class Funnel(EvaluatedTable):
                 losses.append(loss["mean"] or 0.0)
                 lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -highest
                 after = None if loss["mean"] is None else 1 - min(highest, math.fsum(losses))
-                rows.append(
-                    {
-                        "slice": part,
-                        "stage": stage,
-                        "loss": loss["mean"],
-                        "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
-                        "hi": None if loss["hi"] is None else min(highest, loss["hi"]),
-                        "after": means[part, self.metric]["mean"] if stage == ORDER else after,
-                        "recall": (
-                            None if stage == ORDER else means[part, recall_of(stage)]["mean"]
-                        ),
-                        "lost": lost.get(stage, 0) if part == "all" else None,
-                        "added": self.added.get(stage, 0) if part == "all" else None,
-                        "queries": loss["queries"] - loss["undefined"],
-                    }
-                )
+                recall = None if stage == ORDER else means[part, recall_of(stage)]["mean"]
+                rows.append({
+                    "slice": part, "stage": stage, "loss": loss["mean"],
+                    "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
+                    "hi": None if loss["hi"] is None else min(highest, loss["hi"]),
+                    "after": means[part, self.metric]["mean"] if stage == ORDER else after,
+                    "recall": recall,
+                    "lost": lost.get(stage, 0) if part == "all" else None,
+                    "added": self.added.get(stage, 0) if part == "all" else None,
+                    "queries": loss["queries"] - loss["undefined"],
+                })  # fmt: skip
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     @property

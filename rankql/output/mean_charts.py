@@ -11,6 +11,7 @@ import polars as pl
 from rankql.decisions.comparison import CUTOFFS
 from rankql.diagnostics.min_scores import SHARES
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.means import slice_queries
 from rankql.output import panels
 from rankql.output.panels import Evaluation
 from rankql.output.specs import (
@@ -61,19 +62,17 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
 def draw_distribution(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the share of queries by value: a line for each system, or for each slice of one."""
     result, colours = panels.result_of(evaluation), panels.assign_colours(evaluation)
-    group, label = next(iter(result.meta.groupings), []), pl.lit("all")
-    if len(colours) > 1:
-        label = pl.col("system")
-    elif group:
-        cells = (pl.lit(f"{x}=") + pl.col(x).cast(pl.String).fill_null("NULL") for x in group)
-        label = pl.concat_str(*cells, separator=", ")
-    values = result.frame().select(name=label, value=pl.col(metric).cast(pl.Float64))
-    values = values.drop_nulls("value")
-    names = [*values["name"].unique(maintain_order=True)]
+    rows, key, group = result.frame(), result.meta.query, result.meta.groupings[:1]
     if len(colours) > 1:  # those with a colour of their own
-        names = [name for name in colours if colours[name] != GREY and name in names]
-    names = names[: len(PALETTE)]
-    values = values.filter(pl.col("name").is_in(names))
+        parts = {x: rows.filter(system=x) for x in colours if colours[x] != GREY}
+    else:
+        queries = slice_queries(rows.select(key, *result.meta.by), group)
+        parts = {x: rows.filter(pl.col(key).is_in(y)) for x, y in [*queries.items()][len(group) :]}
+    values = pl.concat(
+        part.select(name=pl.lit(name), value=pl.col(metric).cast(pl.Float64)).drop_nulls("value")
+        for name, part in [*parts.items()][: len(PALETTE)]
+    )
+    names = [*values["name"].unique(maintain_order=True)]
     # The range of the metric, or of the values.
     ends = (*value_range(metric), values["value"].min(), values["value"].max())
     known = [float(x) for x in ends if x is not None] or [0.0]  # type: ignore[arg-type]
