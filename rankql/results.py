@@ -170,14 +170,11 @@ class TableResult:
         queries = [*self._count_queries(), *queries]
         notes = (x for x in self.notes if not x.startswith(QUERIES))
         return [
-            *self._method_line(),
+            *[f"Method: {self.method}"] * bool(self.method),
             *[QUERIES + "; ".join(queries)] * bool(queries),
             *self._assumptions(),
             *(f"Note: {note}" for note in notes),
         ]
-
-    def _method_line(self) -> list[str]:
-        return [f"Method: {self.method}"] if self.method else []
 
     def _count_queries(self) -> list[str]:
         """The numbers of queries that the table does not have."""

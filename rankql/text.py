@@ -271,11 +271,6 @@ def format_table(frame: pl.DataFrame) -> TableRows:
     return [frame.columns, *body]
 
 
-def format_cells(frame: pl.DataFrame) -> TableRows:
-    """Format the header and the rows of a frame."""
-    return [frame.columns, *([format_cell(value) for value in row] for row in frame.rows())]
-
-
 def format_cell(value: Any) -> str:
     """Format a value: a float with four decimals, nothing for NULL."""
     if value is None:

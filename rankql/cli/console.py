@@ -118,21 +118,24 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
     """Print a frame with remarks below it, or on stderr where a program reads stdout."""
     from rankql import text
 
-    cells, lines = text.format_cells(frame), [*map(text.escape_controls, remarks)]
-    formats: dict[str, Callable[[], str]] = {
-        "table": lambda: "\n".join([text.format_text(cells), *[""] * bool(lines), *lines]),
-        "markdown": lambda: "\n\n".join(
-            [text.format_markdown(cells), *map(text.format_paragraph, remarks)]
-        ),
-        "latex": lambda: "\n".join([text.format_latex(cells), *(f"% {line}" for line in lines)]),
-        "csv": lambda: text.format_csv(frame).rstrip("\n"),
-        "json": frame.write_json,
-        "jsonl": lambda: frame.write_ndjson().rstrip("\n"),
-    }
-    printed = formats[form]()
-    click.echo(printed if form in ("table", "markdown", "latex") else _for_terminal(printed))
-    for line in lines if form in ("csv", "json", "jsonl") else ():
-        click.echo(line, err=True)
+    lines = [*map(text.escape_controls, remarks)]
+    writers: dict[str, Callable[[], str]] = {
+        "csv": lambda: text.format_csv(frame), "jsonl": frame.write_ndjson,
+        "json": lambda: frame.write_json() + "\n",
+    }  # fmt: skip
+    if form in writers:
+        click.echo(_for_terminal(writers[form]()), nl=False)
+        for line in lines:
+            click.echo(line, err=True)
+        return
+    cells = [frame.columns, *([*map(text.format_cell, row)] for row in frame.rows())]
+    if form == "markdown":
+        paragraphs = map(text.format_paragraph, remarks)
+        click.echo("\n\n".join([text.format_markdown(cells), *paragraphs]))
+    elif form == "latex":
+        click.echo("\n".join([text.format_latex(cells), *(f"% {line}" for line in lines)]))
+    else:
+        click.echo("\n".join([text.format_text(cells), *[""] * bool(lines), *lines]))
 
 
 def _for_terminal(data: str) -> str:

@@ -358,7 +358,8 @@ class EvaluatedTable(TableResult):
 
     def remarks(self) -> list[str]:
         """The lines below the table: method, queries, conventions, columns, notes."""
-        return [*self._method_line(), *replace(self.result, notes=self.notes).long().remarks()]
+        method = [f"Method: {self.method}"] * bool(self.method)
+        return [*method, *replace(self.result, notes=self.notes).long().remarks()]
 
     def _details(self) -> dict[str, Any]:
         return self.result._details()

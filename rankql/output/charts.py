@@ -53,8 +53,10 @@ def plot_comparison(
     if kind == "cutoffs":
         ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
         return draw_cutoffs(comparison, name, frame)
-    if kind in ("means", "distribution"):
-        return (plot_means if kind == "means" else plot_distribution)(comparison, metric)
+    if kind == "means":
+        return plot_means(comparison, metric)
+    if kind == "distribution":
+        return plot_distribution(comparison, metric)
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a

@@ -66,12 +66,9 @@ def make_dot_panel(
     """
     name, value = frame.columns[:2]
     sign = "" if domain is None else "+"
-    numbers = [format_interval(row[1:4], sign) for row in frame.rows()]
-    words = [f"{x} {number}" for x, number in zip(frame[name], numbers, strict=True)]
-    labels = {
-        x: number.partition(" (")[0].replace("-", "−")
-        for x, number in zip(frame[name], numbers, strict=True)
-    }
+    numbers = {row[0]: format_interval(row[1:4], sign) for row in frame.rows()}
+    words = [f"{x} {number}" for x, number in numbers.items()]
+    labels = {x: number.partition(" (")[0].replace("-", "−") for x, number in numbers.items()}
     rows, tooltip = row_axis(name, frame[name]), make_tooltips(frame)
     base = {"y": rows, "color": colour, "tooltip": tooltip}
     right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
