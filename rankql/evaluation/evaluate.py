@@ -37,10 +37,12 @@ from rankql.evaluation.request import (
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
+from rankql.registry.column_names import Named
+from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
-from rankql.writing import PARQUET, output_path, remember_inputs
+from rankql.writing import PARQUET, HeaderlessPath, output_path, public_name, remember_inputs
 
 
 @remember_inputs
@@ -250,7 +252,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             values, seen = split_hidden(evaluation, values)
             catalogue, outside = compute_catalogue(evaluation)
             shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
-            fields = {"tables": tables, "call": request.call, "seen": shares}
+            fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
             meta = evaluation.make_meta(catalogue=catalogue, **fields)
             if recorded is not None and recorded.systems:
                 meta = replace(meta, systems=[*recorded.systems])
@@ -283,6 +285,27 @@ def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
             if not isinstance(task, str):
                 return task(evaluation)
             return fetch_frame(session, task, checked=True)
+
+
+def _describe_call(request: Request) -> dict[str, Any]:
+    """The options of the call, and the names of its tables, for a manifest."""
+    run, several = request.run, is_several_runs(request.run)
+    tables = {f"run {x}": each for x, each in run.items()} if several else {"run": run}
+    others = {x: getattr(request, x) for x in ("qrels", "attributes", "train", "catalogue")}
+    tables |= {name: table for name, table in others.items() if table is not None}
+    names = ("metrics", "weight", "cluster", "seen", "min_score", "interval", "confidence")
+    options = {name: getattr(request, name) for name in names} | dict(request.rules.options)
+    options["by"] = [
+        [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]
+        for group in request.groupings
+    ]
+    if isinstance(request.catalogue, int):
+        options["catalogue"] = tables.pop("catalogue")
+    for table in tables.values():
+        if isinstance(table, HeaderlessPath):
+            options["columns"] = table.columns
+    inputs = {name: public_name(table) for name, table in tables.items()}
+    return {"function": "evaluate", "inputs": inputs, "options": options}
 
 
 def render_query(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError, require, require_choice, require_flag
-from rankql.registry.column_names import ROLES, Named, name_expression
+from rankql.registry.column_names import ROLES, name_expression
 from rankql.registry.conventions import (
     ConventionOptions,
     Conventions,
@@ -20,16 +20,12 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.registry.parse import is_metric
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.tables import Data, Rel
-from rankql.writing import HeaderlessPath, public_name
 
 if TYPE_CHECKING:
     import duckdb
 
 
-# The options of a call beside those of the rules.
-_OPTIONS = ("metrics", "weight", "cluster", "seen", "min_score", "interval", "confidence")
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 
 
@@ -150,26 +146,6 @@ class Request:
     def sources(self) -> tuple[Any, ...]:
         """The tables, which may be of a connection."""
         return self.run, self.qrels, self.attributes, self.train, self.catalogue
-
-    @property
-    def call(self) -> dict[str, Any]:
-        """The options of the call of `evaluate`, and the names of its tables, for a manifest."""
-        run, several = self.run, is_several_runs(self.run)
-        tables = {f"run {x}": each for x, each in run.items()} if several else {"run": run}
-        others = {x: getattr(self, x) for x in ("qrels", "attributes", "train", "catalogue")}
-        tables |= {name: table for name, table in others.items() if table is not None}
-        options = {name: getattr(self, name) for name in _OPTIONS} | dict(self.rules.options)
-        options["by"] = [
-            [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]
-            for group in self.groupings
-        ]
-        if isinstance(self.catalogue, int):
-            options["catalogue"] = tables.pop("catalogue")
-        for table in tables.values():
-            if isinstance(table, HeaderlessPath):
-                options["columns"] = table.columns
-        names = {name: public_name(table) for name, table in tables.items()}
-        return {"function": "evaluate", "inputs": names, "options": options}
 
 
 def require_place_of_qrels(qrels: Any, con: Any) -> None:
