@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import NumericType
 
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
@@ -35,9 +38,6 @@ from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
 from rankql.sources.tables import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -197,8 +197,6 @@ def evaluate_in_spark(
 
 def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
-    from pyspark.sql import functions as F
-
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     keys = [COUNTER, "system", "i"]
     sets = [[*keys, *(attributes[name] for name in group)] for group in ([], *meta.groupings)]
@@ -238,8 +236,6 @@ def _refuse_computed(inputs: Inputs) -> None:
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """The highest grade if a metric depends on it, or none."""
-    from pyspark.sql import functions as F
-
     (name,) = {
         table.roles["rel"] for table in inputs.judging if table.roles["rel"] in frame.columns
     }
@@ -255,8 +251,6 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
 
 def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
     """The systems of a run with several."""
-    from pyspark.sql import functions as F
-
     if inputs.system is None:
         return ()
     name = F.col(quoted_name(inputs.system)).cast("string")
@@ -272,8 +266,6 @@ def _distribute(
     none: pl.DataFrame | None,
 ) -> DataFrame:
     """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
-    from pyspark.sql.functions import arrow_udtf
-
     oldest = pl.CompatLevel.oldest()  # text, not views of it
     schema = pa.schema([]) if none is None else none.to_arrow(compat_level=oldest).schema
 
@@ -296,7 +288,7 @@ def _distribute(
                     yield values.select(schema.names).to_arrow().cast(schema)
 
     # A table function, because mapInArrow needs pandas.
-    function: Any = arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
+    function: Any = F.arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
     values: DataFrame = function(rows.asTable())
     return values
 
@@ -306,8 +298,6 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
     Column "0" holds the rows of the first table as structs, "1" those of the second, and so on.
     """
-    from pyspark.sql import functions as F
-
     selected = [_select_columns(frames[table.label], inputs, table) for table in inputs.tables]
     key_type = _key_type(inputs, selected)
     parts = []
@@ -321,8 +311,6 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
 
 def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame:
-    from pyspark.sql import functions as F
-
     attributes = inputs.attributes_in(inputs.home(table))
     own = inputs.own if any(table is run for run in inputs.runs.values()) else ()
     read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
@@ -332,8 +320,6 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
 
 def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
     """The type that the queries of all tables are cast to."""
-    from pyspark.sql.types import NumericType
-
     both = zip(inputs.tables, frames, strict=True)
     kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
     numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)

@@ -114,16 +114,8 @@ class Translator:
             return [self.translate(part, scope) for part in node]
         if not isinstance(node, exp.Expr):
             return node
-        if isinstance(node, exp.Column):
-            return self._translate_column(node, scope)
-        if isinstance(node, exp.Case):
-            return self._translate_case(node, scope)
-        if isinstance(node, exp.Lambda):
-            return self._translate_lambda(node, scope)
-        if isinstance(node, exp.Anonymous):
-            return self._translate_call(node, scope)
-        if isinstance(node, exp.Filter):
-            return self._translate_filter(node, scope)
+        if method := _METHODS.get(type(node)):
+            return method(self, node, scope)
         if isinstance(node, exp.Window) and node.this.name.lower() in macro_trees("duckdb"):
             self.refuse(f"{node.this.name}(...) OVER", "group by the ranking and join it back")
         kind = type(node)
@@ -254,6 +246,14 @@ class Translator:
         return _replace_outermost(made, filtered)
 
 
+# How nodes are translated whose parts are not translated first.
+_METHODS: Mapping[type[exp.Expr], Callable[[Translator, Any, Scope], exp.Expr]] = {
+    exp.Column: Translator._translate_column,
+    exp.Case: Translator._translate_case,
+    exp.Lambda: Translator._translate_lambda,
+    exp.Anonymous: Translator._translate_call,
+    exp.Filter: Translator._translate_filter,
+}
 # Not computed: errors, and rankql_few, which differs for speed.
 _FAILING = {"error", "rankql_fail", "rankql_few"}
 

@@ -210,14 +210,9 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
     0.25
     """
     m = as_float(merit)
-    e = pl.when(m.is_not_null()).then(_exposed(exposure))
+    e = pl.when(m.is_not_null()).then(as_float(exposure).fill_null(0))
     moved = (ratio(e, e.sum()) - ratio(m, m.sum())).abs()
     return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
-
-
-def _exposed(exposure: Column) -> pl.Expr:
-    """The exposure of a group or an item: none where it was never shown."""
-    return as_float(exposure).fill_null(0)
 
 
 def _counts(item: Column) -> pl.Expr:

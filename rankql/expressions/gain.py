@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -26,6 +27,7 @@ from rankql.expressions.checked_columns import (
     as_floats,
     check_rel,
     column,
+    guard,
     refuse_values,
     with_checks,
 )
@@ -168,11 +170,7 @@ def _shift(level: int) -> int:
 
 
 def _at_most_one(value: pl.Expr) -> pl.Expr:
-    def refuse(values: pl.Series) -> pl.Series:
-        require_at_most(1, values)
-        return values
-
-    return near_one(value).map_batches(refuse, pl.Float64, is_elementwise=True)
+    return guard(near_one(value), partial(require_at_most, 1))
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -183,13 +181,7 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
     >>> pl.DataFrame({"rel": [0, 1, 2, 3]}).select(exp2_gain("rel"))["exp2_gain"].to_list()
     [0.0, 1.0, 3.0, 7.0]
     """
-
-    def finite(values: pl.Series) -> pl.Series:
-        check_rel(values)
-        return values.cast(pl.Float64)
-
-    grade = column(rel).map_batches(finite, return_dtype=pl.Float64, is_elementwise=True)
-    return (2**grade - 1).alias("exp2_gain")
+    return (2 ** guard(column(rel), check_rel) - 1).alias("exp2_gain")
 
 
 def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
@@ -205,8 +197,7 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
     [1.5, 2.0]
     """
 
-    def check(rows: pl.Series) -> pl.Series:
-        grades, factors = rows.struct.unnest()
+    def check(grades: pl.Series, factors: pl.Series) -> None:
         check_rel(grades)
         numbers = as_floats("factor", factors)
         rule = "factor must be above 0 and at most 1"
@@ -216,10 +207,8 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
                 "grade: the ideal then has it too"
             )
         refuse_values(rule, factors, ~(numbers.is_finite() & (numbers > 0)))
-        return grades.cast(pl.Float64) * numbers.fill_null(1.0)
 
-    rows = pl.struct(rel=column(rel), factor=column(factor))
-    gains = rows.map_batches(check, return_dtype=pl.Float64, is_elementwise=True)
+    gains = guard(column(rel), check, column(factor)) * as_float(factor).fill_null(1.0)
     return gains.alias("discounted_gain")
 
 

@@ -6,12 +6,10 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from rankql.errors import RankqlError, require
-from rankql.expressions.checked_columns import Column, as_float, column
+from rankql.errors import RankqlError
+from rankql.expressions.checked_columns import Column, as_float, column, guard
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 
@@ -140,10 +138,6 @@ def ap(
     0.8056
     """
     r = ranking(rel, pos, k)
-    require(
-        r.score is None or denominator != "found",
-        "ties 'expected' is not available for ap with denominator 'found'. Use 'item'",
-    )
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     # A hit among m tied items of which n are hits has (n - 1) / (m - 1) of the places above it.
     beside = (r.place - 1) * (r.tied(hits) - 1) / (r.size - 1).clip(1)
@@ -177,8 +171,6 @@ def interpolated_precision(
     0.75
     """
     r = ranking(rel, pos)
-    message = "ties 'expected' is not available for interpolated_precision. Use 'item'"
-    require(r.score is None, message)
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     nth = r.above(hits) + 1
     precision = pl.when(hits == 1).then(nth / r.pos)
@@ -222,7 +214,6 @@ def infap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     0.732143
     """
     r = ranking(rel, pos)
-    require(r.score is None, "ties 'expected' is not available for infap. Use 'item'")
     hits = r.hits(threshold)
     judged = ((r.rel >= 0) | (r.rel >= threshold)).fill_null(False).cast(pl.Float64)
     share = (r.above(hits) + _EPSILON) / (r.above(judged) + 2 * _EPSILON)
@@ -423,17 +414,13 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
         return r.depth()
     rankings = _ranking_key(query).n_unique()
 
-    def refuse(counts: Sequence[pl.Series]) -> pl.Series:
-        counted, rankings = counts
+    def refuse(rankings: pl.Series, counted: pl.Series) -> None:
         for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
             raise RankqlError(
                 f"query must identify one ranking, but has too few values for so many items: {n}"
             )
-        return rankings.cast(pl.Int64)
 
-    # As a float: k times the number of rankings may be beyond whole numbers.
-    looked_at = pl.map_batches([r.in_top.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
-    return float(r.k) * looked_at
+    return float(r.k) * guard(rankings, refuse, r.in_top.sum())
 
 
 def _ranking_key(query: Column | None) -> pl.Expr:
