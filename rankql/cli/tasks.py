@@ -444,9 +444,7 @@ def _open_values(paths: Sequence[InputPath | None], options: Mapping[str, Any]) 
     runs = ("item", "rel", "score", "pos", "order", "collapse")
     if any(options.get(name) is not None for name in runs) or not isinstance(query, str | None):
         return {}
-    limits = itertools.chain(
-        *(options.get(x) or () for x in ("minimum", "max_drop", "equivalence"))
-    )
+    limits = itertools.chain(*(options.get(x) or () for x in _LIMITS))
     metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
     metrics += [re.split("[<>=:]", limit)[0].strip() for limit in limits]
     attributes = [*itertools.chain(*(options.get("by") or ()))]

@@ -21,14 +21,8 @@ from pyspark.sql.types import NumericType
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import RankqlError, require
-from rankql.evaluation.means import (
-    Meta,
-    absent_column,
-    require_interval,
-    sliced_attributes,
-    summarise_groups,
-    system_columns,
-)
+from rankql.evaluation import means
+from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
@@ -120,7 +114,7 @@ def evaluate_in_spark(
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
-    require_interval(interval, confidence)
+    means.require_interval(interval, confidence)
     require(
         interval != "t" or weight is None,
         "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
@@ -189,7 +183,7 @@ def evaluate_in_spark(
         notes=notes,
         interval=interval,
         confidence=confidence,
-        means=summarise_groups(moments, meta, interval, confidence),
+        means=means.summarise_groups(moments, meta, interval, confidence),
         values=values,
         counts=totals.values(),
     )
@@ -197,7 +191,7 @@ def evaluate_in_spark(
 
 def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
-    attributes, systems = sliced_attributes(meta), system_columns(meta)
+    attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
     keys = [COUNTER, "system", "i"]
     sets = [[*keys, *(attributes[name] for name in group)] for group in ([], *meta.groupings)]
     value, weight = F.col("value"), F.col("query_weight")
@@ -211,7 +205,7 @@ def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.To
     }  # fmt: skip
     ids = F.array_sort(F.flatten(F.collect_list(IDS)))
     counters = {TEXT: F.min(TEXT), IDS: F.slice(ids, 1, partitions.EXAMPLES)}
-    absent = {absent_column(x): F.grouping(x) for x in attributes.values()}
+    absent = {means.absent_column(x): F.grouping(x) for x in attributes.values()}
     columns = absent | moments | counters
     grouped = counted.groupingSets(sets, *keys, *attributes.values())
     totals = grouped.agg(*(column.alias(name) for name, column in columns.items()))

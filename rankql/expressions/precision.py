@@ -32,8 +32,7 @@ def precision_at(
     0.4
     """
     r = ranking(rel, pos, k)
-    hits = r.top(r.mean(r.hits(threshold))).sum()
-    return ratio(hits, _size(r, threshold, denominator)).fill_null(0)
+    return ratio(r.count_hits(threshold), _size(r, threshold, denominator)).fill_null(0)
 
 
 def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
@@ -58,7 +57,7 @@ def recall_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    return ratio(r.top(r.mean(r.hits(threshold))).sum(), r.relevant(threshold))
+    return ratio(r.count_hits(threshold), r.relevant(threshold))
 
 
 @metric()
@@ -80,9 +79,8 @@ def f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    hits = r.top(r.mean(r.hits(threshold))).sum()
     size = _size(r, threshold, denominator)
-    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
+    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
 @metric()
@@ -293,8 +291,7 @@ def num_rel_ret(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     >>> df.select(num_rel_ret("rel", "pos")).item()
     1.0
     """
-    r = ranking(rel, pos)
-    return r.top(r.mean(r.hits(threshold))).sum()
+    return ranking(rel, pos).count_hits(threshold)
 
 
 @metric()
@@ -348,8 +345,7 @@ def micro_precision_at(
     0.5
     """
     r = ranking(rel, pos, k)
-    size = _sizes(r, threshold, query, denominator)
-    return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
+    return ratio(r.count_hits(threshold), _sizes(r, threshold, query, denominator)).fill_null(0)
 
 
 def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str) -> pl.Expr:
@@ -380,7 +376,7 @@ def micro_recall_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    return ratio(r.top(r.hits(threshold)).sum(), r.relevant(threshold))
+    return ratio(r.count_hits(threshold), r.relevant(threshold))
 
 
 @metric(by=None)
@@ -403,9 +399,8 @@ def micro_f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    hits = r.top(r.hits(threshold)).sum()
     size = _sizes(r, threshold, query, denominator)
-    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
+    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:

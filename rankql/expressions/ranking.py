@@ -44,6 +44,10 @@ class Ranking:
         """1 if the row is relevant, else 0."""
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
 
+    def count_hits(self, threshold: float) -> pl.Expr:
+        """The expected number of relevant items in the first k positions."""
+        return self.top(self.mean(self.hits(threshold))).sum()
+
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
         return (as_float(self.judged) >= threshold).sum().cast(pl.Float64)

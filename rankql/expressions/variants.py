@@ -184,22 +184,18 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
 
     def contained(rows: pl.Series) -> pl.Series:
         lists = rows.struct.unnest().with_row_index().drop_nulls()
-        counts = (
-            lists.select("index", grade=name)
-            .explode("grade")
-            .drop_nulls()
-            .group_by(pl.all())
-            .len(name)
-            for name in ("rels", "ideal")
+        rels, ideal = (
+            lists.select("index", grade=name).explode("grade").drop_nulls()
+            for name in lists.columns[1:]
         )
-        lacking = pl.concat(counts, how="align_left").filter(
-            pl.col("rels") > pl.col("ideal").fill_null(0)
+        nth = pl.int_range(pl.len()).over("index", "grade").alias("nth")  # of equal grades
+        lacking = rels.with_columns(nth).join(
+            ideal.with_columns(nth), on=["index", "grade", "nth"], how="anti"
         )
         for grade in lacking.sort("index", "grade")["grade"].head(1):
-            require(
-                False,
-                f"ideal must contain every grade of the list, at least as often. "
-                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not",
+            raise RankqlError(
+                "ideal must contain every grade of the list, at least as often. "
+                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not"
             )
         return rows.struct.field("ideal")
 
