@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rankql.errors import (
-    RankqlError,
-    describe_unknown,
-    did_you_mean,
-    require,
-    require_package,
-)
+from rankql.errors import RankqlError, describe_unknown, require, require_package
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, Request
@@ -128,10 +122,7 @@ def translate(query: str, dialect: str) -> str:
             f"rankql has no functions for {dialect}. Use Spark or DuckDB, which read the same "
             f"tables. Available: spark, {', '.join(DIALECTS)}"
         )
-    if dialect != "spark":
-        raise RankqlError(
-            f"unknown dialect {dialect!r}{did_you_mean(dialect, ('spark', *DIALECTS))}"
-        )
+    require(dialect == "spark", describe_unknown("dialect", dialect, ("spark", *DIALECTS)))
     require_package("sqlglot", "dialects", f"dialect {dialect}")
     from rankql.engines.translation import translate_query
 
