@@ -42,9 +42,9 @@ _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
 
-def quote(name: str) -> str:
-    """Quote a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
+def quote(name: str, mark: str = '"') -> str:
+    """Quote a name as an SQL identifier; `mark` is that of the database."""
+    return mark + name.replace(mark, mark * 2) + mark
 
 
 # Values this close to 1 are 1: rankql_rounding() in sql/common.sql.

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 from rankql.errors import RankqlError, describe_unknown, require, require_package
@@ -149,10 +150,7 @@ def render_native_query(
         require(not options.pop(rule, None), f"{rule}= needs DuckDB. Leave it out, or use eval")
     dialect, rules = DIALECTS[engine], RankingRules.of(options, evaluate)
     _refuse_rules(rules)
-
-    def name(text: str) -> str:
-        return dialect.quotes + text.replace(dialect.quotes, dialect.quotes * 2) + dialect.quotes
-
+    name = partial(quote, mark=dialect.quotes)
     conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
     sides: list[Mapping[str, str]]

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
@@ -27,6 +27,7 @@ from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.result import Result
+from rankql.macros import quote
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
@@ -58,7 +59,7 @@ class SparkResult(MeansResult):
         the values to a table, or call `.cache()`. The rows are not sorted.
         """
         names = (*self.keys, *self.meta.by, *self.metrics)
-        return self.values.select(*map(quoted_name, dict.fromkeys(names)))
+        return self.values.select(*map(_column, dict.fromkeys(names)))
 
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""
@@ -189,6 +190,11 @@ def evaluate_in_spark(
     )
 
 
+def _column(name: str) -> Column:
+    """The column of a name, which may hold dots and backticks."""
+    return F.col(quote(name, "`"))
+
+
 def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
     attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
@@ -235,7 +241,7 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
     }
     conventions = vars(task.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
-    grade = F.col(quoted_name(name))
+    grade = _column(name)
     schema = to_arrow_schema(frame.schema)
     if not exponential and not any(metric.scaled for metric in task.metrics):
         return schema.empty_table()
@@ -247,7 +253,7 @@ def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]
     """The systems of a run with several."""
     if inputs.system is None:
         return ()
-    name = F.col(quoted_name(inputs.system)).cast("string")
+    name = _column(inputs.system).cast("string")
     rows = frames["run"].select(name).distinct().collect()
     return tuple(sorted(row[0] for row in rows if row[0] is not None))
 
@@ -296,8 +302,8 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
     key_type = _key_type(inputs, selected)
     parts = []
     for i, (table, frame) in enumerate(zip(inputs.tables, selected, strict=True)):
-        key = F.col(quoted_name(table.roles["query"])).cast(key_type).alias("key")
-        row = F.struct(*(F.col(quoted_name(name)) for name in frame.columns))
+        key = _column(table.roles["query"]).cast(key_type).alias("key")
+        row = F.struct(*(_column(name) for name in frame.columns))
         empty = [F.lit(None).cast(other.schema) for other in selected]
         rows = [(row if j == i else empty[j]).alias(str(j)) for j in range(len(selected))]
         parts.append(frame.select(key, F.lit(i).alias("table"), *rows))
@@ -309,7 +315,7 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
     own = inputs.own if any(table is run for run in inputs.runs.values()) else ()
     read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
     names = dict.fromkeys(name for name in read if name in frame.columns)
-    return frame.select(*(F.col(quoted_name(name)) for name in names))
+    return frame.select(*(_column(name) for name in names))
 
 
 def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
@@ -328,8 +334,3 @@ def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table
         names = [field.name for field in structs.type]
         tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
     return tables
-
-
-def quoted_name(name: str) -> str:
-    """A quoted column name."""
-    return "`" + name.replace("`", "``") + "`"

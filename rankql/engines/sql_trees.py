@@ -173,7 +173,7 @@ def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
 AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
 
 # Syntax that DuckDB computes where no row decides it.
-_COMPUTED = (
+COMPUTED = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.DPipe, exp.Paren, exp.Not, exp.Is),
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like),
     *(exp.SimilarTo, exp.Cast, exp.TryCast, exp.Bracket, exp.Anonymous),
@@ -188,7 +188,7 @@ def is_computable(node: exp.Expr) -> bool:
     typed = (
         isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.is_type("BIGINT")
     )
-    return isinstance(node, _COMPUTED) and not typed and is_constant(node)
+    return isinstance(node, COMPUTED) and not typed and is_constant(node)
 
 
 def is_constant(node: exp.Expr) -> bool:

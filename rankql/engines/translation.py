@@ -16,11 +16,10 @@ from sqlglot import exp
 from rankql.engines import sql_trees as trees
 from rankql.errors import RankqlError
 
-# Syntax with the same meaning in Spark.
+# Syntax with the same meaning in Spark, or a rule.
 _COMMON: tuple[type[exp.Expr], ...] = (
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe, exp.Paren),
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is, exp.Like),
-    *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType),
+    *trees.COMPUTED,
+    *(exp.Mod, exp.And, exp.Or, exp.Case, exp.If, exp.DataType),
     *(exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Distinct, exp.Identifier),
     *(exp.Column, exp.Dot, exp.Array, exp.Struct, exp.PropertyEQ, exp.Where, exp.Alias),
     *(exp.Select, exp.From, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Join),
