@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Thread
 from typing import Any
 
 import click
@@ -80,10 +79,6 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""
-        if self.function and not ctx.meta.get("database"):  # opens while polars is imported
-            from rankql.sources.private import private_connection
-
-            Thread(target=private_connection).start()
         outputs = [ctx.params[name] for name in _OUTPUTS if ctx.params.get(name) is not None]
         others = [value for name, value in ctx.params.items() if name not in _OUTPUTS]
         texts = [text for text in named_paths(others) if text]
