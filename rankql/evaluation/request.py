@@ -20,7 +20,6 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.registry.parse import is_metric
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.tables import Data, Rel
 from rankql.writing import HeaderlessPath, public_name
 
@@ -154,6 +153,8 @@ class Request:
     @property
     def call(self) -> dict[str, Any]:
         """The options of the call of `evaluate`, and the names of its tables, for a manifest."""
+        from rankql.sources.json_shapes import is_several_runs  # --help need not wait for it
+
         run, several = self.run, is_several_runs(self.run)
         tables = {f"run {x}": each for x, each in run.items()} if several else {"run": run}
         others = {x: getattr(self, x) for x in ("qrels", "attributes", "train", "catalogue")}
