@@ -19,8 +19,7 @@ from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
 from .diagnostics.monitor import Monitoring, monitor
-from .engines.dialects import translate
-from .engines.native import native_sql
+from .engines.native import native_sql, translate
 from .errors import RankqlError
 from .evaluation.combine import combine
 from .evaluation.convert import convert

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import math
@@ -11,7 +10,6 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Real
-from statistics import NormalDist
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -66,6 +64,8 @@ def name_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
 def did_you_mean(name: object, choices: Sequence[str]) -> str:
     """Return the end of an error about an unknown name: the most similar one, then all."""
+    import difflib  # not at the top, as statistics: a command without an error starts faster
+
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1)
     hint = f" Did you mean {lower[close[0]]!r}?" if close else ""
@@ -159,5 +159,7 @@ def require_plain_name(name: object) -> None:
 
 def normal_z(confidence: float) -> float:
     """The half width of a normal interval of this confidence, in standard errors."""
+    from statistics import NormalDist
+
     require_probability("confidence", confidence)
     return -NormalDist().inv_cdf((1 - as_number(confidence)) / 2)

@@ -42,9 +42,9 @@ _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
 
-def quote(name: str) -> str:
-    """Quote a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
+def quote(name: str, mark: str = '"') -> str:
+    """Quote a name as an SQL identifier; `mark` is that of the database."""
+    return mark + name.replace(mark, mark * 2) + mark
 
 
 # Values this close to 1 are 1: rankql_rounding() in sql/common.sql.
@@ -194,7 +194,7 @@ def register(
     text = read_sql()
     try:
         with _PERSISTING if persist else nullcontext():
-            for name in _refuse_foreign(con, text, schema if persist else None):
+            for name in _refuse_foreign(con, schema if persist else None):
                 text = text.replace(_statements(True)[name], "")
             if persist:
                 ((database,),) = con.sql("SELECT current_database()").fetchall()
@@ -240,12 +240,12 @@ def require_duckdb(con: object) -> None:
 _HINTS = ("mrr",)
 
 
-def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> list[str]:
+def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[str]:
     """Refuse to replace or hide a function of the user, and list the hints that would.
 
     Metrics of rankql are recognised by their comments, helpers by a metric in the same schema.
     """
-    descriptions = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
+    descriptions = read_comments()
     functions = con.execute(
         """
         SELECT DISTINCT lower(function_name), comment, concat_ws('.', database_name, schema_name),
@@ -262,7 +262,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         END
         ORDER BY ALL
         """,
-        {"names": _CREATE.findall(text), "schema": schema},
+        {"names": _CREATE.findall(read_sql()), "schema": schema},
     ).fetchall()
     our_schemas = {
         home for name, comment, home, *_ in functions if descriptions.get(name, "") == comment

@@ -1,19 +1,95 @@
-"""The metrics in Spark: as columns, in queries, and over complete runs with `evaluate`."""
+"""Metrics in Spark: as columns, in queries, and over complete runs with `evaluate`.
+
+>>> from rankql import spark as metrics                                      # doctest: +SKIP
+>>> df.groupBy("user").agg(metrics.ndcg("rel", "pos", k=10), metrics.ap())   # doctest: +SKIP
+
+Metrics have the same names, arguments and values as in DuckDB. They are translated into Spark's own
+functions, so nothing runs in Python. Wrong data is an error of the query.
+"""
+
+# ruff: noqa: E402  the packages are required before what imports them
+from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
-from rankql.engines import spark as _engine
-from rankql.engines.spark import expr, sql
+from rankql import macros
+from rankql.errors import RankqlError, did_you_mean, require_package
+
+require_package("pyspark", "spark", "rankql.spark")
+require_package("sqlglot", "dialects", "translation")
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
 from rankql.engines.spark_evaluation import SparkResult
 from rankql.engines.spark_evaluation import evaluate_in_spark as evaluate
+from rankql.engines.sql_trees import argument_error
+from rankql.engines.translation import translate_call, translate_expression, translate_query
 
 __all__ = ["SparkResult", "evaluate", "expr", "sql"]
 
 
-def __getattr__(name: str) -> Callable[..., object]:
-    function: Callable[..., object] = getattr(_engine, name)
-    return function
+def sql(spark: SparkSession, query: str) -> DataFrame:
+    """Run a query in DuckDB's SQL that calls metrics.
+
+    The query is translated as `rankql.translate(query, "spark")` does. Tables are those of the
+    session, or paths of Parquet files.
+
+    >>> rankql.spark.sql(session, "SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user")
+    ... # doctest: +SKIP
+    """
+    return spark.sql(translate_query(query))
+
+
+def expr(text: str) -> Column:
+    """A Column from an expression in DuckDB's SQL that calls metrics.
+
+    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)"))     # doctest: +SKIP
+    """
+    return _column(translate_expression(text), text)
+
+
+def __getattr__(name: str) -> Callable[..., Column]:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    if name not in macros.read_comments() or name not in macros.read_parameters():
+        hint = did_you_mean(name, __dir__())
+        raise AttributeError(f"rankql.spark has no {name!r}{hint}")
+    return _metric(name)
 
 
 def __dir__() -> list[str]:
-    return dir(_engine)
+    listed = [name for name in macros.read_comments() if name in macros.read_parameters()]
+    return sorted([*listed, "evaluate", "expr", "sql"])
+
+
+@cache
+def _metric(name: str) -> Callable[..., Column]:
+    parameters = macros.read_parameters()[name]
+
+    def metric(*arguments: Any, **options: Any) -> Column:
+        positional = dict(zip(parameters, arguments, strict=False))
+        unknown = [option for option in options if option not in parameters or option in positional]
+        if unknown or len(arguments) > len(parameters):
+            raise argument_error(name, unknown[0] if unknown else "", parameters)
+        needed = {p: p for p, default in parameters.items() if default is None}
+        columns: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        for parameter, value in {**needed, **positional, **options}.items():
+            # Some options name columns.
+            named = parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
+            is_name = isinstance(value, str) and (named or parameter in needed)
+            (columns if is_name else values)[parameter] = value
+        return _column(translate_call(name, columns, values), name)
+
+    metric.__name__ = metric.__qualname__ = name
+    metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB, with columns by name."
+    return metric
+
+
+def _column(text: str, name: str) -> Column:
+    if SparkSession.getActiveSession() is None:
+        raise RankqlError(f"{name}: start a Spark session first")
+    return F.expr(text).alias(name)

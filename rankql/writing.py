@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import functools
 import inspect
-import itertools
 import os
 import re
 import stat
@@ -125,21 +124,18 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
 
     If the function has `columns=`, its arguments that are data get them here.
     """
-    parameters = [*inspect.signature(function).parameters.values()]
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
     named = any(x.kind == x.VAR_KEYWORD for x in parameters)
-    data = {x.name for x in parameters if "Data" in x.annotation}
-    places = [x.name in data for x in parameters if x.kind == x.POSITIONAL_OR_KEYWORD]
-    others = any(x.kind == x.VAR_POSITIONAL for x in parameters)
+    data = {x.name for x in parameters if "Data" in x.annotation or x.kind == x.VAR_POSITIONAL}
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
         if named and (columns := keywords.pop("columns", None)) is not None:
-            flags = itertools.chain(places, itertools.repeat(others))
-            args = tuple(  # type: ignore[assignment]
-                name_columns(each, columns) if is_data else each
-                for each, is_data in zip(args, flags, strict=False)
-            )
-            keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
+            bound = signature.bind_partial(*args, **keywords)
+            for name in data & bound.arguments.keys():
+                bound.arguments[name] = name_columns(bound.arguments[name], columns)
+            args, keywords = bound.args, bound.kwargs  # type: ignore[assignment]
         read = [value for name, value in keywords.items() if name != "output"]
         paths = map(os.path.expanduser, named_paths([*args, *read]))
         outer = CALL_PATHS.set([*CALL_PATHS.get(), *map(os.path.abspath, paths)])

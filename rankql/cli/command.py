@@ -6,13 +6,14 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from rankql.cli.options import DATA, FORMATS, derive_options
-from rankql.evaluation.request import Columns
+from rankql.evaluation.request import RowOptions
 from rankql.registry.conventions import ConventionOptions
 from rankql.writing import STDOUT, named_paths, output_path
 
@@ -24,11 +25,10 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge",
-        "train", "catalogue", "seen", "min_score", "ignore_identical_ids", "runs", "database",
-        "min_scores", "columns", "k", "of", "on", "outcome", "baseline", "queries", "annotators",
-        "models", "consensus", "dialect", "day", "period", "share", "since", "n", "users",
-        "moment",
+        *RowOptions.__annotations__, "attributes", "judge", "train", "catalogue", "seen",
+        "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
+        "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
+        "since", "n", "users", "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -158,18 +158,18 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     ctx.meta[str(option.name)] = value
 
 
-_DATABASE = click.option(
-    "--database", metavar="FILE", is_eager=True, expose_value=False, callback=_remember,
-    help="DuckDB file with the tables that are named.",
-)  # fmt: skip
-_QUIET = click.option(
-    "--quiet", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
+_remembered = partial(click.option, is_eager=True, expose_value=False, callback=_remember)
+_DATABASE = _remembered(
+    "--database", metavar="FILE", help="DuckDB file with the tables that are named."
+)
+_QUIET = _remembered(
+    "--quiet",
+    is_flag=True,
     help="Leave out conventions, columns and notes, but for those of more than 5% of the data.",
-)  # fmt: skip
-COLUMNS = click.option(
-    "--columns", metavar="NAME,...", multiple=True, is_eager=True, expose_value=False,
-    callback=_remember, help="Names of the columns of text files without a header, such as "
-    "query,item,rel. Repeat it if those of run and judgments differ.",
+)
+COLUMNS = _remembered(
+    "--columns", metavar="NAME,...", multiple=True, help="Names of the columns of text files "
+    "without a header, such as query,item,rel. Repeat it if those of run and judgments differ.",
 )  # fmt: skip
 
 

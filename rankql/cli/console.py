@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.cli.command import VIEWS, Command
+from rankql.cli.options import split_path
 from rankql.writing import DATA_SUFFIXES, PARQUET
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def call(*data: Any, **options: Any) -> Any:
     """Call the function of the command, with a connection that is open until the command ends."""
     ctx = click.get_current_context()
     assert isinstance(ctx.command, Command)
-    module, _, name = ctx.command.function.partition(":")
-    name = name or module.rpartition(".")[2]
+    module, name = split_path(ctx.command.function)
     function = getattr(import_module(f"rankql.{module}"), name)
     import duckdb
 

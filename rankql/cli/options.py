@@ -173,21 +173,31 @@ _INPUTS = (
 
 
 class _Signature(NamedTuple):
-    """The parameters of a function that are options: type, default, and text in the docstring."""
+    """The types and defaults of the parameters of a function."""
 
     types: dict[str, str]
     defaults: dict[str, Any]
-    texts: dict[str, str]
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The module and the name of a function, such as `decisions.gate` or `module:name`."""
+    module, _, name = path.partition(":")
+    return module, name or module.rpartition(".")[2]
+
+
+@cache
+def _read_node(path: str) -> Any:
+    """The source of a function or a class."""
+    module, name = split_path(path)
+    file = Path(rankql.__file__).parent / f"{module.replace('.', '/')}.py"
+    body: list[Any] = ast.parse(file.read_text(encoding="utf-8")).body
+    return next(node for node in body if getattr(node, "name", None) == name)
 
 
 @cache
 def read_signature(path: str) -> _Signature:
-    """Read a function, such as `decisions.gate`, in the module of that name or `module:name`."""
-    module, _, name = path.partition(":")
-    name = name or module.rpartition(".")[2]
-    file = Path(rankql.__file__).parent / f"{module.replace('.', '/')}.py"
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    node = next(x for x in body if isinstance(x, ast.FunctionDef) and x.name == name)
+    """Read the parameters of a function from its source."""
+    node = _read_node(path)
     parameters = [*node.args.args, *node.args.kwonlyargs]
     types = {x.arg: ast.unparse(x.annotation) for x in parameters if x.annotation}
     defaults = [*node.args.defaults, *node.args.kw_defaults]
@@ -201,20 +211,15 @@ def read_signature(path: str) -> _Signature:
         shared = getattr(arguments, kind).__annotations__
         types = {**types, **{k: v.__forward_arg__ for k, v in shared.items() if k not in types}}
         values = {**vars(conventions.Conventions()), **values}
-    return _Signature(types, values, _read_parameters(ast.get_docstring(node) or ""))
+    return _Signature(types, values)
 
 
-@cache
-def _convention_texts() -> str:
-    """The docstring of `Conventions`, from its source: python -OO leaves docstrings out."""
-    body = ast.parse(Path(conventions.__file__).read_text(encoding="utf-8")).body
-    node = next(x for x in body if isinstance(x, ast.ClassDef) and x.name == "Conventions")
-    return ast.get_docstring(node) or ""
+def _read_texts(path: str) -> dict[str, str]:
+    """The first paragraph on each parameter, if the docstring of a function or class has a list.
 
-
-def _read_parameters(docstring: str) -> dict[str, str]:
-    """The first paragraph on each parameter, in a docstring with a list of them."""
-    _, _, text = docstring.partition("Parameters\n----------\n")
+    It is read from the source: python -OO leaves docstrings out.
+    """
+    _, _, text = (ast.get_docstring(_read_node(path)) or "").partition("Parameters\n----------\n")
     entries = re.findall(r"^([\w, ]+) : .*\n((?:    .+\n?)+)", text, re.MULTILINE)
     return {
         name: " ".join(lines.split())
@@ -227,9 +232,9 @@ def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.O
     """The options of a function."""
     signature = read_signature(path)
     texts = {
-        **_read_parameters(_convention_texts()),
-        **read_signature("evaluation.evaluate").texts,
-        **signature.texts,
+        **_read_texts("registry.conventions:Conventions"),
+        **_read_texts("evaluation.evaluate"),
+        **_read_texts(path),
     }
     for name, kind in signature.types.items():
         if name not in (*_INPUTS, *leave_out):

@@ -86,7 +86,7 @@ def sql_command(
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
     """
     from rankql import macros
-    from rankql.engines import dialects, native
+    from rankql.engines import native
 
     home: Any = {"schema": schema, "prefix": prefix}
     if database is not None:
@@ -112,7 +112,7 @@ def sql_command(
                 "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options. With "
                 "postgres, clickhouse, snowflake or bigquery, pass RUN and QRELS."
             )
-        click.echo(dialects.translate(inputs[0], dialect).rstrip("\n"))
+        click.echo(native.translate(inputs[0], dialect).rstrip("\n"))
     elif not inputs:
         click.echo(macros.read_sql(), nl=False)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ def run(program: str | None = None) -> NoReturn:
 
     Handlers of `atexit` do not run. Until the command runs, an interrupt ends the process quietly.
     """
+    gc.set_threshold(1_000_000)  # imports make many objects, of which none is garbage
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.stdout is None:  # closed, as by >&-

@@ -1,4 +1,7 @@
-"""Metrics as functions of other databases: their files in sql/, and evaluations that call them."""
+"""Metrics as functions of other databases: their files in sql/, and evaluations that call them.
+
+Spark needs none: `translate` writes the metrics out, and says so for the other databases.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
-from rankql.errors import RankqlError, describe_unknown, require
+from rankql.errors import RankqlError, describe_unknown, require, require_package
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, Request
@@ -42,6 +46,9 @@ DIALECTS: Mapping[str, Dialect] = {
     "bigquery": Dialect("bq query --use_legacy_sql=false < {}", "CAST({} AS STRING)", "`"),
 }
 
+# Engines that people ask for.
+_WITHOUT = ("databricks", "datafusion", "redshift", "trino")
+
 
 def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -> str:
     """The file that creates the metrics as functions of a database.
@@ -63,6 +70,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
     text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
+    names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
     if prefix:
         require(
             engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
@@ -71,7 +79,6 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
             re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
             f"prefix must have letters, digits and _ only, not {prefix!r}",
         )
-        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         # In names that are called, created or listed, not in messages.
         text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
     if schema is not None:
@@ -83,7 +90,6 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
         if engine == "bigquery":
             return text.replace("dataset.", f"`{schema}`.")
         place = schema if schema == "pg_temp" else quote(schema)
-        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         text = re.sub(rf"(?<![\w.'])({names})(?=\()", lambda name: f"{place}.{name[1]}", text)
         text = text.replace("current_schema()", literal(schema))
     return text
@@ -93,6 +99,35 @@ def install_command(engine: str) -> str:
     """The commands that create the functions."""
     file = f"{engine}.sql"
     return f"rankql sql --engine {engine} > {file} && {DIALECTS[engine].install.format(file)}"
+
+
+def translate(query: str, dialect: str) -> str:
+    """Translate a query that calls metrics from DuckDB's SQL into that of Spark.
+
+    The metrics are written out in the SQL of the dialect. Functions and syntax that may mean
+    something else there raise a RankqlError that names them. Values equal those of DuckDB to 1e-12.
+    Wrong options are errors of `translate`, wrong data is an error of the translated query. Other
+    databases run such queries as they are, once they have the functions: see `native_sql`.
+
+    >>> text = translate("SELECT user, ndcg(rel, pos, 10) AS n FROM t GROUP BY user", "spark")
+    >>> text.startswith("SELECT `user`, "), "ndcg(" in text
+    (True, False)
+    """
+    if dialect in DIALECTS:
+        raise RankqlError(
+            f"{dialect} needs no translation: it runs SELECT ndcg(rel, pos, 10) once it has the "
+            f"functions. Install them: {install_command(dialect)}"
+        )
+    if dialect in _WITHOUT:
+        raise RankqlError(
+            f"rankql has no functions for {dialect}. Use Spark or DuckDB, which read the same "
+            f"tables. Available: spark, {', '.join(DIALECTS)}"
+        )
+    require(dialect == "spark", describe_unknown("dialect", dialect, ("spark", *DIALECTS)))
+    require_package("sqlglot", "dialects", f"dialect {dialect}")
+    from rankql.engines.translation import translate_query
+
+    return translate_query(query)
 
 
 def render_native_query(
@@ -115,10 +150,7 @@ def render_native_query(
         require(not options.pop(rule, None), f"{rule}= needs DuckDB. Leave it out, or use eval")
     dialect, rules = DIALECTS[engine], RankingRules.of(options, evaluate)
     _refuse_rules(rules)
-
-    def name(text: str) -> str:
-        return dialect.quotes + text.replace(dialect.quotes, dialect.quotes * 2) + dialect.quotes
-
+    name = partial(quote, mark=dialect.quotes)
     conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
     sides: list[Mapping[str, str]]

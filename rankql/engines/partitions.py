@@ -9,6 +9,7 @@ the highest, the first text and the first ids. `combine_counters` raises errors 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,7 +41,6 @@ from rankql.sources.session import Session, duckdb_errors
 COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text", "ids"))
 # The number of ids in an error or a note.
 EXAMPLES = 3
-REFUSED_KINDS = ("undefined", "missing")
 # The errors about queries, which a partition has all rows of.
 ONE_BY_ONE = [check for check in RANKINGS if check.name == "several-values"]
 
@@ -126,12 +126,11 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
 
 def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame | None:
     """The values of a partition."""
-    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
-        session = Session(con, own=True)
-        try:
-            values = _evaluate_rows(task, session, tables, counts)
-        finally:
-            session.close()
+    with (
+        duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con,
+        closing(Session(con, own=True)) as session,
+    ):
+        values = _evaluate_rows(task, session, tables, counts)
     if values is None or not task.meta.weight:
         return values
     return Result(task.meta, values=values).with_numeric_weights().frame()
@@ -208,13 +207,12 @@ class Totals:
 
     def values(self) -> dict[str, Any]:
         """The counts of `count_queries`."""
-        columns = {"most": "most", "least": "least"}
         weights = {
-            name: self.read(f"weight {name}", columns.get(name, "total"))
+            name: self.read(f"weight {name}", name if name in ("most", "least") else "total")
             for name in WEIGHT_SUMS
             if (f"weight {name}", None) in self.rows
         }
-        kinds = [kind for kind in REFUSED_KINDS if (kind, None) in self.rows]
+        kinds = [kind for kind in ("undefined", "missing") if (kind, None) in self.rows]
         counts = {kind: (self.number(kind), self.read(kind, IDS)) for kind in kinds}
         return counts | ({"weights": weights} if weights else {})
 

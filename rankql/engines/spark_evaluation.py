@@ -8,36 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import NumericType
 
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import RankqlError, require
-from rankql.evaluation.means import (
-    Meta,
-    absent_column,
-    require_interval,
-    sliced_attributes,
-    summarise_groups,
-    system_columns,
-)
+from rankql.evaluation import means
+from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.result import Result
+from rankql.macros import quote
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
 from rankql.sources.tables import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -64,7 +59,7 @@ class SparkResult(MeansResult):
         the values to a table, or call `.cache()`. The rows are not sorted.
         """
         names = (*self.keys, *self.meta.by, *self.metrics)
-        return self.values.select(*map(quoted_name, dict.fromkeys(names)))
+        return self.values.select(*map(_column, dict.fromkeys(names)))
 
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""
@@ -120,7 +115,7 @@ def evaluate_in_spark(
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
-    require_interval(interval, confidence)
+    means.require_interval(interval, confidence)
     require(
         interval != "t" or weight is None,
         "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
@@ -189,17 +184,20 @@ def evaluate_in_spark(
         notes=notes,
         interval=interval,
         confidence=confidence,
-        means=summarise_groups(moments, meta, interval, confidence),
+        means=means.summarise_groups(moments, meta, interval, confidence),
         values=values,
         counts=totals.values(),
     )
 
 
+def _column(name: str) -> Column:
+    """The column of a name, which may hold dots and backticks."""
+    return F.col(quote(name, "`"))
+
+
 def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
-    from pyspark.sql import functions as F
-
-    attributes, systems = sliced_attributes(meta), system_columns(meta)
+    attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
     keys = [COUNTER, "system", "i"]
     sets = [[*keys, *(attributes[name] for name in group)] for group in ([], *meta.groupings)]
     value, weight = F.col("value"), F.col("query_weight")
@@ -213,7 +211,7 @@ def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.To
     }  # fmt: skip
     ids = F.array_sort(F.flatten(F.collect_list(IDS)))
     counters = {TEXT: F.min(TEXT), IDS: F.slice(ids, 1, partitions.EXAMPLES)}
-    absent = {absent_column(x): F.grouping(x) for x in attributes.values()}
+    absent = {means.absent_column(x): F.grouping(x) for x in attributes.values()}
     columns = absent | moments | counters
     grouped = counted.groupingSets(sets, *keys, *attributes.values())
     totals = grouped.agg(*(column.alias(name) for name, column in columns.items()))
@@ -238,14 +236,12 @@ def _refuse_computed(inputs: Inputs) -> None:
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """The highest grade if a metric depends on it, or none."""
-    from pyspark.sql import functions as F
-
     (name,) = {
         table.roles["rel"] for table in inputs.judging if table.roles["rel"] in frame.columns
     }
     conventions = vars(task.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
-    grade = F.col(quoted_name(name))
+    grade = _column(name)
     schema = to_arrow_schema(frame.schema)
     if not exponential and not any(metric.scaled for metric in task.metrics):
         return schema.empty_table()
@@ -255,11 +251,9 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
 
 def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
     """The systems of a run with several."""
-    from pyspark.sql import functions as F
-
     if inputs.system is None:
         return ()
-    name = F.col(quoted_name(inputs.system)).cast("string")
+    name = _column(inputs.system).cast("string")
     rows = frames["run"].select(name).distinct().collect()
     return tuple(sorted(row[0] for row in rows if row[0] is not None))
 
@@ -272,8 +266,6 @@ def _distribute(
     none: pl.DataFrame | None,
 ) -> DataFrame:
     """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
-    from pyspark.sql.functions import arrow_udtf
-
     oldest = pl.CompatLevel.oldest()  # text, not views of it
     schema = pa.schema([]) if none is None else none.to_arrow(compat_level=oldest).schema
 
@@ -296,7 +288,7 @@ def _distribute(
                     yield values.select(schema.names).to_arrow().cast(schema)
 
     # A table function, because mapInArrow needs pandas.
-    function: Any = arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
+    function: Any = F.arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
     values: DataFrame = function(rows.asTable())
     return values
 
@@ -306,14 +298,12 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
     Column "0" holds the rows of the first table as structs, "1" those of the second, and so on.
     """
-    from pyspark.sql import functions as F
-
     selected = [_select_columns(frames[table.label], inputs, table) for table in inputs.tables]
     key_type = _key_type(inputs, selected)
     parts = []
     for i, (table, frame) in enumerate(zip(inputs.tables, selected, strict=True)):
-        key = F.col(quoted_name(table.roles["query"])).cast(key_type).alias("key")
-        row = F.struct(*(F.col(quoted_name(name)) for name in frame.columns))
+        key = _column(table.roles["query"]).cast(key_type).alias("key")
+        row = F.struct(*(_column(name) for name in frame.columns))
         empty = [F.lit(None).cast(other.schema) for other in selected]
         rows = [(row if j == i else empty[j]).alias(str(j)) for j in range(len(selected))]
         parts.append(frame.select(key, F.lit(i).alias("table"), *rows))
@@ -321,19 +311,15 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
 
 def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame:
-    from pyspark.sql import functions as F
-
     attributes = inputs.attributes_in(inputs.home(table))
     own = inputs.own if any(table is run for run in inputs.runs.values()) else ()
     read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
     names = dict.fromkeys(name for name in read if name in frame.columns)
-    return frame.select(*(F.col(quoted_name(name)) for name in names))
+    return frame.select(*(_column(name) for name in names))
 
 
 def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
     """The type that the queries of all tables are cast to."""
-    from pyspark.sql.types import NumericType
-
     both = zip(inputs.tables, frames, strict=True)
     kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
     numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)
@@ -348,8 +334,3 @@ def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table
         names = [field.name for field in structs.type]
         tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
     return tables
-
-
-def quoted_name(name: str) -> str:
-    """A quoted column name."""
-    return "`" + name.replace("`", "``") + "`"

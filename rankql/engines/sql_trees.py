@@ -173,7 +173,7 @@ def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
 AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
 
 # Syntax that DuckDB computes where no row decides it.
-_COMPUTED = (
+COMPUTED = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.DPipe, exp.Paren, exp.Not, exp.Is),
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Like),
     *(exp.SimilarTo, exp.Cast, exp.TryCast, exp.Bracket, exp.Anonymous),
@@ -188,7 +188,7 @@ def is_computable(node: exp.Expr) -> bool:
     typed = (
         isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.is_type("BIGINT")
     )
-    return isinstance(node, _COMPUTED) and not typed and is_constant(node)
+    return isinstance(node, COMPUTED) and not typed and is_constant(node)
 
 
 def is_constant(node: exp.Expr) -> bool:
@@ -206,28 +206,31 @@ def _scalar_functions() -> frozenset[str]:
     query = (
         "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
     )
-    with _LOCK:
-        names = {name for (name,) in _connection().execute(query).fetchall()}
+    names = {name for (name,) in _fetch(query)}
     return frozenset(names - {"error", "max", "min", "list"})
 
 
-def compute_constant(node: exp.Expr, typed: bool = True) -> exp.Expr:
-    """The literal that DuckDB computes; numbers with a point are cast to DOUBLE if `typed`."""
+def compute_constant(node: exp.Expr) -> exp.Expr:
+    """The literal that DuckDB computes."""
     text = node.sql(dialect="duckdb", normalize_functions=False)
-    return to_literal(_compute_in_duckdb(text), typed)
+    return to_literal(_compute_in_duckdb(text), typed=True)
 
 
 @cache
 def _compute_in_duckdb(text: str) -> Any:
     try:
-        with _LOCK:
-            ((value,),) = _connection().execute(f"SELECT {text}").fetchall()
+        ((value,),) = _fetch(f"SELECT {text}")
     except duckdb.Error as error:
         raise RankqlError(database_message(error)) from error
     return value
 
 
 _LOCK = Lock()
+
+
+def _fetch(query: str) -> list[Any]:
+    with _LOCK:
+        return _connection().execute(query).fetchall()
 
 
 @cache

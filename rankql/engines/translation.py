@@ -13,30 +13,13 @@ from typing import Any, NoReturn, TypeAlias
 import sqlglot
 from sqlglot import exp
 
-from rankql.engines.sql_trees import (
-    AS_WRITTEN,
-    Macro,
-    bind_arguments,
-    compute_constant,
-    constant_condition,
-    fold,
-    function_call,
-    is_computable,
-    is_constant,
-    is_scalar,
-    macro_trees,
-    name_projection,
-    parenthesise,
-    parse_sql,
-    to_literal,
-)
+from rankql.engines import sql_trees as trees
 from rankql.errors import RankqlError
 
-# Syntax with the same meaning in Spark.
+# Syntax with the same meaning in Spark, or a rule.
 _COMMON: tuple[type[exp.Expr], ...] = (
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe, exp.Paren),
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is, exp.Like),
-    *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType),
+    *trees.COMPUTED,
+    *(exp.Mod, exp.And, exp.Or, exp.Case, exp.If, exp.DataType),
     *(exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Distinct, exp.Identifier),
     *(exp.Column, exp.Dot, exp.Array, exp.Struct, exp.PropertyEQ, exp.Where, exp.Alias),
     *(exp.Select, exp.From, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Join),
@@ -64,10 +47,10 @@ HELPERS = {"typeof", "encode", "left"}
 
 def translate_query(text: str) -> str:
     """Translate a query that calls metrics."""
-    tree = parse_sql(text)
+    tree = trees.parse_sql(text)
     for select in tree.find_all(exp.Select):
         # Keep the column names of DuckDB.
-        select.set("expressions", [name_projection(part) for part in select.expressions])
+        select.set("expressions", [trees.name_projection(part) for part in select.expressions])
     return _translate(tree)
 
 
@@ -75,14 +58,14 @@ def translate_call(metric: str, columns: Mapping[str, str], options: Mapping[str
     """Translate a call of a metric with columns by name."""
     values = {
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
-    } | {name: to_literal(value, typed=False) for name, value in options.items()}
+    } | {name: trees.to_literal(value, typed=False) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
-    return _translate(function_call(metric, *named))
+    return _translate(trees.function_call(metric, *named))
 
 
 def translate_expression(text: str) -> str:
     """Translate an expression that calls metrics."""
-    return _translate(parse_sql(text))
+    return _translate(trees.parse_sql(text))
 
 
 def _translate(tree: exp.Expr) -> str:
@@ -105,7 +88,7 @@ class Translator:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         # The macros that are being expanded, innermost last.
-        self._expanding: list[Macro] = []
+        self._expanding: list[trees.Macro] = []
 
     def translate(self, node: Any, scope: Scope | None = None) -> Any:
         """Translate a tree. Names in `scope` are replaced by their trees."""
@@ -114,32 +97,24 @@ class Translator:
             return [self.translate(part, scope) for part in node]
         if not isinstance(node, exp.Expr):
             return node
-        if isinstance(node, exp.Column):
-            return self._translate_column(node, scope)
-        if isinstance(node, exp.Case):
-            return self._translate_case(node, scope)
-        if isinstance(node, exp.Lambda):
-            return self._translate_lambda(node, scope)
-        if isinstance(node, exp.Anonymous):
-            return self._translate_call(node, scope)
-        if isinstance(node, exp.Filter):
-            return self._translate_filter(node, scope)
-        if isinstance(node, exp.Window) and node.this.name.lower() in macro_trees("duckdb"):
+        if method := _METHODS.get(type(node)):
+            return method(self, node, scope)
+        if isinstance(node, exp.Window) and node.this.name.lower() in trees.macro_trees("duckdb"):
             self.refuse(f"{node.this.name}(...) OVER", "group by the ranking and join it back")
         kind = type(node)
         rule = None if self.in_native_macro else RULES.get(kind)
         if not self.in_native_macro and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
         if self.in_user_sql and _is_ambiguous(node):
-            self.refuse(node.sql(AS_WRITTEN["duckdb"]), "put it into a view")
+            self.refuse(node.sql(trees.AS_WRITTEN["duckdb"]), "put it into a view")
         made = kind(**{name: self.translate(part, scope) for name, part in node.args.items()})
         if self.in_user_sql:
             return rule(self, made) if rule else made
         # DuckDB cannot compute functions of the target.
         plain = isinstance(made, exp.Predicate) and not made.find(exp.Anonymous)
-        if is_computable(made) and (plain or not self.in_native_macro):
-            return compute_constant(made)
-        return fold(rule(self, made) if rule else made)
+        if trees.is_computable(made) and (plain or not self.in_native_macro):
+            return trees.compute_constant(made)
+        return trees.fold(rule(self, made) if rule else made)
 
     @property
     def in_user_sql(self) -> bool:
@@ -176,8 +151,8 @@ class Translator:
             decided = condition
             if operand is not None and self._expanding:
                 equal = exp.EQ(this=operand.copy(), expression=condition.copy())
-                decided = compute_constant(equal) if is_computable(equal) else equal
-            value = constant_condition(decided) if self._expanding else decided
+                decided = trees.compute_constant(equal) if trees.is_computable(equal) else equal
+            value = trees.constant_condition(decided) if self._expanding else decided
             if value is None or value is False:
                 continue
             if value is True:
@@ -204,43 +179,43 @@ class Translator:
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
         if self.in_native_macro and not name.startswith("rankql_"):
-            return function_call(node.name, *self.translate(node.expressions, scope))
+            return trees.function_call(node.name, *self.translate(node.expressions, scope))
         if self.in_user_sql and name in HELPERS:
             self.refuse(f"{name}()")
-        macro = macro_trees("spark").get(name)
+        macro = trees.macro_trees("spark").get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
-            macro = macro_trees("duckdb").get(name)
+            macro = trees.macro_trees("duckdb").get(name)
         if macro:
             return self._expand(macro, node.expressions, scope)
-        made = function_call(name, *self.translate(node.expressions, scope))
-        if self._expanding and name not in _FAILING and is_constant(made):
-            return compute_constant(made)
+        made = trees.function_call(name, *self.translate(node.expressions, scope))
+        if self._expanding and name not in _FAILING and trees.is_constant(made):
+            return trees.compute_constant(made)
         if rule := RULES.get(name):
             return rule(self, made)
         if name not in FUNCTIONS:
             self.refuse(f"{name}()")
-        return fold(made)
+        return trees.fold(made)
 
-    def _expand(self, macro: Macro, arguments: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
-        given, bound = bind_arguments(macro, arguments), {}
+    def _expand(self, macro: trees.Macro, arguments: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+        given, bound = trees.bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
             value = self.translate(given[parameter], scope) if parameter in given else default
             if value is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = parenthesise(value)
+            bound[parameter] = trees.parenthesise(value)
         values = [*bound.values()]
-        in_duckdb = macro.native or macro is macro_trees("duckdb").get(macro.name)
-        in_duckdb &= macro.name not in _FAILING and is_scalar(macro.name)
-        if in_duckdb and all(map(is_constant, values)):
-            return compute_constant(function_call(macro.name, *values))
+        in_duckdb = macro.native or macro is trees.macro_trees("duckdb").get(macro.name)
+        in_duckdb &= macro.name not in _FAILING and trees.is_scalar(macro.name)
+        if in_duckdb and all(map(trees.is_constant, values)):
+            return trees.compute_constant(trees.function_call(macro.name, *values))
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
-        return parenthesise(made)
+        return trees.parenthesise(made)
 
     def _translate_filter(self, node: exp.Filter, scope: Scope) -> exp.Expr:
         name = node.this.name.lower()
-        if name in macro_trees("duckdb"):
+        if name in trees.macro_trees("duckdb"):
             self.refuse(f"FILTER on {name}", "filter the rows")
         condition = self.translate(node.expression, scope)
         made = self.translate(node.this, scope)
@@ -254,6 +229,14 @@ class Translator:
         return _replace_outermost(made, filtered)
 
 
+# How nodes are translated whose parts are not translated first.
+_METHODS: Mapping[type[exp.Expr], Callable[[Translator, Any, Scope], exp.Expr]] = {
+    exp.Column: Translator._translate_column,
+    exp.Case: Translator._translate_case,
+    exp.Lambda: Translator._translate_lambda,
+    exp.Anonymous: Translator._translate_call,
+    exp.Filter: Translator._translate_filter,
+}
 # Not computed: errors, and rankql_few, which differs for speed.
 _FAILING = {"error", "rankql_fail", "rankql_few"}
 
@@ -262,7 +245,7 @@ def _is_ambiguous(node: exp.Expr) -> bool:
     """May it mean something else in the target? Macros know what they call."""
     match node:
         case exp.Cast() | exp.TryCast():
-            return not is_constant(node.this)
+            return not trees.is_constant(node.this)
         case exp.Div() | exp.IntDiv() | exp.Mod() | exp.Like() | exp.Struct() | exp.Bracket():
             return True
         case exp.In():
@@ -281,7 +264,7 @@ def _is_ambiguous(node: exp.Expr) -> bool:
 def _rewrite_average(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """avg() of values cast to DOUBLE, because that of DECIMAL has few decimal places."""
     (value,) = node.expressions
-    return function_call("avg", exp.cast(value, "DOUBLE")) if translator.in_user_sql else node
+    return trees.function_call("avg", exp.cast(value, "DOUBLE")) if translator.in_user_sql else node
 
 
 def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -306,25 +289,21 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
             if name.name == index:
                 place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
                 name.replace(place) if name is not step.this else step.set("this", place)
-    return function_call(node.name.removeprefix("list_"), values, step)
+    return trees.function_call(node.name.removeprefix("list_"), values, step)
 
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
     """An entry, from 1, or a slice; NULL beyond the end."""
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
-        end = function_call("least", index.expression, exp.Literal.number(2**31 - 1))
-        return function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
+        end = trees.function_call("least", index.expression, exp.Literal.number(2**31 - 1))
+        return trees.function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
     if isinstance(index, exp.Literal) and not index.is_string:
-        return function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
-    return function_call(
-        "get",
-        node.this,
-        exp.cast(
-            exp.Paren(this=exp.Sub(this=parenthesise(index), expression=exp.Literal.number(1))),
-            "INT",
-        ),
+        return trees.function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
+    before = exp.Paren(
+        this=exp.Sub(this=trees.parenthesise(index), expression=exp.Literal.number(1))
     )
+    return trees.function_call("get", node.this, exp.cast(before, "INT"))
 
 
 def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
@@ -332,9 +311,9 @@ def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     values, *how = node.expressions
     match [part.this for part in how if isinstance(part, exp.Literal)]:
         case ["ASC", "NULLS LAST"]:
-            return function_call("array_sort", values)
+            return trees.function_call("array_sort", values)
         case ["DESC", "NULLS LAST"]:
-            return function_call("sort_array", values, exp.false())
+            return trees.function_call("sort_array", values, exp.false())
     translator.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
 
 
@@ -345,7 +324,7 @@ def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr
 
 
 def _shift_rule(name: str) -> Rule:
-    return lambda _, node: function_call(name, node.this, exp.cast(node.expression, "INT"))
+    return lambda _, node: trees.function_call(name, node.this, exp.cast(node.expression, "INT"))
 
 
 def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
@@ -368,6 +347,6 @@ RULES: Mapping[type[exp.Expr] | str, Rule] = {
     "avg": _rewrite_average,
     exp.BitwiseRightShift: _shift_rule("shiftright"),
     exp.BitwiseLeftShift: _shift_rule("shiftleft"),
-    exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
+    exp.IntDiv: lambda _, node: trees.function_call("`div`", node.this, node.expression),
     exp.Table: _rewrite_table,
 }

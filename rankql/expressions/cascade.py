@@ -6,12 +6,10 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`, `thresho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from rankql.errors import RankqlError, require
-from rankql.expressions.checked_columns import Column, as_float
+from rankql.errors import RankqlError
+from rankql.expressions.checked_columns import Column, as_float, guard
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, stops
 from rankql.expressions.variants import metric
 
@@ -78,7 +76,6 @@ def err(
     0.3958333333333333
     """
     r = ranking(rel, pos, k)
-    require(r.score is None, "ties 'expected' is not available for err. Use 'item'")
     chance = _chance(r.rel, max_rel, stop)
     value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
     return pl.when((as_float(r.judged) > 0).any()).then(value)
@@ -104,7 +101,6 @@ def nerr(
     0.5067
     """
     r = ranking(rel, pos, k)
-    require(r.score is None, "ties 'expected' is not available for nerr. Use 'item'")
     value = err(r, pos, k, max_rel, p, stop)
     grades = as_float(r.judged) if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
     best = grades.sort(descending=True, nulls_last=True)
@@ -146,17 +142,14 @@ def rbp(
     if max_rel is not None:
         return _rank_biased(r, r.rel.clip(0) / max_rel, p)
 
-    def reached(columns: Sequence[pl.Series]) -> pl.Series:
-        value, highest = columns
+    def require_reached(_: pl.Series, highest: pl.Series) -> None:
         for grade in highest.filter((highest > 0) & (highest < min(1, threshold))).head(1):
             raise RankqlError(
                 f"rel must reach the threshold {threshold:g}, but is at most {grade}. "
                 "Pass max_rel, such as 1, so that grades count"
             )
-        return value
 
-    columns = [_rank_biased(r, r.hits(threshold), p), as_float(r.judged).max()]
-    return pl.map_batches(columns, reached, pl.Float64, is_elementwise=True)
+    return guard(_rank_biased(r, r.hits(threshold), p), require_reached, as_float(r.judged).max())
 
 
 @metric()

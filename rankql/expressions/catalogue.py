@@ -31,7 +31,7 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
     0.4
     """
     items = column(item).drop_nulls().n_unique()
-    return items / _total(catalogue, items, "catalogue", "items that could be shown")
+    return items / _total(catalogue, items, "items that could be shown")
 
 
 @metric(by=None)
@@ -210,14 +210,9 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
     0.25
     """
     m = as_float(merit)
-    e = pl.when(m.is_not_null()).then(_exposed(exposure))
+    e = pl.when(m.is_not_null()).then(as_float(exposure).fill_null(0))
     moved = (ratio(e, e.sum()) - ratio(m, m.sum())).abs()
     return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
-
-
-def _exposed(exposure: Column) -> pl.Expr:
-    """The exposure of a group or an item: none where it was never shown."""
-    return as_float(exposure).fill_null(0)
 
 
 def _counts(item: Column) -> pl.Expr:
@@ -229,17 +224,17 @@ def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
     if isinstance(catalogue, str) and catalogue == "shown":
         return counts.len().cast(pl.Float64)
     of = "items that could be shown (or 'shown', to count the items that were)"
-    return _total(catalogue, counts.len(), "catalogue", of)
+    return _total(catalogue, counts.len(), of)
 
 
-def _total(total: object, count: pl.Expr, name: str, of: str) -> pl.Expr:
-    """A number of items or users, at least as many as are counted."""
-    _check_total(total, name, of)
+def _total(total: object, count: pl.Expr, of: str) -> pl.Expr:
+    """The number of items in the catalogue, at least as many as are counted."""
+    _check_total(total, "catalogue", of)
 
     def enough(counts: pl.Series) -> pl.Series:
         for more in counts.filter(counts.cast(pl.Float64) > as_number(total)).head(1):
             raise RankqlError(
-                f"{name} must be the number of {of}: "
+                f"catalogue must be the number of {of}: "
                 f"{total} is less than the {more} that were shown"
             )
         return pl.Series([as_number(total)]).new_from_index(0, len(counts))

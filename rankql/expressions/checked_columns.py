@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -89,6 +89,19 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
 
 
 _TRUE = pl.Series([True])
+
+
+def guard(value: pl.Expr, check: Callable[..., None], *others: pl.Expr) -> pl.Expr:
+    """The value as Float64, once `check` has seen it and the others without an error.
+
+    They are one function: the in-memory engine evaluates a value once for each time it is named.
+    """
+
+    def checked(columns: Sequence[pl.Series]) -> pl.Series:
+        check(*columns)
+        return columns[0].cast(pl.Float64)
+
+    return pl.map_batches([value, *others], checked, pl.Float64, is_elementwise=True)
 
 
 def as_grade_lists(

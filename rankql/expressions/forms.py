@@ -11,11 +11,6 @@ from rankql.expressions import cascade, gain, order, precision
 from rankql.expressions.variants import list_form, score_form
 from rankql.registry.all_metrics import FUNCTIONS
 
-# The metrics that need no ideal ranking, so that their form over lists takes no `ideal`.
-WITHOUT_IDEAL = (
-    "cg", "dcg", "rbp", "rbp_residual", "judged_at", "num_ret", "num_rel_ret",
-    "kendall_tau_distance", "kendall_tau_b", "auc",
-)  # fmt: skip
 # Required options, for the example in the docstring.
 EXAMPLES = {"err": "max_rel=3", "nerr": "max_rel=3", "rbp": "p=0.8", "rbp_residual": "p=0.8"}
 
@@ -25,5 +20,5 @@ for _record in FUNCTIONS.values():
         _families = map(vars, (gain, precision, cascade, order))
         _metric = next(family[_name] for family in _families if _name in family)
         globals()[_name] = _metric  # for the examples, as pl
-        globals()[f"list_{_name}"] = list_form(_metric, _name not in WITHOUT_IDEAL, _example)
-        globals()[f"{_name}_by_score"] = score_form(_metric, _example, _record.halves_ties)
+        globals()[f"list_{_name}"] = list_form(_metric, _example)
+        globals()[f"{_name}_by_score"] = score_form(_metric, _example)

@@ -14,21 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
 import polars as pl
 
 from rankql.errors import RankqlError, as_number, require
-from rankql.expressions.checked_columns import (
-    Column,
-    as_float,
-    as_floats,
-    check_rel,
-    column,
-    refuse_values,
-    with_checks,
-)
+from rankql.expressions import checked_columns as checks
+from rankql.expressions.checked_columns import Column, as_float, column
 from rankql.expressions.ranking import (
     SHARED,
     Ranking,
@@ -82,7 +76,7 @@ def ndcg_of_groups(
         other |= (grade != grade.floor()) | grade.is_infinite()
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
     value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
-    value = with_checks(value, {"rel": grade, "pos": place})
+    value = checks.with_checks(value, {"rel": grade, "pos": place})
     exact = rows.filter((grade > 0) | other).group_by(names).agg(value.alias("ndcg"))
 
     counters = pl.when(other).then(_float(math.inf)).otherwise(_counters(grade)).sum()
@@ -168,11 +162,7 @@ def _shift(level: int) -> int:
 
 
 def _at_most_one(value: pl.Expr) -> pl.Expr:
-    def refuse(values: pl.Series) -> pl.Series:
-        require_at_most(1, values)
-        return values
-
-    return near_one(value).map_batches(refuse, pl.Float64, is_elementwise=True)
+    return checks.guard(near_one(value), partial(require_at_most, 1))
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -183,13 +173,7 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
     >>> pl.DataFrame({"rel": [0, 1, 2, 3]}).select(exp2_gain("rel"))["exp2_gain"].to_list()
     [0.0, 1.0, 3.0, 7.0]
     """
-
-    def finite(values: pl.Series) -> pl.Series:
-        check_rel(values)
-        return values.cast(pl.Float64)
-
-    grade = column(rel).map_batches(finite, return_dtype=pl.Float64, is_elementwise=True)
-    return (2**grade - 1).alias("exp2_gain")
+    return (2 ** checks.guard(column(rel), checks.check_rel) - 1).alias("exp2_gain")
 
 
 def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
@@ -205,21 +189,18 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
     [1.5, 2.0]
     """
 
-    def check(rows: pl.Series) -> pl.Series:
-        grades, factors = rows.struct.unnest()
-        check_rel(grades)
-        numbers = as_floats("factor", factors)
+    def check(grades: pl.Series, factors: pl.Series) -> None:
+        checks.check_rel(grades)
+        numbers = checks.as_floats("factor", factors)
         rule = "factor must be above 0 and at most 1"
         for above in factors.filter(numbers.is_finite() & (numbers > 1)).head(1):
             raise RankqlError(
                 f"{rule}, not {above}. For an item that counts more, pass rel * factor as the "
                 "grade: the ideal then has it too"
             )
-        refuse_values(rule, factors, ~(numbers.is_finite() & (numbers > 0)))
-        return grades.cast(pl.Float64) * numbers.fill_null(1.0)
+        checks.refuse_values(rule, factors, ~(numbers.is_finite() & (numbers > 0)))
 
-    rows = pl.struct(rel=column(rel), factor=column(factor))
-    gains = rows.map_batches(check, return_dtype=pl.Float64, is_elementwise=True)
+    gains = checks.guard(column(rel), check, column(factor)) * as_float(factor).fill_null(1.0)
     return gains.alias("discounted_gain")
 
 

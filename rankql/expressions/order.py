@@ -139,17 +139,13 @@ def _distinct(r: Ranking, name: str) -> pl.Expr:
     """Whether the ranking has any item; an error where two have one position."""
 
     def refuse(twice: pl.Series) -> pl.Series:
-        require(
-            not twice.any(), f"{name} must not be the same for two items of a group: {_NO_ORDER}"
-        )
+        message = f"{name} must not be the same for two items of a group: ties have no order"
+        require(not twice.any(), message)
         return ~twice
 
     positions = r.top(r.pos).drop_nulls()
     twice = positions.n_unique() < positions.len()
     return twice.map_batches(refuse, pl.Boolean, is_elementwise=True) & (positions.len() > 0)
-
-
-_NO_ORDER = "ties have no order"
 
 
 def _beyond(n: pl.Expr, p: float) -> pl.Expr:

@@ -6,12 +6,10 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from rankql.errors import RankqlError, require
-from rankql.expressions.checked_columns import Column, as_float, column
+from rankql.errors import RankqlError
+from rankql.expressions.checked_columns import Column, as_float, column, guard
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 
@@ -34,8 +32,7 @@ def precision_at(
     0.4
     """
     r = ranking(rel, pos, k)
-    hits = r.top(r.mean(r.hits(threshold))).sum()
-    return ratio(hits, _size(r, threshold, denominator)).fill_null(0)
+    return ratio(r.count_hits(threshold), _size(r, threshold, denominator)).fill_null(0)
 
 
 def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
@@ -60,7 +57,7 @@ def recall_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    return ratio(r.top(r.mean(r.hits(threshold))).sum(), r.relevant(threshold))
+    return ratio(r.count_hits(threshold), r.relevant(threshold))
 
 
 @metric()
@@ -82,9 +79,8 @@ def f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    hits = r.top(r.mean(r.hits(threshold))).sum()
     size = _size(r, threshold, denominator)
-    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
+    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
 @metric()
@@ -140,10 +136,6 @@ def ap(
     0.8056
     """
     r = ranking(rel, pos, k)
-    require(
-        r.score is None or denominator != "found",
-        "ties 'expected' is not available for ap with denominator 'found'. Use 'item'",
-    )
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     # A hit among m tied items of which n are hits has (n - 1) / (m - 1) of the places above it.
     beside = (r.place - 1) * (r.tied(hits) - 1) / (r.size - 1).clip(1)
@@ -177,8 +169,6 @@ def interpolated_precision(
     0.75
     """
     r = ranking(rel, pos)
-    message = "ties 'expected' is not available for interpolated_precision. Use 'item'"
-    require(r.score is None, message)
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     nth = r.above(hits) + 1
     precision = pl.when(hits == 1).then(nth / r.pos)
@@ -222,7 +212,6 @@ def infap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     0.732143
     """
     r = ranking(rel, pos)
-    require(r.score is None, "ties 'expected' is not available for infap. Use 'item'")
     hits = r.hits(threshold)
     judged = ((r.rel >= 0) | (r.rel >= threshold)).fill_null(False).cast(pl.Float64)
     share = (r.above(hits) + _EPSILON) / (r.above(judged) + 2 * _EPSILON)
@@ -302,8 +291,7 @@ def num_rel_ret(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     >>> df.select(num_rel_ret("rel", "pos")).item()
     1.0
     """
-    r = ranking(rel, pos)
-    return r.top(r.mean(r.hits(threshold))).sum()
+    return ranking(rel, pos).count_hits(threshold)
 
 
 @metric()
@@ -357,8 +345,7 @@ def micro_precision_at(
     0.5
     """
     r = ranking(rel, pos, k)
-    size = _sizes(r, threshold, query, denominator)
-    return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
+    return ratio(r.count_hits(threshold), _sizes(r, threshold, query, denominator)).fill_null(0)
 
 
 def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str) -> pl.Expr:
@@ -389,7 +376,7 @@ def micro_recall_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    return ratio(r.top(r.hits(threshold)).sum(), r.relevant(threshold))
+    return ratio(r.count_hits(threshold), r.relevant(threshold))
 
 
 @metric(by=None)
@@ -412,9 +399,8 @@ def micro_f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    hits = r.top(r.hits(threshold)).sum()
     size = _sizes(r, threshold, query, denominator)
-    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
+    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:
@@ -423,17 +409,13 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
         return r.depth()
     rankings = _ranking_key(query).n_unique()
 
-    def refuse(counts: Sequence[pl.Series]) -> pl.Series:
-        counted, rankings = counts
+    def refuse(rankings: pl.Series, counted: pl.Series) -> None:
         for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
             raise RankqlError(
                 f"query must identify one ranking, but has too few values for so many items: {n}"
             )
-        return rankings.cast(pl.Int64)
 
-    # As a float: k times the number of rankings may be beyond whole numbers.
-    looked_at = pl.map_batches([r.in_top.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
-    return float(r.k) * looked_at
+    return float(r.k) * guard(rankings, refuse, r.in_top.sum())
 
 
 def _ranking_key(query: Column | None) -> pl.Expr:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import polars as pl
 
 from rankql.errors import require, require_cutoff
-from rankql.expressions.checked_columns import Column, as_float, column
+from rankql.expressions.checked_columns import Column, as_float, column, guard
 from rankql.macros import NEAR_ONE
 
 
@@ -44,6 +43,10 @@ class Ranking:
     def hits(self, threshold: float) -> pl.Expr:
         """1 if the row is relevant, else 0."""
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
+
+    def count_hits(self, threshold: float) -> pl.Expr:
+        """The expected number of relevant items in the first k positions."""
+        return self.top(self.mean(self.hits(threshold))).sum()
 
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
@@ -121,15 +124,12 @@ def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded:
         counted = pl.when(counted <= k).then(counted)
     excess = counted.count().cast(pl.Float64) - (counted.max() - counted.min() + 1)
 
-    def refuse(columns: Sequence[pl.Series]) -> pl.Series:
-        value, excess = columns
+    def refuse(values: pl.Series, excess: pl.Series) -> None:
         require_at_most(0, excess)
         if bounded:
-            require_at_most(1, value)
-        return value
+            require_at_most(1, values)
 
-    # One function: the in-memory engine evaluates a value once for each time that it is named.
-    return pl.map_batches([value, excess], refuse, pl.Float64, is_elementwise=True)
+    return guard(value, refuse, excess)
 
 
 def refuse_equal_items(value: pl.Expr, item: Column, score: pl.Expr) -> pl.Expr:
@@ -137,12 +137,11 @@ def refuse_equal_items(value: pl.Expr, item: Column, score: pl.Expr) -> pl.Expr:
     items = column(item)
     equal = (score.count() > 1) & items.eq_missing(items.first()).all()
 
-    def refuse(columns: Sequence[pl.Series]) -> pl.Series:
+    def refuse(_: pl.Series, equal: pl.Series) -> None:
         message = "item must distinguish the items of a group, but is the same in all rows"
-        require(not columns[1].any(), message)
-        return columns[0]
+        require(not equal.any(), message)
 
-    return pl.map_batches([value, equal], refuse, pl.Float64, is_elementwise=True)
+    return guard(value, refuse, equal)
 
 
 def require_at_most(most: float, values: pl.Series) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter
 from types import EllipsisType
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from rankql.expressions.checked_columns import (
     with_checks,
 )
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
+from rankql.macros import read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
 
@@ -40,13 +41,8 @@ Frame = TypeVar("Frame", bound=pl.DataFrame | pl.LazyFrame | PandasFrame)
 Args = ParamSpec("Args")
 
 
-class _BestFirst(TypedDict):
-    descending: bool
-    nulls_last: bool
-
-
 # Ties are ordered by item as text, descending, as in trec_eval. NULL is not retrieved.
-BEST_FIRST: _BestFirst = {"descending": True, "nulls_last": True}
+BEST_FIRST: dict[str, Any] = {"descending": True, "nulls_last": True}
 
 
 class MetricFunction(Protocol[Args]):
@@ -146,15 +142,14 @@ def metric(
     return decorate
 
 
-def list_form(
-    metric: Callable[..., pl.Expr], ideal: bool = False, example: str = ""
-) -> Callable[..., pl.Expr]:
+def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[..., pl.Expr]:
     """The form of a metric over a column of lists.
 
-    ideal: the metric needs all judged items, so the form takes a list of their grades.
+    It takes a list of the grades of all judged items, `ideal`, if the macro does.
     example: required options, for the example in the docstring.
     """
     name = metric.__name__
+    ideal = {"ideal": None} if "ideal" in read_parameters()[f"list_{name}"] else {}
     doc = f"""{name} over a list of grades in rank order.
 
     NULL in a list is an unjudged item; a NULL list returns NULL. Takes the options of `{name}`.
@@ -166,9 +161,7 @@ def list_form(
     True
     """
 
-    @_derived(
-        metric, f"list_{name}", doc, {"rels": "rels"}, {"ideal": None} if ideal else {}, ["ideal"]
-    )
+    @_derived(metric, f"list_{name}", doc, {"rels": "rels"}, ideal, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
         scale = options.get("max_rel"), options.get("stop", "exp2")
         rels = as_grade_lists("rels", rels, *scale)
@@ -191,22 +184,18 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
 
     def contained(rows: pl.Series) -> pl.Series:
         lists = rows.struct.unnest().with_row_index().drop_nulls()
-        counts = (
-            lists.select("index", grade=name)
-            .explode("grade")
-            .drop_nulls()
-            .group_by(pl.all())
-            .len(name)
-            for name in ("rels", "ideal")
+        rels, ideal = (
+            lists.select("index", grade=name).explode("grade").drop_nulls()
+            for name in lists.columns[1:]
         )
-        lacking = pl.concat(counts, how="align_left").filter(
-            pl.col("rels") > pl.col("ideal").fill_null(0)
+        nth = pl.int_range(pl.len()).over("index", "grade").alias("nth")  # of equal grades
+        lacking = rels.with_columns(nth).join(
+            ideal.with_columns(nth), on=["index", "grade", "nth"], how="anti"
         )
         for grade in lacking.sort("index", "grade")["grade"].head(1):
-            require(
-                False,
-                f"ideal must contain every grade of the list, at least as often. "
-                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not",
+            raise RankqlError(
+                "ideal must contain every grade of the list, at least as often. "
+                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not"
             )
         return rows.struct.field("ideal")
 
@@ -215,14 +204,10 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
     return pl.coalesce(checked, rels)
 
 
-def score_form(
-    of_rows: Callable[..., pl.Expr], example: str = "", halves_ties: bool = False
-) -> MetricFunction[...]:
-    """The form of a metric with score and item instead of position. example: see `list_form`.
-
-    halves_ties: ties count half by definition, so that `ties` and the item have no effect.
-    """
+def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
+    """The form of a metric with score and item instead of position. example: see `list_form`."""
     name = of_rows.__name__
+    halves_ties, refused = FUNCTIONS[name].halves_ties, FUNCTIONS[name].no_expected_ties
     first = f"{name} with a score and an item instead of the position."
     ties_text = """Ties are ordered by item as text, descending; ties="expected"
     returns the mean over all orders of ties instead."""
@@ -248,6 +233,9 @@ def score_form(
         rel: Column, score: Column, item: Column | None, ties: str, **options: Any
     ) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
+        if ties == "expected" and refused is not None and refused.items() <= options.items():
+            listed = "".join(f" with {option} {value!r}" for option, value in refused.items())
+            raise RankqlError(f"ties 'expected' is not available for {name}{listed}. Use 'item'")
         item = None if halves_ties or ties == "expected" else item
         rel, score = as_float(rel), column(score)
         order = [score, rel] if item is None else [score, _text(item), rel]

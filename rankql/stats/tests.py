@@ -14,14 +14,8 @@ from typing import ClassVar
 import numpy as np
 from scipy import optimize, special, stats
 
-from rankql.stats.means import (
-    ROUNDING,
-    Interval,
-    constant_interval,
-    logistic_interval,
-    skewed_interval,
-    unskewed_quantile,
-)
+from rankql.stats import means
+from rankql.stats.means import Interval
 from rankql.stats.sample import Array, Sample
 
 # Why there is no p-value, or no interval.
@@ -117,7 +111,7 @@ class Randomisation(PairedTest):
         else:
             signed, count = sum_random_signs(columns, self.resamples, self.seed)
         total, size = sample.sums.sum(), sample.sizes.sum()
-        dust = ROUNDING * max(size, np.abs(sample.sums).sum())
+        dust = means.ROUNDING * max(size, np.abs(sample.sums).sum())
 
         def root(difference: Array, among: Array) -> Array:
             return np.where(np.abs(difference) <= dust, 0.0, difference) / among
@@ -164,7 +158,7 @@ class SkewedStudent(PairedTest):
         """p and the interval of the skewed t statistic."""
         mean, moments = sample.mean, sample.moments
         if sample.constant:
-            ends = constant_interval(mean, moments.n, sample.lowest, sample.highest, alpha)
+            ends = means.constant_interval(mean, moments.n, sample.lowest, sample.highest, alpha)
             return _constant_p(sample), ends or Interval(-math.inf, math.inf)
         p = self.varied_p(sample)
         if moments.sameness and p < (largest := _constant_p(sample)):
@@ -183,13 +177,13 @@ class SkewedStudent(PairedTest):
 
     def varied_p(self, sample: Sample) -> float:
         """p of values that differ."""
-        quantile = unskewed_quantile(sample.mean / sample.error, sample.slope)
+        quantile = means.unskewed_quantile(sample.mean / sample.error, sample.slope)
         return min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
 
     def varied_interval(self, sample: Sample, alpha: float) -> Interval:
         """The interval of values that differ."""
         width = -float(special.stdtrit(sample.freedom, alpha / 2))
-        return skewed_interval(sample.mean, sample.error, width, sample.slope)
+        return means.skewed_interval(sample.mean, sample.error, width, sample.slope)
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """By the interval, if values are almost the same."""
@@ -222,7 +216,7 @@ class MeanTest(SkewedStudent):
         if not (math.isfinite(low) and math.isfinite(high)):
             return super().varied_interval(sample, alpha)
         width = -float(special.stdtrit(sample.freedom, alpha / 2)) * sample.error
-        return logistic_interval(sample.mean, width, low, high)
+        return means.logistic_interval(sample.mean, width, low, high)
 
 
 def _constant_p(sample: Sample) -> float:

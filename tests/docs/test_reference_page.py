@@ -99,7 +99,8 @@ MODULES = sorted(
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, [])) for name in MODULES]
 )
-def test_doctests(name):
+def test_doctests(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # examples write files
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert not failed

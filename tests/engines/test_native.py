@@ -11,8 +11,7 @@ import pytest
 
 import rankql
 from rankql import macros
-from rankql.engines.dialects import DIALECTS
-from rankql.engines.native import install_command, native_sql, render_native_query
+from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
 from rankql.errors import database_message
 from rankql.registry.all_metrics import FUNCTIONS
 from support import metric_engines, native_databases, native_files, random_runs

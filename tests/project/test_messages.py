@@ -87,7 +87,7 @@ def test_python_refuses(message, tmp_path, monkeypatch):
         (IN_PYTHON | OF_PLOTS)[message]()
 
 
-SPARK = str(PACKAGE / "engines" / "spark.py")
+SPARK = str(PACKAGE / "spark.py")
 NEEDS = {
     "compare needs scipy: pip install 'rankql[stats]'": compared,
     "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(RUN, QRELS, baseline=RUN),
@@ -166,7 +166,7 @@ def test_sql_refuses(message):
 
 @pytest.mark.spark
 def test_spark_before_its_session(monkeypatch):
-    from rankql.engines import spark
+    from rankql import spark
 
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(rankql.RankqlError, match="ndcg: start a Spark session first"):
