@@ -380,7 +380,7 @@ class Metric:
         if self.record is None or "max_rel" in self.options:
             return self.record is not None
         scale = self.record.options.get("max_rel")
-        return scale is not None and bool(scale.convention) and self._takes("max_rel")
+        return scale is not None and bool(scale.convention) and scale.applies(self.options)
 
     def under(self, conventions: Mapping[str, Any]) -> Metric:
         """The metric without options that repeat a convention."""
@@ -402,7 +402,11 @@ class Metric:
         arguments: dict[str, Any] = {}
         for name, option in self.known.options.items():
             value = self.options.get(name, option.default_under(conventions))
-            if value is not None and literal(value) != option.sql_default and self._takes(name):
+            if (
+                value is not None
+                and literal(value) != option.sql_default
+                and option.applies(self.options)
+            ):
                 arguments[name] = value
         if self.k is not None:
             arguments["k"] = self.k
@@ -465,15 +469,6 @@ class Metric:
         if threshold is not None and threshold <= 0:
             return "judged"
         return "judged" if self.value("negative", conventions) == "keep" else self.record.rows
-
-    def _takes(self, name: str) -> bool:
-        """Does the option apply, given the others?"""
-        assert self.known
-        other = self.known.options[name].only_with
-        if other is None:
-            return True
-        default = self.known.options[other[0]].default
-        return bool(self.options.get(other[0], default) == other[1])
 
 
 def _as_text(value: object) -> str:

@@ -20,7 +20,37 @@ from rankql.errors import (
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
-from rankql.registry.other_names import bare, describe_other_name, respell
+
+# Names | tool | what it is there | what comes closest in rankql; a table of docs/coming-from.md.
+_OTHERS = """
+Rprec_mult | trec_eval | precision at multiples of R, which users do not see | `Rprec` or `P@k`
+G, binG, Rndcg | trec_eval | variants of nDCG that are hardly used | `nDCG`, `nDCG(gain=binary)`
+gm_bpref | trec_eval | a geometric mean | `GMAP` or `Bpref`
+ndcg_rel | trec_eval | nDCG at the levels of recall | `nDCG`
+num_q | trec_eval | the number of queries | `queries` minus `missing` in the summary
+num_nonrel_judged_ret | trec_eval | a number of rows | `count(pos) FILTER (WHERE rel < 1)`
+set_relative_P | trec_eval | precision of the set, divided by min(retrieved, R) | `R_cap@k`
+unj | trec_eval | the share of unjudged items | 1 minus `Judged@k`
+utility | trec_eval | a sum with weights that you choose | `sum(if(rel >= 1, 1, -1))`, your own
+relstring | trec_eval | the grades as text | `rankql.explain`
+INST, BPM | cwl_eval | models of users with a goal for each query | `RBP(p=0.8)`
+NRBP | ndeval | RBP over subtopics | `ERR_IA@k` or `alpha_nDCG@k`
+Compat | ir_measures | the overlap with the best ideal ranking | `rbo` in SQL, or `nDCG@k`
+SetRelP | ir_measures | precision of the set, divided by min(retrieved, R) | `R_cap@k`
+CatalogCoverage | RecTools | the number of items shown | `Coverage@10` times the catalogue
+ItemCoverage | Elliot | the number of items shown | `Coverage@10` times the catalogue
+Gini | Elliot | 1 - Gini | `1 - gini(item, catalogue := 500)` as your own metric
+ShannonEntropy | RecBole | in nats, over the items shown | `Entropy@10` times ln(2) over that number
+Surprisal | RePlay | over log2 of the users, and over k | `Novelty(normalized=true)@10`
+Serendipity | RecTools | relevant items weighted by ranks of popularity | `Serendipity@10`
+EFD, EPC | Elliot | novelty weighted by relevance and position | `Novelty@10`
+TailPercentage | RecBole | the share of items from the tail | `Popularity@10`
+context_recall | Ragas | the share of an answer that the texts support, by a model | `R@k`
+context_precision | Ragas | the mean precision of texts that a model found useful | `AP@k`
+hits | PyKEEN, LensKit, AutoRAG | whether an item is relevant | `Success@10`; in ranx, `NumRelRet`
+"""
+OTHERS = [tuple(map(str.strip, row.split("|"))) for row in _OTHERS.strip().splitlines()]
+
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
@@ -109,7 +139,7 @@ def is_metric(name: str) -> bool:
 def function_called(name: str) -> str:
     """The function of SQL and polars of a metric that has this name in `evaluate`, or nothing."""
     record = _record_of(name)
-    return record.function if record and record.level == "ranking" else ""
+    return record.function if record.level == "ranking" else ""
 
 
 def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any]) -> list[str]:
@@ -130,65 +160,63 @@ def canonical_names(text: str, conventions: Mapping[str, Any]) -> list[str]:
 
 def lower_is_better(name: str) -> bool:
     """Is a lower value better? False for an expression of the user."""
-    record = _record_of(name)
-    return record is not None and record.better == "lower"
+    return _record_of(name).better == "lower"
 
 
 def worst_value(name: str) -> float | None:
     """What a missing query counts, None if it is left out. 0 for an expression of the user."""
-    record = _record_of(name)
-    return 0 if record is None else record.worst
+    return _record_of(name).worst
 
 
 def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
     """Is a missing query left out, at least where a grade is negative?"""
-    return _record_of(name) is not None and parse(name)[0].may_lack_worst(conventions)
+    return _record_of(name) is not _OWN and parse(name)[0].may_lack_worst(conventions)
 
 
 def shows_silence(name: str) -> bool:
     """Has a query for which nothing is shown a value of its own?"""
-    record = _record_of(name)
-    return record is not None and record.if_silent is not None
+    return _record_of(name).if_silent is not None
 
 
 def lacks_direction(name: str) -> bool:
     """Is neither a higher nor a lower value better? False for an expression of the user."""
-    record = _record_of(name) or find_shown(name)
-    return record is not None and record.better == "neither"
+    return (find_shown(name) or _record_of(name)).better == "neither"
 
 
 def overall(name: str) -> str:
     """How values per query become one: 'mean', 'root' of that of squares, 'geometric' or 'sum'."""
-    record = _record_of(name)
-    return "mean" if record is None else record.overall
+    return _record_of(name).overall
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
-    record = _record_of(name) or _subtopic_record(re.split("[(@]", name)[0])
-    record = record or find_shown(name)
-    if record is None:
-        return None, None
+    subtopics = _subtopic_record(re.split("[(@]", name)[0])
+    record = subtopics or find_shown(name) or _record_of(name)
     # Only negative grades give a sum of gains below 0.
-    return 0 if record.sums_gains else record.lowest, record.highest
+    lowest = 0 if record.sums_gains else record.lowest
+    return (None, None) if record is _OWN else (lowest, record.highest)
+
+
+# What holds of expressions of the user, and of metrics of shown items per query.
+_OWN = MetricRecord(function="")
 
 
 @lru_cache(1000)
-def _record_of(name: str) -> MetricRecord | None:
-    """The record of a name that stands for one metric, or None."""
+def _record_of(name: str) -> MetricRecord:
+    """The record of a name that stands for one metric of rankings, or `_OWN`."""
     try:
         (metric,) = parse(name)
     except (RankqlError, ValueError):
-        return None
-    return metric.record
+        return _OWN
+    return metric.record or _OWN
 
 
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
-    spelled = respell(_ranx_name(text.strip(), profile))
+    spelled, respelled = _respell(_ranx_name(text.strip(), profile)), _respell(text) != text.strip()
     for metric in _parse_spelled(spelled):
-        yield replace(metric, label=text.strip()) if respell(text) != text.strip() else metric
+        yield replace(metric, label=text.strip()) if respelled else metric
 
 
 def _ranx_name(text: str, profile: str) -> str:
@@ -296,15 +324,37 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
     }
 
 
+def _describe_other(name: str) -> str:
+    """What a name that rankql does not have means in the tool that has it, or nothing."""
+    rows = {squash(each): row for row in OTHERS for each in row[0].split(",")}
+    if row := rows.get(squash(name)) or rows.get(_bare(name)):
+        _, tool, meaning, closest = row
+        return f"{name!r} of {tool}: {meaning}. The closest in rankql: {closest}".replace("`", "")
+    return ""
+
+
+def _respell(text: str) -> str:
+    """The spelling of rankql for one of another tool, as ndcg_at_10 or precision@5-l2."""
+    text = re.sub(r"(?i)^\s*NumRet\s*\((?=\s*rel\s*=)", "NumRelRet(", text)
+    if level := re.fullmatch(r"([^=()@]+)(@\d+)?-l(\d+)", text):  # ranx
+        text = f"{level[1]}(rel={level[3]}){level[2] or ''}"
+    return re.sub(r"^([^=()@]+?)(?:_at_|At_?)(\d+|[kK])$", r"\1@\2", text.strip())
+
+
+def _bare(name: str) -> str:
+    """A squashed name without the word that another tool begins it with."""
+    return re.sub("^(mean|retrieval)", "", squash(name))
+
+
 def _find_record(name: str) -> MetricRecord:
     squashed = _index(squash)
-    record = _index().get(name.lower()) or squashed.get(squash(name)) or squashed.get(bare(name))
+    record = _index().get(name.lower()) or squashed.get(squash(name)) or squashed.get(_bare(name))
     if record:
         return record
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
     names = [record.name for record in EVALUATED]
-    raise RankqlError(describe_other_name(name) or describe_unknown("metric", name, names))
+    raise RankqlError(_describe_other(name) or describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:

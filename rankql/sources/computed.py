@@ -45,27 +45,29 @@ def resolve_columns(
     groups: the runs; the judgments if `judged`, else the reference; the attributes. The last two
     may be empty or left out. attributes: other columns that the caller names.
     """
-    named: list[dict[str, str | None]] = [{}, {}]
+    named: list[dict[str, str | None]] = [dict.fromkeys(columns), dict.fromkeys(columns)]
     resolved = [[*tables] for tables in (*groups, [], [])[:3]]
     ranked, graded = ([0], [1]) if judged else ([0, 1], [0])
     places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
     items = [columns["item"]] if isinstance(columns.get("item"), str) else columns.get("item") or ()
     for role, value in columns.items():
+        if value is None:
+            continue
         tables = [table for group in resolved[:2] for table in group]
         pair = parse_pair(role, value, tables, bool(resolved[1]), items)
+        for names, spec in zip(named, pair, strict=True):
+            names[role] = column_name(spec)
         needed = dict(enumerate(pair))
         if pair[0] == pair[1]:
             needed = dict.fromkeys(places.get(role, ranked), pair[0])
         if isinstance(pair[0], str) and pair[0] == pair[1]:
             if any(table.has(pair[0]) for table in tables):
-                needed = {}  # Other tables may have a recognised name.
-            elif pair[0].isidentifier():
+                continue  # Other tables may have a recognised name.
+            if pair[0].isidentifier():
                 raise unknown_column(role, pair[0], tables)
         for side, spec in needed.items():
             if spec is not None:
                 resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
-        for names, spec in zip(named, pair, strict=True):
-            names[role] = column_name(spec)
     for side, names in enumerate(named):
         roles = {name: "" for name in attributes if isinstance(name, str)}
         roles |= {n: role for role, n in names.items() if n and side in places.get(role, ranked)}
@@ -182,21 +184,17 @@ def add_attribute(
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
-                if all(_at_midnight(session, table, name) for table in group):
-                    date = f"CAST({quote(name)} AS DATE)"
+                date = f"CAST({quote(name)} AS DATE)"  # date_trunc gives times in some versions
+                midnight = f"SELECT bool_and({quote(name)} = {date}) FROM "
+                if all(
+                    table.columns[name] == "TIMESTAMP" and session.value(midnight + table.sql)
+                    for table in group
+                ):
                     group[:] = [table.with_values(name, date, "DATE") for table in group]
                 return resolved
             except RankqlError as error:
                 failure = failure or error
     raise failure or unknown_column(argument, name, tables)
-
-
-def _at_midnight(session: Session, table: Table, name: str) -> bool:
-    """Are the values of a column dates? date_trunc gives times in some versions of DuckDB."""
-    midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
-    return table.columns[name] == "TIMESTAMP" and bool(
-        session.value(f"SELECT {midnight} FROM {table.sql}")
-    )
 
 
 def add_column(
@@ -398,12 +396,9 @@ def _map_events(
             f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "
             f"{format_mapping(grades, 'COLUMN')}"
         )
-    value = f"CAST({quote(event)} AS VARCHAR)"
-    rows = session.con.execute(
-        f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN "
-        f"({', '.join(map(literal, grades))}) ORDER BY ALL LIMIT 3"
-    ).fetchall()
-    if rows:
+    value, graded = f"CAST({quote(event)} AS VARCHAR)", ", ".join(map(literal, grades))
+    others = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN ({graded})"
+    if rows := session.rows(f"{others} ORDER BY ALL LIMIT 3"):
         raise RankqlError(
             f"{table.label}: {rel} has no grade for {event} "
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
@@ -431,8 +426,7 @@ def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel
         true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
         no = f"(NOT TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 0)"
         sql = f"SELECT {value} FROM {table.sql} WHERE {value} IS NOT NULL"
-        rows = session.con.execute(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1")
-        for (other,) in rows.fetchall():
+        for (other,) in session.rows(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1"):
             raise RankqlError(
                 f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
                 f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"

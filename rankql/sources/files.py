@@ -90,9 +90,14 @@ def open_file(name: str, label: str, hint: str) -> File:
         return file  # "" is TREC
     paths, pattern = _find_files(name, label, hint)
     file = File(label, name, paths, pattern, suffix_of(paths[0]))
-    for path in paths:
-        if path.endswith(COMPRESSED):
-            _refuse_damaged(label, path)
+    # Of .zst, DuckDB reads as many lines as there are. Of .gz, it compares no checksum.
+    for path in (path for path in paths if path.endswith(COMPRESSED)):
+        try:
+            with _open(path) as stream:
+                while stream.read(2**20):
+                    pass
+        except OSError as error:
+            raise _damaged(label, path, error) from error
     return file
 
 
@@ -130,7 +135,12 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     if os.path.exists(name):  # Path refuses names that are too long
         pattern = re.sub(r"([\[*?])", r"[\1]", name)  # a path, not a pattern
     if os.path.isdir(name):
-        _refuse_lake(Path(name), label)
+        logs = ("_delta_log/*.json", "metadata/*.metadata.json")  # which hold deleted rows too
+        require(
+            not any(any(Path(name).glob(log)) for log in logs),
+            f"{label}: {name!r} is a table of Delta or Iceberg. Write it to Parquet, or pass "
+            "DeltaTable(...).to_pyarrow_dataset() or table.scan().to_arrow() in Python",
+        )
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
@@ -142,17 +152,6 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     if not (paths and os.path.isfile(paths[0])):
         raise RankqlError(f"{label}: file {name[:200]!r} does not exist. {hint}")
     return paths, pattern
-
-
-def _refuse_lake(folder: Path, label: str) -> None:
-    """Refuse the folder of a Delta or Iceberg table, which also holds deleted rows."""
-    logs = ("_delta_log/*.json", "metadata/*.metadata.json")
-    lake = any(any(folder.glob(log)) for log in logs)
-    require(
-        not lake,
-        f"{label}: {str(folder)!r} is a table of Delta or Iceberg. Write it to Parquet, or pass "
-        "DeltaTable(...).to_pyarrow_dataset() or table.scan().to_arrow() in Python",
-    )
 
 
 def suffix_of(path: str) -> str:
@@ -209,19 +208,6 @@ def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
 def count_known(names: Sequence[str]) -> int:
     """How many of the names of columns are recognised."""
     return len(COLUMN_NAMES & {*map(squash, names)})
-
-
-def _refuse_damaged(label: str, path: str) -> None:
-    """Refuse a compressed file that is damaged or cut off.
-
-    Of .zst, DuckDB reads as many lines as there are. Of .gz, it compares no checksum.
-    """
-    try:
-        with _open(path) as file:
-            while file.read(2**20):
-                pass
-    except OSError as error:
-        raise _damaged(label, path, error) from error
 
 
 def _damaged(label: str, path: str, why: object) -> RankqlError:

@@ -319,10 +319,9 @@ def _read_run(
     if lists.scored or lists.numbers:
         positions = table.known("pos")  # of the row, not of its ids
         columns = {n: kind for n, kind in columns.items() if n not in positions}
-        roles["score"] = score = f"{column}.{lists.numbers or 'score'}"
-        number, origins = f"{lists.grade} AS {quote(score)}", {score: f"scores in {column}"}
-        if lists.numbers:
-            origins = {score: lists.numbers}
+        score = f"{column}.{lists.numbers}" if lists.numbers else f"score in {column}"
+        number, roles["score"] = f"{lists.grade} AS {quote(score)}", score
+        origins = {score: lists.numbers or f"scores in {column}"}
     else:
         _require_order(session, table, column)
         roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -376,26 +375,21 @@ def _find_system(
     """The column of a known name without which items or positions of a query repeat, and with
     which none does. Without positions, that of a ranker is one if a query has several.
     """
-    query, item = (
-        name[0] if isinstance(name, list | tuple) and role == "item" and name else name
-        for role, name in ((role, columns.get(role)) for role in ("query", "item"))
-    )
+    query, item = columns.get("query"), columns.get("item")
+    item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
     systems = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
     if not (names := [name for name in systems if name is not None and name not in taken]):
         return None
-    keys: list[Any] = []
-    placed: str | None = None
-    ids: list[list[str]] = []
-    with suppress(RankqlError):  # which is raised later, if at all
-        keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
-        placed = table.find("pos", columns.get("pos"))
-        if find_list(table, RETRIEVED, item):
-            ids = [[]]
-        else:
-            ids = [[x] for x in (table.find("item", item), placed) if x]
+    try:
+        keys: Any = query if isinstance(query, list | tuple) else [table.find("query", query)]
+    except RankqlError:  # which is raised later, if at all
+        return None
     if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
+    placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
+    if not find_list(table, RETRIEVED, item):
+        ids = [[x] for x in (table.find("item", item), placed) if x]
     key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"

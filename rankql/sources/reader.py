@@ -24,7 +24,7 @@ from rankql.sources.frames import (
     register_frame,
 )
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
-from rankql.sources.tables import EXACT, Table, is_text
+from rankql.sources.tables import EXACT, Table, is_number, is_text
 
 # The names of our tables on each connection, which sessions within each other share.
 _NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
@@ -169,8 +169,15 @@ class Reader:
         database if it sees the same tables. (It lacks the user's settings, but no number and no
         text depends on them.)
         """
+
+        def is_same_elsewhere(table: Table) -> bool:
+            read = {*table.roles.values(), *columns}
+            kinds = {kind for name, kind in table.columns.items() if name in read}
+            plain = all(is_number(kind) or kind == "VARCHAR" for kind in kinds)
+            return table.sql == table.permanent and plain  # others may call temporary macros
+
         con, owned = self.con, self._own
-        if not owned and not in_transaction(self.con) and all(t.lasts(columns) for t in tables):
+        if not owned and not in_transaction(self.con) and all(map(is_same_elsewhere, tables)):
             con, owned = self.con.cursor(), True
         if not owned or not has_room(con):
             yield
@@ -205,7 +212,7 @@ _CANDIDATES = """
         SELECT database_name, schema_name, table_name AS name, NOT temporary AS permanent
         FROM duckdb_tables()
         UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
-    ) WHERE ends_with(lower($name), lower(name)) ORDER BY ALL
+    ) WHERE ends_with(lower($name), lower(name))
 """
 # The kinds of databases, and the current one. A join takes longer to plan.
 _DATABASES = """
@@ -233,7 +240,7 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
 
     Temporary tables come first, then those of the current schema and database.
     """
-    rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
+    rows = sorted(con.execute(_CANDIDATES, {"name": name}).fetchall())
     databases = {row[0]: row[1:] for row in con.execute(_DATABASES).fetchall()} if rows else {}
     tables: dict[int, list[CatalogTable]] = {}
     for database, schema, table, permanent in rows:

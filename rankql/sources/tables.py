@@ -204,13 +204,6 @@ class Table:
         integers = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
         return quote(name) if name is not None and integers and not self.text else None
 
-    def lasts(self, columns: Sequence[str]) -> bool:
-        """Do all connections to the database read the same from its roles and these columns?"""
-        read = {*self.roles.values(), *columns}
-        kinds = {kind for name, kind in self.columns.items() if name in read}
-        is_permanent = self.sql == self.permanent  # what is computed may call temporary macros
-        return is_permanent and all(is_number(kind) or kind == "VARCHAR" for kind in kinds)
-
     def read(self, role: str) -> str:
         """The column of a role as a number; an error if a value is not a number."""
         self.number(role)  # refuses other types

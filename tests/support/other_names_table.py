@@ -1,6 +1,6 @@
 """The table of docs/coming-from.md with names that mean something else in other tools."""
 
-from rankql.registry.other_names import OTHERS
+from rankql.registry.parse import OTHERS
 from support import doc_tables
 from support.paths import ROOT
 
