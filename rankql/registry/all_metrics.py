@@ -234,20 +234,6 @@ RELEVANCE = (
     ),
 )
 
-GEOMETRIC = (
-    _of_relevant(
-        function="ap",
-        per_relevant=True,
-        name="GMAP",
-        trec_eval={"gm_map": {"denominator": "R"}},
-        own=(AP_DENOMINATOR,),
-        level="rankings",
-        no_expected_ties={"denominator": "found"},
-        weight="1",
-        overall="geometric",
-    ),
-)
-
 # Counts of one ranking, which `evaluate` adds up, as trec_eval and ir_measures do.
 _count = partial(MetricRecord, highest=None, weight="1", overall="sum")
 COUNTS = (
@@ -262,51 +248,17 @@ COUNTS = (
     _count(function="num_rel_ret", name="NumRelRet", trec_eval={"num_rel_ret": {}}),
 )
 
-# Of all rankings at once, which `evaluate` takes as a weighted mean of those of one.
-_micro = partial(MetricRecord, level="rankings", not_native=SEVERAL_RANKINGS)
-MICRO = (
-    _micro(
-        function="micro_precision_at",
-        name="microP",
-        ir_measures={"microR_cap@": {"denominator": "min"}},  # as of OTTO
-        counts_retrieved=True,
-        macro_of_one="precision_at",
-        weight="{size}",
-    ),
-    _micro(
-        function="micro_recall_at",
-        undefined=NO_RELEVANT_ITEM,
-        name="microR",
-        macro_of_one="recall_at",
-        per_relevant=True,
-        weight=RELEVANT,
-    ),
-    _micro(
-        function="micro_f1_at",
-        undefined=NO_RELEVANT_ITEM,
-        name="microF1",
-        counts_retrieved=True,
-        macro_of_one="f1_at",
-        per_relevant=True,
-        weight=f"{{size}} + {RELEVANT}",
-    ),
-)
-
 # Metrics of the order of all items, and of the scores themselves.
-# Of the retrieved items, as SQL that every database takes.
-_HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
-_JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
-
-_auc = partial(
-    MetricRecord,
-    function="auc",
-    not_native=PAIRS_OF_ITEMS,
-    halves_ties=True,
-    undefined="the judged retrieved items are all relevant, or none is",
-    rows="judged",
-)
 ORDER = (
-    _auc(name="AUC", aliases=("ROC_AUC", "AUROC")),
+    MetricRecord(
+        function="auc",
+        name="AUC",
+        aliases=("ROC_AUC", "AUROC"),
+        not_native=PAIRS_OF_ITEMS,
+        halves_ties=True,
+        undefined="the judged retrieved items are all relevant, or none is",
+        rows="judged",
+    ),
     MetricRecord(function="rbo", undefined="a ranking is empty", not_native=SEVERAL_RANKINGS),
     MetricRecord(
         function="kendall_tau_b",
@@ -346,17 +298,41 @@ RATING = (
     _of_rating(function="mae", name="MAE"),
 )
 
+
+def _of_all(function: str, name: str, weight: str, **fields: Any) -> MetricRecord:
+    """The metric of all rankings at once, which `evaluate` takes as a weighted mean."""
+    records = (*RELEVANCE, *ORDER, *RATING)
+    record = next(record for record in records if record.function == function)
+    none: dict[str, Any] = {"aliases": (), "trec_eval": {}, "ir_measures": {}, "explanation": None}
+    return replace(record, name=name, weight=weight, level="rankings", **{**none, **fields})
+
+
+def _micro(function: str, name: str, weight: str, **fields: Any) -> MetricRecord:
+    """The metric of all rankings at once that has a function of its own."""
+    record = _of_all(function, name, weight, macro_of_one=function, **fields)
+    return replace(record, function=f"micro_{function}", not_native=SEVERAL_RANKINGS)
+
+
+GEOMETRIC = (
+    _of_all("ap", "GMAP", "1", trec_eval={"gm_map": {"denominator": "R"}}, overall="geometric"),
+)
+MICRO = (
+    _micro(
+        "precision_at", "microP", "{size}", ir_measures={"microR_cap@": {"denominator": "min"}}
+    ),  # as of OTTO
+    _micro("recall_at", "microR", RELEVANT),
+    _micro("f1_at", "microF1", f"{{size}} + {RELEVANT}"),
+)
+# Of the retrieved items, as SQL that every database takes.
+_HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
+_JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
 # Means over rankings that weigh each row the same; of rmse, mse and mae, those of all rows at once.
-_of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
+_WEIGHT_OF_AUC = f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END"
 WEIGHTED = (
-    _auc(
-        name="GAUC",
-        level="rankings",
-        weight=f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END",
-    ),
-    _of_all_ratings(function="rmse", name="microRMSE", overall="root"),
-    _of_all_ratings(function="mse", name="microMSE"),
-    _of_all_ratings(function="mae", name="microMAE"),
+    _of_all("auc", "GAUC", _WEIGHT_OF_AUC),
+    _of_all("rmse", "microRMSE", "count(rel + score)", overall="root"),
+    _of_all("mse", "microMSE", "count(rel + score)"),
+    _of_all("mae", "microMAE", "count(rel + score)"),
 )
 
 # Metrics beyond accuracy, of a catalogue and of a list: functions alone.
