@@ -256,19 +256,11 @@ def _with_numbers(
     for name in others if times else ():
         sql = f"SELECT count({quote(name)}) = count(TRY_CAST({quote(name)} AS TIMESTAMP)) FROM "
         kinds[name] = "TIMESTAMP" * session.value(sql + table.sql)
-    numbers = {quote(x): f"CAST({quote(x)} AS {kind})" for x, kind in kinds.items() if kind}
-    if not numbers:
-        return table.sql, "*"
-    texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
-    casts = ", ".join(f"{value} AS {column}" for column, value in numbers.items())
-    copies, originals = (
-        ", ".join(f"{one} AS {other}" for one, other in pairs)
-        for pairs in ([(column, text) for text, column in texts.items()], texts.items())
-    )
-    return (
-        f"(SELECT * REPLACE ({casts}), {copies} FROM {table.sql})",
-        f"* EXCLUDE ({', '.join(texts)}) REPLACE ({originals})",
-    )
+    typed = {quote(name): kind for name, kind in kinds.items() if kind}
+    casts = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in typed.items())
+    row = f"{INTERNAL_PREFIX}text"
+    source = f"(SELECT {row}, * REPLACE ({casts}) FROM {table.sql} {row})"
+    return (source, f"{row}.*") if casts else (table.sql, "*")
 
 
 def number_type(session: Session, table: Table, name: str) -> str | None:
