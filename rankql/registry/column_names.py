@@ -154,11 +154,6 @@ def is_called(column: str, names: Iterable[str]) -> bool:
     return strip_measure(column) in map(strip_measure, names)
 
 
-def known_names(role: str, columns: Iterable[str]) -> list[str]:
-    """The columns with a recognised name of a role."""
-    return [name for name in columns if is_called(name, ROLES[role])]
-
-
 def is_distance(name: str) -> bool:
     """Is the lowest score of a column of this name the best?"""
     return strip_measure(name) in DISTANCES
@@ -187,7 +182,9 @@ def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
     """
     tail = squash(name.rpartition(".")[2])
     others = (*TIMES, *RANKED_SYSTEMS, *EVENTS, *SUBTOPIC_NAMES, SUBTOPICS, "split", "q0")
-    if tail in map(squash, others) or any(known_names(x, [tail]) for x in ("rel", "pos", "score")):
+    if tail in map(squash, others) or any(
+        is_called(tail, ROLES[x]) for x in ("rel", "pos", "score")
+    ):
         return 0, 0
     own = KEYS[:-1] if role == "query" else [(x,) for x in ROLES["item"]]
     for spell in (str.lower, squash):
@@ -198,7 +195,7 @@ def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
         return LIKE_ID, 0
     if role == "query" and tail in map(squash, WEAKER["query"]):
         return LIKE_ID, 2
-    if known_names("item" if role == "query" else "query", [tail]):
+    if is_called(tail, ROLES["item" if role == "query" else "query"]):
         return 0, 0
     if in_objects and tail in ("id", "key"):
         return KNOWN, 2 * len(own)

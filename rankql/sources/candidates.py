@@ -47,6 +47,7 @@ _NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 # The names of lists of ids.
 LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
+_WEAKER_LISTS = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
 
 
 class Ids(NamedTuple):
@@ -65,18 +66,31 @@ class Ids(NamedTuple):
     doubtful: bool = False
 
 
-def flatten_objects(table: Table) -> Table:
-    """The table with a column for each field of its objects, but not for {id: number}."""
+def unpack_cells(session: Session, table: Table) -> Table:
+    """The table with a column for each field of its objects, but not for {id: number}, and with
+    lists where cells have them as text: as Python, NumPy, JSON or Postgres.
+    """
     for name, kind in [*table.columns.items()]:
-        if not kind.startswith("STRUCT(") or kind.endswith("]") or table.unit == "ids":
+        fields = {} if kind.endswith("]") or table.unit == "ids" else fields_of(kind)
+        ids = list_side(name) and all(map(is_number, fields.values()))
+        if fields and not ids and not is_called(name, LISTS):
+            columns = {f"{name}.{field}": x for field, x in fields.items()}
+            values = ", ".join(
+                f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields
+            )
+            sql = f"(SELECT *, {values} FROM {table.sql})"
+            table = replace(table, sql=sql, columns={**table.columns, **columns})
+    for name, kind in [] if table.trec else table.columns.items():
+        named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS))
+        if not named or not is_text(kind) or kind.endswith("]"):
             continue
-        fields = fields_of(kind)
-        if is_called(name, LISTS) or (list_side(name) and all(map(is_number, fields.values()))):
-            continue
-        columns = {f"{name}.{field}": x for field, x in fields.items()}
-        values = ", ".join(f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields)
-        sql = f"(SELECT *, {values} FROM {table.sql})"
-        table = replace(table, sql=sql, columns={**table.columns, **columns})
+        text = _cell(name)
+        lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
+        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
+        if session.value(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})"):
+            value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
+            value = f"list_transform({value}, lambda x_: {_UNQUOTED})"
+            table = table.with_values(name, value, "VARCHAR[]")
     return table
 
 
@@ -139,29 +153,9 @@ def require_one_list(session: Session, table: Table, known: Sequence[str], colum
     )
 
 
-def unpack_texts(session: Session, table: Table) -> Table:
-    """The table with lists where cells have them as text: as Python, NumPy, JSON or Postgres."""
-    weaker = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
-    for name, kind in table.columns.items():
-        if table.trec or not is_text(kind) or kind.endswith("]"):
-            continue
-        if not (list_side(name) or is_called(name, (*LISTS, *weaker))):
-            continue
-        text = _cell(name)
-        lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
-        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
-        if session.value(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})"):
-            value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
-            value = (
-                f"list_transform({value}, lambda x_: CASE WHEN {_QUOTED} THEN x_[2:-2] ELSE x_ END)"
-            )
-            table = table.with_values(name, value, "VARCHAR[]")
-    return table
-
-
-# An element of a list that is text, in SQL, and whether it has quotes.
+# An element of a list that is text, in SQL, and what is in its quotes.
 _ELEMENT = r"""(?s)"[^"]*"|''[^'']*''|[^\s,]+"""
-_QUOTED = "x_[1] IN ('\"', '''')"
+_UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
 
 
 def is_nested(kind: str) -> bool:

@@ -142,7 +142,10 @@ def choose_columns(
     must_match: names that are only like an id count if their values match.
     """
     same = run.tables is qrels.tables and not qrels.queries
-    run, qrels = (side._replace(items=_without_texts(session, side)) for side in (run, qrels))
+    run, qrels = (
+        side._replace(items=_without_texts(session, side)) if len(side.items) > 1 else side
+        for side in (run, qrels)
+    )
     queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries)
     items = _pairs(run.items, qrels.items)
     pairs = product(queries, items)  # one column is not both the query and the item
@@ -237,16 +240,16 @@ def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]
         return []
     tier = min(max(x.tier for x in each) for each in (lefts, rights))
 
-    def likeliest(ids: Sequence[Ids]) -> list[Ids]:
-        return sorted((x for x in ids if x.tier >= tier), key=lambda x: (-x.tier, x.rank))
-
     def order(pair: tuple[Ids, Ids]) -> tuple[int, ...]:
         one, other = pair
         tails = [x.name.rpartition(".")[2] for x in pair]
         spelled = (tails[0] == tails[1]) + (squash(tails[0]) == squash(tails[1]))
         return -spelled, -one.tier - other.tier, one.rank + other.rank
 
-    best = [likeliest(each) for each in (lefts, rights)]
+    best = [
+        sorted((x for x in ids if x.tier >= tier), key=lambda x: (-x.tier, x.rank))
+        for ids in (lefts, rights)
+    ]
     pairs = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
     same_names = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
     spare = any(x.rank == len(KEYS) for x in (*best[0], *best[1]))  # id, next to another name
@@ -388,9 +391,7 @@ def _sample(
 
 
 def _without_texts(session: Session, side: Side) -> Sequence[Ids]:
-    """The columns of items without texts, if several contend."""
-    if len(side.items) < 2 or not side.tables:
-        return side.items
+    """The columns of items without texts."""
     items = []
     for ids in side.items:
         text = f"CAST({ids.sql} AS VARCHAR)"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 from rankql.errors import RankqlError, require
@@ -28,7 +29,6 @@ from rankql.registry.column_names import (
     is_called,
     is_distance,
     is_like_id,
-    known_names,
     squash,
 )
 from rankql.sources.candidates import (
@@ -39,10 +39,9 @@ from rankql.sources.candidates import (
     find_ids,
     find_items,
     find_list,
-    flatten_objects,
     is_nested,
     split_cell,
-    unpack_texts,
+    unpack_cells,
     wrong_type,
 )
 from rankql.sources.choice import ROW, Choice, choose_all, compute_columns, named_columns
@@ -102,8 +101,8 @@ def unnest_lists(
 
     attributes: those of queries that are read.
     """
-    runs = {name: unpack_texts(session, flatten_objects(x)) for name, x in runs.items()}
-    qrels = qrels and unpack_texts(session, flatten_objects(qrels))
+    runs = {name: unpack_cells(session, table) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(session, qrels)
     specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
@@ -550,8 +549,10 @@ def _require_order(session: Session, table: Table, column: str) -> None:
         return
     query = quote(table.roles["query"])
     fields = _list_objects(session, table, column).columns
-    for role, name in ((x, name) for x in ("pos", "score") for name in known_names(x, fields)):
-        if not (is_number(fields[name]) or is_text(fields[name])):
+    for role, name in product(("pos", "score"), fields):
+        if not (
+            is_called(name, ROLES[role]) and (is_number(fields[name]) or is_text(fields[name]))
+        ):
             continue
         order = "DESC" if role == "score" and not is_distance(name) else "ASC"
         value = f"x_[{literal(name)}]"

@@ -15,6 +15,7 @@ from rankql.registry.column_names import (
     RANKERS,
     REQUESTS,
     RETRIEVED,
+    SPLITS,
     SUBTOPIC_NAMES,
     SUBTOPICS,
     find_name,
@@ -219,7 +220,7 @@ def read_inputs(
     runs: dict[str | None, Table] = opened if isinstance(opened, dict) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
-    if judgments or history:
+    if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
     if system is None and None in runs:
@@ -256,9 +257,10 @@ def read_inputs(
         for name, table in runs.items()
     }
     for table in runs.values():
-        _refuse_single_rows(session, table, options.get("query"))
         if table.unit == "ids":
             refuse_padding(session, table)
+        elif not options.get("query") and is_called(table.roles["query"], REQUESTS):
+            _refuse_single_rows(session, table)
     runs = {name: read_numbers(session, table) for name, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
@@ -351,11 +353,9 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     return table
 
 
-def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
+def _refuse_single_rows(session: Session, table: Table) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
-    if named or table.unit == "ids" or not is_called(key, REQUESTS):
-        return
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     if all(session.value(single + rows) for rows in (first, table.sql)):

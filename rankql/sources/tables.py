@@ -16,7 +16,6 @@ from rankql.registry.column_names import (
     WEAKER,
     find_name,
     is_called,
-    known_names,
     missing_column,
     recognise,
 )
@@ -180,7 +179,7 @@ class Table:
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
-        return known_names(role, self.free_columns(role))
+        return [name for name in self.free_columns(role) if is_called(name, ROLES[role])]
 
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; `read` also checks its values."""
