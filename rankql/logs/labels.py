@@ -80,10 +80,7 @@ def grade_events(
         given = {n: str(x) if isinstance(x, bool) else x for n, x in values.items()}
         options = {n: value_sql(x) for n, x in given.items() if x is not None}
         options |= {} if until is None else {"moment": quote(time)}
-        options |= {
-            "how": literal(how),
-            "unknown": value_sql(unknown),
-        }
+        options |= {"how": literal(how), "unknown": value_sql(unknown)}
         pairs = (f"{literal(event_name(x))}: {value_sql(y)}" for x, y in grades.items())
         named = "".join(f", {name} := {value}" for name, value in options.items())
         call = f"graded({quote(event)}, MAP {{{', '.join(pairs)}}}{named})"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import ge, gt, le, lt
 from typing import Any, Literal
 
 from rankql import macros
@@ -70,14 +71,11 @@ class Parameter:
 
     def _check_number(self, name: str, value: object) -> float:
         number = as_number(value)
-        ok = math.isfinite(number) and not (
-            (self.above is not None and not number > self.above)
-            or (self.below is not None and not number < self.below)
-            or (self.lowest is not None and not number >= self.lowest)
-            or (self.highest is not None and not number <= self.highest)
-        )
+        bounds = ((gt, self.above), (lt, self.below), (ge, self.lowest), (le, self.highest))
+        within = all(bound is None or compare(number, bound) for compare, bound in bounds)
         between = self.range.startswith("between")
         rule = f"lie {self.range}" if between else f"be a finite number {self.range}".rstrip()
+        ok = math.isfinite(number) and within
         require(ok, f"{name} must {rule}, not {describe(value)}")
         return number
 

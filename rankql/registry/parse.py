@@ -263,14 +263,11 @@ def _parse_spelled(text: str) -> Iterator[Metric]:
 def find_shown(text: str) -> MetricRecord | None:
     """The record of a metric of shown items that has this name, with cutoff and options or not."""
     match = _NAME.fullmatch(text)
-    if match is None:
-        return None
-    return _shown_names().get(squash(match["name"]))
+    return _SHOWN.get(squash(match["name"])) if match else None
 
 
-@cache
-def _shown_names() -> dict[str, MetricRecord]:
-    return {squash(name): record for record in SHOWN for name in (record.name, *record.aliases)}
+# The metrics of shown items by their names.
+_SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *record.aliases)}
 
 
 def _subtopic_record(name: str) -> MetricRecord | None:
@@ -390,13 +387,6 @@ def _set_metric(text: str) -> Iterator[Metric]:
         yield _metric(text, record, {**fixed, **options}, cutoff or None)
 
 
-def _parse_cutoff(text: str, digits: str) -> int:
-    whole = re.fullmatch(r"[1-9]\d{0,15}", digits, re.ASCII)
-    wrong = f"{text!r}: k must be a whole number from 1 to {_HIGHEST}, not {digits or 'nothing'}"
-    require(whole is not None and int(digits) <= _HIGHEST, wrong)
-    return int(digits)
-
-
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:
     k = None
     if cutoff is not None and RECALL.name in record.options:
@@ -405,7 +395,10 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         digits = str(cutoff).strip()
         takes = record.has_cutoff or bool(record.of_shown)
         require(takes, f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
-        k = _parse_cutoff(text, digits)
+        whole = re.fullmatch(r"[1-9]\d{0,15}", digits, re.ASCII) and int(digits) <= _HIGHEST
+        wrong = f"k must be a whole number from 1 to {_HIGHEST}, not {digits or 'nothing'}"
+        require(bool(whole), f"{text!r}: {wrong}")
+        k = int(digits)
     lacks = "{k}" in record.of_shown and k is None
     require(not lacks, f"{text!r} needs a cutoff, such as {record.name}@10")
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}

@@ -297,9 +297,8 @@ def read_inputs(
         same = {"query": [table.roles["query"].lower() for table in ranked]}
         about = assign_roles(abouts[0], names, ["query"], same, only=True)
         about = _with_keys_of(session, about, ranked)
-    single = {"attributes": about, "qrels": judgments}
-    places = {place: [table] for place, table in single.items() if table}
-    places["run"] = [*runs.values()]
+    places = {"run": [*runs.values()]}
+    places = {x: [t] for x, t in (("attributes", about), ("qrels", judgments)) if t} | places
     homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
     if system is not None:
         for table in runs.values():

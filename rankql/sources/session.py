@@ -195,11 +195,12 @@ class Source:
 
 
 def _load_entry(source: Source) -> Table:
-    reader, entry = source.reader, source.entry
+    entry = source.entry
     assert entry
     if entry.kind == "sqlite":  # twice in one query DuckDB fails to read it
-        return reader.load(source.label, entry.sql, text=False)
-    return reader.describe(source.label, entry.sql, permanent=entry.sql * entry.permanent)
+        return source.reader.load(source.label, entry.sql, text=False)
+    permanent = entry.sql * entry.permanent
+    return source.reader.describe(source.label, entry.sql, permanent=permanent)
 
 
 def _load_parquet(source: Source) -> Table:
