@@ -107,13 +107,12 @@ def unnest_lists(
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
     qrels = qrels and compute_columns(session, qrels, specs[1])
-    taken = {
-        *attributes,
-        *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str)),
-    }
+    others = (columns.get(role) for role in ("rel", "pos", "score"))
+    taken = {*attributes, *(name for name in others if isinstance(name, str))}
     run_items = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    listed = any(x.column for ids in run_items.values() for x in ids)
     if qrels is None:
-        if not any(x.column for ids in run_items.values() for x in ids):
+        if not listed:
             for table in runs.values():
                 _require_both(table, specs[0][1])
             return runs, None, columns
@@ -151,7 +150,7 @@ def unnest_lists(
         and any(is_nested(t.columns.get(name, "")) for t in filter(None, (*runs.values(), qrels)))
     }  # fmt: skip
     columns, scores = (
-        {**columns, **dict.fromkeys(numbers)},
+        dict(columns) | dict.fromkeys(numbers),
         _names_of(numbers, "score", LIST_SCORES),
     )
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
@@ -164,7 +163,7 @@ def unnest_lists(
     if not judged:
         return unnested, qrels, columns
     table, column, _ = judged[0]
-    if column or any(x.column for ids in run_items.values() for x in ids):
+    if column or listed:
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
@@ -175,17 +174,13 @@ def unnest_lists(
         (x, _add_numbers(session, x, ids, grades, None if qrels else find_list(x, RETRIEVED)))
         for x, ids in lists
     ]
-    if qrels:
-        return (
-            unnested,
-            _load_judgments(session, lists, [_other_columns(table, attributes)]),
-            columns,
-        )
-    if len(runs) > 1 or system:
-        _require_equal_lists(session, lists)
-    keys = [quote(each.roles["query"]) for each, _ in lists]
-    lists[0] = (replace(table, label="qrels"), lists[0][1])
-    return unnested, _load_judgments(session, lists, keys), columns
+    fields = [_other_columns(table, attributes)]
+    if qrels is None:
+        if len(runs) > 1 or system:
+            _require_equal_lists(session, lists)
+        fields = [quote(each.roles["query"]) for each, _ in lists]
+        lists[0] = (replace(table, label="qrels"), lists[0][1])
+    return unnested, _load_judgments(session, lists, fields), columns
 
 
 def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
@@ -439,20 +434,21 @@ def _add_numbers(
     nested = [x for x, kind in table.columns.items() if is_nested(kind) and x != lists.column]
     if (name := find_name(nested, names)) is None:
         return lists
-    ids, numbers, kind = lists.values, quote(name), table.columns[name]
-    if kind.endswith("]"):
-        pairs, fits = f"list_zip({ids}, {numbers})", f"len(LISTS) = len({numbers})"
+    ids, numbers = lists.values, quote(name)
+    sides = [ids, *([quote(other)] if other else [])]
+    if table.columns[name].endswith("]"):
+        elements = f"list_transform({ids}, lambda x_: {lists.item})"
+        pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers})"
+        fits = [f"len({x}) = len({numbers})" for x in sides]
     else:
         entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
-        pairs = f"list_transform({ids}, lambda x_: row(x_, {number}))"
-        fits = f"len(LISTS) = cardinality({entries}) AND "
-        fits += f"len(list_filter(LISTS, lambda x_: {number} IS NULL)) = 0"
-    fits = ", ".join(
-        f"bool_and(coalesce({fits.replace('LISTS', x)}, {x} IS NULL))"
-        for x in (ids, *([quote(other)] if other else []))
-    )
-    fit, *others = session.row(f"SELECT {fits} FROM {table.sql}")
+        pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}))"
+        lacking = (f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides)
+        counts = (f"len({x}) = cardinality({entries})" for x in sides)
+        fits = [*map("{} AND {}".format, counts, lacking)]
+    checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
+    fit, *others = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}")
     shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
     if not fit and shared and any(others):
         return lists
@@ -464,8 +460,7 @@ def _add_numbers(
         f"ids. Pass rel={name!r} or score={name!r}",
     )
     said = f"{name} of {lists.column}"
-    item = lists.item.replace("x_", "x_[1]")
-    return lists._replace(values=pairs, item=item, grade="x_[2]", assumed=said, numbers=name)
+    return lists._replace(values=pairs, item="x_[1]", grade="x_[2]", assumed=said, numbers=name)
 
 
 def _load_judgments(

@@ -143,42 +143,7 @@ def _as_list(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value.to_list()
 
 
-def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
-    """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
-    data = {query: _as_list(value) for query, value in data.items()}
-    kinds = kinds_of(data)
-    judged, values = label == "qrels", list(data.values())
-    columns = kinds == ["items"] and len({str(key).lower() for key in data} & COLUMN_NAMES) > 1
-    sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
-    other = len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"])
-    for wrong, why in (
-        (other, f"must be one table of queries, not {' and '.join(kinds)}. {_shapes(label)}"),
-        (not kinds, "is empty: the dict has no items"),
-        (columns, "looks like a dict of columns, not of queries. Pass polars.DataFrame(...) of it"),
-        (sets and not judged, "has a set of items, which has no order. Pass a list"),
-    ):
-        require(not wrong, f"{label} {why}")
-    if judged:  # a query without a relevant item is judged too
-        nothing: Any = [None] if kinds == ["items"] else {None: 0}
-        values = [value if len(value) else nothing for value in values]
-    rows = pl.DataFrame(
-        {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
-    )
-    rows = rows.filter(pl.col("n") > 0)
-    queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
-    if kinds == ["items"]:
-        items = id_column(list(chain.from_iterable(values)), label, "item")
-        places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
-        return pl.DataFrame([queries, items, *([] if judged else [places])])
-    pairs = [*chain.from_iterable(x.items() if isinstance(x, _DICTS) else x for x in values)]
-    paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
-    require(paired, f"{label}: some items are pairs, others are not. {_shapes(label)}")
-    items = id_column([item for item, _ in pairs], label, "item")
-    numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
-    return pl.DataFrame([queries, items, numbers])
-
-
-def id_column(ids: list[Any], label: str, role: str) -> pl.Series:
+def _id_column(ids: list[Any], label: str, role: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
     for kind in (pl.String, pl.Int64):  # fast if all are of this type
         with suppress(TypeError, ValueError, OverflowError):
@@ -428,10 +393,41 @@ Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
 
 
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
-    data = _require_unique(chain(*(each.items() for each in objects)))
-    frame, empty = frame_from_dict(data, label), not all(map(len, map(_as_list, data.values())))
-    is_list = not {*frame.columns} & {"rel", "score"}
-    return frame, {"unit": "ids" if is_list else "rows", "empty": label == "qrels" and empty}
+    """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
+    merged = _require_unique(chain(*(each.items() for each in objects)))
+    data = {query: _as_list(value) for query, value in merged.items()}
+    kinds = kinds_of(data)
+    judged, values = label == "qrels", list(data.values())
+    columns = kinds == ["items"] and len({str(key).lower() for key in data} & COLUMN_NAMES) > 1
+    sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
+    other = len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"])
+    for wrong, why in (
+        (other, f"must be one table of queries, not {' and '.join(kinds)}. {_shapes(label)}"),
+        (not kinds, "is empty: the dict has no items"),
+        (columns, "looks like a dict of columns, not of queries. Pass polars.DataFrame(...) of it"),
+        (sets and not judged, "has a set of items, which has no order. Pass a list"),
+    ):
+        require(not wrong, f"{label} {why}")
+    fields = {"empty": judged and not all(map(len, values))}
+    if judged:  # a query without a relevant item is judged too
+        nothing: Any = [None] if kinds == ["items"] else {None: 0}
+        values = [value if len(value) else nothing for value in values]
+    rows = pl.DataFrame(
+        {"query": _id_column(list(data), label, "query"), "n": list(map(len, values))}
+    )
+    rows = rows.filter(pl.col("n") > 0)
+    queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
+    if kinds == ["items"]:
+        items = _id_column(list(chain.from_iterable(values)), label, "item")
+        places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
+        frame = pl.DataFrame([queries, items, *([] if judged else [places])])
+        return frame, fields | {"unit": "ids"}
+    pairs = [*chain.from_iterable(x.items() if isinstance(x, _DICTS) else x for x in values)]
+    paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
+    require(paired, f"{label}: some items are pairs, others are not. {_shapes(label)}")
+    items = _id_column([item for item, _ in pairs], label, "item")
+    numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
+    return pl.DataFrame([queries, items, numbers]), fields
 
 
 def _predictions(objects: Sequence[Any], label: str) -> Rows:
@@ -460,8 +456,8 @@ def _hits(rows: Iterable[_Hit], label: str) -> Rows:
     places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
     frame = pl.DataFrame(
         {
-            "query": id_column([query for query, *_ in rows], label, "query"),
-            "item": id_column([hit.get("_id") for _, _, hit, _ in rows], label, "item"),
+            "query": _id_column([query for query, *_ in rows], label, "query"),
+            "item": _id_column([hit.get("_id") for _, _, hit, _ in rows], label, "item"),
             **places,
             "score" if ranked else "rel": pl.Series([row[3] for row in rows], dtype=pl.Float64),
             "_index": [hit.get("_index") for _, _, hit, _ in rows],

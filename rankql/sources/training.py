@@ -40,10 +40,10 @@ def split_log(
             known = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in PARTS.items())
             part = f"CASE {part} {known} ELSE {part} END"
         parts = f"SELECT list(DISTINCT coalesce({part}, 'NULL')) AS parts FROM {table.sql}"
-        ((values, most),) = session.con.execute(
+        values, most = session.row(
             "SELECT list(DISTINCT part), max(len(parts)) FROM (SELECT parts, unnest(parts) AS part "
             f"FROM ({parts} GROUP BY {quote(key)}))"
-        ).fetchall()
+        )
         values = sorted(values or [])
         if len(values) < 2 or (most == 1 and "test" not in values):
             continue

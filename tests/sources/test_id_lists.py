@@ -135,6 +135,19 @@ def test_relevant_ids_have_grades(form, tmp_path):
     assert result.columns["qrels"]["rel"] == "grades in relevant"
 
 
+@pytest.mark.parametrize(
+    ("field", "scores"), [("doc_id", "scores"), ("idx_id", "scores"), ("id", "LISTS")]
+)
+def test_objects_have_their_scores_in_another_column(field, scores):
+    """Names of fields and columns are never part of a template."""
+    hits = [[{field: "x", "t": 1}, {field: "y", "t": 2}], [{field: "x", "t": 3}]]
+    run = pl.DataFrame({"query": ["a", "b"], "retrieved": hits, scores: [[1.0, 2.0], [3.0]]})
+    qrels = pl.DataFrame({"query": ["a", "b"], "doc_id": ["x", "x"], "rel": 1})
+    item = (f"retrieved.{field}", "doc_id")
+    result = rankql.evaluate(run, qrels, "RR", item=item, score=scores)
+    assert result.per_query.sort("query")["RR"].to_list() == [0.5, 1]
+
+
 def test_retrieved_ids_have_scores(tmp_path):
     row = {"question": "a", "rank": 7, "retrieved": {"x": 0.1, "y": 0.9}, "relevant": ["y"]}
     path = write_rows(tmp_path / "scores.jsonl", [row])
