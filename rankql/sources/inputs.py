@@ -329,13 +329,13 @@ def _describe_types(session: Session, inputs: Inputs) -> list[str]:
             name, text = table.roles[role], f"CAST({quote(table.roles[role])} AS VARCHAR)"
             odd = f"regexp_matches({text}, '^0[0-9]|^\\s|\\s$')"
             sql = f"SELECT count(DISTINCT {text}), min({text}) FROM {table.sql} WHERE {odd}"
-            for count, least in session.rows(sql):
-                if count and is_text(table.columns[name]):
-                    notes.append(
-                        f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
-                        f"text with leading zeros or blanks, such as {least!r}. The whole "
-                        "numbers of the other table do not match them"
-                    )
+            count, least = session.row(sql)
+            if count and is_text(table.columns[name]):
+                notes.append(
+                    f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
+                    f"text with leading zeros or blanks, such as {least!r}. The whole "
+                    "numbers of the other table do not match them"
+                )
     return notes
 
 

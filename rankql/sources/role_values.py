@@ -81,16 +81,14 @@ def describe_positions(session: Session, table: Table) -> list[str]:
         lacks, *_ = session.row(late.format(rows))
     if lacks and (none or read < FIRST_ROWS):
         return [f"{table.label}: most queries have no row with {name} 1, the top position"]
-    if "score" not in roles:
+    score = roles.get("score")
+    if score is None or not (is_number(table.columns[score]) or table.text):
         return []
-    if not (is_number(table.columns[roles["score"]]) or table.text):
-        return []
-    one, other = (("pos", roles["pos"]), ("score", roles["score"]))
-    if _disagreement(session, table, roles["query"], one, other) <= 0.5:
+    if _disagreement(session, table, roles["query"], ("pos", name), ("score", score)) <= 0.5:
         return []
     return [
-        f"{table.label}: {roles['score']} orders most queries in another way than {roles['pos']}, "
-        f"which is read. To rank by it, pass score={roles['score']!r}"
+        f"{table.label}: {score} orders most queries in another way than {name}, which is read. "
+        f"To rank by it, pass score={score!r}"
     ]
 
 
