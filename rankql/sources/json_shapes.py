@@ -323,13 +323,16 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
         names = [name for name, kind in kinds.items() if kind == "JSON"]
         fields = ", ".join(f"json_group_structure({quote(name)})" for name in names)
         (*structures,) = reader.row(f"SELECT {fields} FROM {source}")
-        types = (literal(_kind(json.loads(each) if each else "NULL")) for each in structures)
-        pairs = ", ".join(map("{}: {}".format, map(literal, names), types))
-        typed = f"{source.removesuffix(')')}, columns = {{{pairs}}})"
-        signed = typed.replace("UBIGINT", "BIGINT")
+
+        def typed(integer: str) -> str:
+            kinds = (re.sub('"UBIGINT"(?!:)', f'"{integer}"', x or '"NULL"') for x in structures)
+            types = (literal(_kind(json.loads(each))) for each in kinds)
+            pairs = ", ".join(map("{}: {}".format, map(literal, names), types))
+            return f"{source.removesuffix(')')}, columns = {{{pairs}}}) {comments}"
+
         with suppress(duckdb.InvalidInputException):  # an integer from 2^63
-            return reader.load(file.label, f"{signed} {comments}", text=False, ordered=True)
-        return reader.load(file.label, f"{typed} {comments}", text=False, ordered=True)
+            return reader.load(file.label, typed("BIGINT"), text=False, ordered=True)
+        return reader.load(file.label, typed("UBIGINT"), text=False, ordered=True)
 
 
 def _kind(structure: Any, in_list: bool = False) -> str:

@@ -1,5 +1,6 @@
 """One row per query, with lists of ids, as tools for RAG write them; positions by rows."""
 
+import json
 from datetime import date
 
 import duckdb
@@ -133,6 +134,16 @@ def test_relevant_ids_have_grades(form, tmp_path):
     run = {row["query"]: row["retrieved"] for row in ROWS}
     assert result.per_query.equals(rankql.evaluate(run, GRADES, METRICS).per_query)
     assert result.columns["qrels"]["rel"] == "grades in relevant"
+
+
+def test_columns_may_be_called_like_types(tmp_path):
+    row = {"query": 1, "retrieved": ["a", "b"], "relevant": ["b"], "UBIGINT": 5}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    assert rankql.evaluate(path, metrics="RR", by="UBIGINT").summary["UBIGINT"].to_list() == [
+        None,
+        5,
+    ]
 
 
 @pytest.mark.parametrize(
