@@ -269,7 +269,7 @@ class MetricRecord:
         some = zip(self.parameters, fixed, strict=True)
         return [p.name for p, needed in some if needed or engine == "postgres"]
 
-    @property
+    @cached_property
     def worst(self) -> float | None:
         """What a missing query counts; None if no value is the worst, so that it is left out."""
         if self.if_silent is not None:
@@ -278,12 +278,12 @@ class MetricRecord:
             return self.highest
         return 0 if self.lowest == 0 or self.sums_gains else None
 
-    @property
+    @cached_property
     def macro(self) -> str:
         """The macro of one ranking."""
         return self.macro_of_one or self.function
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Parameter]:
         """The parameters of the macro but the columns, by name."""
         return {p.name: p for p in self.parameters if p.kind != "column"}
@@ -300,7 +300,7 @@ class MetricRecord:
         """Its description in one line."""
         return macros.read_comments()[self.function]
 
-    @property
+    @cached_property
     def compares_scores(self) -> bool:
         """Does it compare grades with scores, whatever the positions?"""
         return "score" in self.columns
@@ -346,12 +346,12 @@ class Metric:
         """The record of a metric that is not an expression of the user."""
         return self.record or self.shown
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name that it was asked for by."""
         return self.label or self.canonical
 
-    @property
+    @cached_property
     def canonical(self) -> str:
         """The one name that all its names stand for."""
         if self.known is None:

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from rankql.errors import RankqlError, require
@@ -99,17 +100,17 @@ class Inputs:
     # Roles whose ids had different types before the tables were cleaned.
     mixed: Sequence[str] = ()
 
-    @property
+    @cached_property
     def many(self) -> bool:
         """Does the result have a column system?"""
         return self.system is not None or None not in self.runs
 
-    @property
+    @cached_property
     def keys(self) -> str:
         """The columns that identify a ranking."""
         return "system, query" if self.many else "query"
 
-    @property
+    @cached_property
     def scored(self) -> bool:
         """Are the rankings by score? (Positions win over scores.)"""
         return all("pos" not in table.roles for table in self.runs.values())
