@@ -42,13 +42,13 @@ class Parameter:
     # Choices that are the same without a cutoff.
     same_without_k: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def sql_default(self) -> str:
         """The default as SQL."""
         is_flag = isinstance(self.default, bool)
         return str(self.default).lower() if is_flag else macros.literal(self.default)
 
-    @property
+    @cached_property
     def range(self) -> str:
         """The range in words; empty without bounds."""
         low = self.lowest if self.above is None else self.above

@@ -149,15 +149,12 @@ class Table:
         if self.trec and role == "pos" and "tag" in self.columns:
             return None  # as in trec_eval
         free = self.free_columns(role)
-        if role != "query" and (column := find_name(free, preferred)):
+        if preferred and role != "query" and (column := find_name(free, preferred)):
             return column
-        if (
-            role == "pos"
-            and not self.known("pos")
-            and find_name(free, (*ROLES["score"], *WEAKER["score"]))
-        ):
+        scores = (*ROLES["score"], *WEAKER["score"])
+        if role == "pos" and not self.known("pos") and find_name(free, scores):
             return None
-        likely = [column for column in free if is_called(column, preferred)]
+        likely = [column for column in free if preferred and is_called(column, preferred)]
         if len(likely) == 1:
             return likely[0]
         return recognise(role, likely or free, place=f" of {self.label}")
