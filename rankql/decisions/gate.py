@@ -291,8 +291,9 @@ def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
     of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]
     empty: dict[str, Any] = dict.fromkeys(SCHEMA)
     for which, status, own, other in (
-        ("run", FAILED, of_run, of_baseline), ("baseline", INCONCLUSIVE, of_baseline, of_run)
-    ):  # fmt: skip
+        ("run", FAILED, of_run, of_baseline),
+        ("baseline", INCONCLUSIVE, of_baseline, of_run),
+    ):
         count, total = int(own.sum()), int(other.sum())
         if 2 * count < total:
             queries = text.format_queries(total)
