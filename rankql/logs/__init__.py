@@ -1,5 +1,6 @@
 """Labels from logs of events: grades, agreement, propensities, debiasing, interleaving.
 
 Functions of a whole table run the SQL macro of the same name in DuckDB (`table_macros`). The others
-are polars expressions. It imports expressions, sources and what is below; nothing imports it.
+are polars expressions. It imports expressions, sources and what is below; decisions and cli import
+it.
 """
