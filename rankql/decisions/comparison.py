@@ -266,7 +266,7 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            method=method, input_paths=self.input_paths, source=self,
+            method=method, notes=self.notes, input_paths=self.input_paths, source=self,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:

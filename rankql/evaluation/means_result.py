@@ -36,6 +36,7 @@ from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
 from rankql.text import (
+    QUERIES,
     Cell,
     Name,
     format_decimal,
@@ -182,7 +183,7 @@ class MeansResult(TableResult):
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        if self.interval is None:
+        if self._is_wide or not self.summary["lo"].count():
             return "Means by metric"
         return f"Means by metric with {format_percent(self.confidence)} confidence intervals"
 
@@ -194,7 +195,8 @@ class MeansResult(TableResult):
         Of slices by two attributes, the values of `rows` are rows and those of `columns` columns;
         with `n`, the number of queries of each mean is right of it.
         """
-        notes, paths = self.notes, self.input_paths
+        notes = [QUERIES + "; ".join(self._count_parts()), *self.notes]
+        paths = self.input_paths
         if rows is None and columns is None:
             require(not n, "n= needs slices by two attributes. Pass rows= and columns=")
             higher = {name: self.higher_is_better(name) for name in self.metrics}
@@ -278,14 +280,18 @@ class MeansResult(TableResult):
         )
 
     def _count_queries(self) -> list[str]:
-        """The queries of several systems, and how many are missing or undefined."""
-        if not self._is_wide:
-            return []
+        """The numbers of queries that a table of several systems lacks."""
+        return self._count_parts() if self._is_wide else []
+
+    def _count_parts(self) -> list[str]:
+        """The number of queries, and how many are missing or undefined."""
         rows = self.summary.filter(slice="all")
         ends = dict.fromkeys(f"{n:,}" for n in rows["queries"].sort()[[0, -1]])
         parts = [" to ".join(ends)]
         # The same numbers of all metrics, or else of all systems, are said once.
-        names = pl.col("system"), pl.col("metric"), pl.format("{} of {}", "metric", "system")
+        names = [pl.col("metric")]
+        if self.meta.system:
+            names = [pl.col("system"), *names, pl.format("{} of {}", "metric", "system")]
         for column in ("missing", "undefined"):
             tables = (rows.select(name, column, "queries").unique(maintain_order=True)
                       for name in names)  # fmt: skip
