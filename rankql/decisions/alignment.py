@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import duckdb
@@ -11,12 +11,11 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.combine import require_finite_metrics, require_no_system
-from rankql.evaluation.means import attribute_columns, compared_value
+from rankql.evaluation.combine import require_no_system
+from rankql.evaluation.means import attribute_columns, compared_value, is_left_out, undefined_value
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import worst_value
 
 
@@ -33,8 +32,6 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
         of_one = {"system": systems[0]}
         catalogue = {name: [row | of_one for row in found] for name, found in catalogue.items()}
-    for system, values in rows.sort("system").group_by("system", maintain_order=True):
-        require_finite_metrics(values, metrics, key, repr(*system))
     require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
@@ -61,9 +58,9 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     )
     meta = replace(result.meta, system=True, catalogue=catalogue)
     judge = None if result.judge is None else align_systems(result.judge, systems)
-    result = replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
     check_values(meta, aligned)
-    return result
+    meta = replace(meta, paired=True)
+    return replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
 
 
 def keep_shared_queries(result: Result) -> Result:
@@ -75,7 +72,7 @@ def keep_shared_queries(result: Result) -> Result:
     systems = rows["system"].unique().sort().to_list()
     columns = list[pl.Series]()
     for name in result.metrics:
-        value = compared_value(name, result.conventions).is_not_null()
+        value = compared_value(name, result.meta).is_not_null()
         if name in weights and result.conventions["missing"] != "skip":
             value |= pl.col(MISSING)  # which has no rows, but counts
         # One row per system, one column per query.
@@ -169,7 +166,7 @@ def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFra
     names = attribute_columns([result.meta.query, *result.meta.by], ("a", "b", "difference"))
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
-    rows, value = result.frame(), compared_value(metric, result.conventions)
+    rows, value = result.frame(), compared_value(metric, result.meta)
     of_a, of_b = (
         rows.filter(pl.col("system") == system).select(*attributes, value.alias(column))
         for system, column in ((a, "a"), (b, "b"))
@@ -192,24 +189,26 @@ def describe_left_out(result: Result) -> Iterator[str]:
             "they differ from those of each system alone"
         )
     total = rows[key].n_unique()
-    without = [name for name in result.metrics if worst_value(name) is None]
-    left_out = "left out"
-    if rules["missing"] != "skip" and len(without) < len(result.metrics):
-        left_out = "counted as the worst value"
-        left_out += f" (left out for {text.join_words(without)})" if without else ""
-    absent = rows.group_by("system").agg(pl.col(MISSING).sum())
-    counts = dict(absent.rows())
-    if shares := text.format_shares((x, counts[x], total) for x in result.systems):
-        yield f"{text.QUERIES}{shares} missing and {left_out}"
-    # A missing query that is left out is not undefined too.
-    missed = pl.col(MISSING).any().over(key)
-    skipped = missed & (rules["missing"] == "skip")
-    undefined = {
-        name: pl.col(name).is_null() & ~(missed if name in without else skipped)
-        for name in result.metrics if name not in result.catalogue_metrics
-    }  # fmt: skip
-    where = ((name, rows.filter(x)[key].n_unique(), total) for name, x in undefined.items())
-    if shares := text.format_shares(where):
-        other = UNDEFINED_VALUES.get(rules["undefined"])
+
+    def count(conditions: Mapping[str, pl.Expr]) -> str:
+        counts = ((name, rows.filter(x)[key].n_unique(), total) for name, x in conditions.items())
+        return text.format_shares(counts)
+
+    left_out = {name: is_left_out(name, result.meta) for name in result.metrics}
+    if rules["missing"] != "skip":
+        counted = pl.col(MISSING) & ~pl.all_horizontal(*left_out.values())
+        counts = dict(rows.group_by("system").agg(counted.sum()).rows())
+        if shares := text.format_shares((x, counts[x], total) for x in result.systems):
+            yield f"{text.QUERIES}{shares} missing and counted as the worst value"
+    if shares := count(left_out):
+        yield f"{text.QUERIES}{shares} missing in at least one system and left out"
+    names = [name for name in result.metrics if name not in result.catalogue_metrics]
+    others = {name: undefined_value(name, rules) for name in names}
+    for other in dict.fromkeys(others.values()):
+        undefined = {
+            name: pl.col(name).is_null() & ~left_out[name] & (others[name] == other)
+            for name in names
+        }
         rule = "left out" if other is None else f"counted as {other}"
-        yield f"{text.QUERIES}{shares} undefined in at least one system and {rule}"
+        if shares := count(undefined):
+            yield f"{text.QUERIES}{shares} undefined in at least one system and {rule}"

@@ -228,7 +228,7 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, Result 
         result.judge is None and result.meta.weight is None,
         f"{label} has weights or a judge, which associate does not respect. Evaluate without them",
     )
-    values = [compared_value(name, result.conventions) for name in _list_metrics(result)]
+    values = [compared_value(name, result.meta) for name in _list_metrics(result)]
     rows = result.frame().select(*result.keys, *result.meta.by, *values)
     return session.table(rows, label), result
 

@@ -26,7 +26,7 @@ from rankql.decisions.verdict import (
     WORSE,
 )
 from rankql.errors import RankqlError, describe_unknown, require_probability, require_whole_number
-from rankql.evaluation.means import describe_clusters
+from rankql.evaluation.means import COUNTED, describe_clusters
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import SystemValues
 from rankql.stats.means import ROUNDING
@@ -153,11 +153,11 @@ def list_pairs(
 ) -> list[PairComparison]:
     """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
-    columns = ("metric", "slice", "system", "mean", "queries", "undefined")
+    columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
     shared = result if alone else keep_shared_queries(result)
     summary, common = (
-        {row[:3]: row[3:] for row in each.summary.select(columns).rows()} if each else {}
+        {row[:3]: row[3:] for row in each.means.select(columns).rows()} if each else {}
         for each in (result if whole else None, shared)
     )
     comparisons = []
@@ -166,9 +166,9 @@ def list_pairs(
     ):
         sample, overall = values.sample(metric, pair, label), None
         rows = [(summary if metric in whole else common)[metric, label, name] for name in pair]
-        means = [mean for mean, *_ in rows]
+        means = [mean for mean, _ in rows]
         if metric in whole:
-            overall = rows[-1][1] - rows[-1][2]
+            overall = rows[-1][1]
         elif not alone:
             corrected = values.corrected_means(metric, pair, label) if values.human else None
             means = corrected or means if len(sample.values) else [None, None]

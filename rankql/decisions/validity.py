@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from rankql import text
-from rankql.evaluation.means import metric_range
+from rankql.evaluation.means import compared_value, metric_range
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING
 from rankql.stats.sample import Sample
@@ -52,7 +52,8 @@ def describe_ceilings(result: Result, systems: Sequence[str]) -> Iterator[str]:
     for name in result.metrics if len(systems) > 1 else ():
         highest = metric_range(name)[1]
         if result.higher_is_better(name) and highest == 1:
-            best = rows.group_by(key).agg(
+            values = rows.select(key, compared_value(name, result.meta))
+            best = values.group_by(key).agg(
                 (pl.col(name) == 1).all(), pl.col(name).count().alias("n")
             )
             best = best.filter(pl.col("n") == len(systems))

@@ -114,8 +114,8 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
                 rows = [read_frame(con, counted_values_sql(task.meta))]
             for name, number in known.pop("weights", {}).items():
                 counts.append(Count(f"weight {name}", None, number))
-            for kind, (number, ids) in known.items():
-                counts.append(Count(kind, None, number, ids=ids))
+            for kind, refused in known.items():
+                counts += [Count(kind, x, number, ids=ids) for x, (number, ids) in refused.items()]
     except RankqlError as error:
         counts.append(Count("error", text=str(error)))
     kinds = {COUNTER: pl.String, "system": pl.String, "value": pl.Float64, TEXT: pl.String}
@@ -212,8 +212,13 @@ class Totals:
             for name in WEIGHT_SUMS
             if (f"weight {name}", None) in self.rows
         }
-        kinds = [kind for kind in ("undefined", "missing") if (kind, None) in self.rows]
-        counts = {kind: (self.number(kind), self.read(kind, IDS)) for kind in kinds}
+        counts: dict[str, Any] = {
+            kind: {
+                x: (self.number(kind, x), self.read(kind, IDS, x))
+                for name, x in sorted(self.rows, key=str) if name == kind
+            }
+            for kind in ("undefined", "missing")
+        }  # fmt: skip
         return counts | ({"weights": weights} if weights else {})
 
 

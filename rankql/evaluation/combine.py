@@ -171,18 +171,6 @@ def _merge_notes(parts: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(note for part in parts for note in part.notes))
 
 
-def require_finite_metrics(
-    rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str
-) -> None:
-    """Refuse NaN and infinity: leaving them out would hide failures."""
-    for name in metrics:
-        if len(invalid := rows.filter(~pl.col(name).is_finite()).sort(key)):
-            raise RankqlError(
-                f"{name} of {label} is {invalid[name][0]} for query {invalid[key][0]!r}. A value "
-                "must be a finite number, or NULL if undefined"
-            )
-
-
 def require_no_system(result: Result) -> None:
     """Refuse a column of the user named system, the column of the systems."""
     for name in (result.meta.query, *result.meta.by):

@@ -68,6 +68,8 @@ class Meta:
     version: str | None = None
     # The systems in the order of the caller, if it is known.
     systems: list[str] = field(default_factory=list)
+    # Are systems compared? A query that is left out of one is then left out of all.
+    paired: bool = False
     # The share of shown items that the user has in train, by system, if any.
     seen: dict[str, float] = field(default_factory=dict)
 
@@ -161,9 +163,12 @@ def summarise_moments(
     }
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
+    skips = meta.conventions["missing"] == "skip"
     counted = [  # no expression of polars, for which forked processes would wait
-        queries if name in meta.catalogue else units
-        for name, queries, units in zip(metrics, means["queries"], means["units"], strict=True)
+        queries - skips * missing if name in meta.catalogue else units
+        for name, (queries, missing, units) in zip(
+            metrics, means["queries", "missing", "units"].rows(), strict=True
+        )
     ]
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     varied = pl.when(pl.col("least") < pl.col("most")).then("error")
@@ -281,9 +286,14 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
 
 
 def values_sql(meta: Meta) -> str:
-    """One row per query and metric: its value in the mean, and its weight."""
+    """One row per query and metric: its value in the mean, and its weight.
+
+    A query is missing, or else undefined, if that leaves it out: see `is_left_out`.
+    """
     query_weight = quote(meta.weight) if meta.weight else "1"
-    skips = meta.conventions["missing"] == "skip"
+    absent, skips = MISSING, meta.conventions["missing"] == "skip"
+    if meta.paired:
+        absent = f"bool_or({MISSING}) OVER (PARTITION BY {quote(meta.query)})"
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta.by]
     keys = ", ".join([f"{quote(meta.query)} AS query", *system_columns(meta), *by])
     parts = []
@@ -295,9 +305,10 @@ def values_sql(meta: Meta) -> str:
         other = None if pooled else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
-        undefined = f"{column} IS NULL"
-        if may_lack_worst(name, meta.conventions):  # a missing query is left out
-            undefined += f" AND NOT {MISSING}"
+        left_out = absent if skips and not shows_silence(name) else "false"
+        if left_out == "false" and may_lack_worst(name, meta.conventions):
+            left_out = f"({absent} AND {column} IS NULL)"
+        undefined = f"{column} IS NULL AND NOT {left_out}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
         weight_sql = quote(weight) if weight else "1"
@@ -305,9 +316,8 @@ def values_sql(meta: Meta) -> str:
             weight_sql = f"({value} IS NOT NULL)"
             value = f"ln(CASE WHEN {value} < 0.00001 THEN 0.00001 ELSE {value} END)"
         parts.append(
-            f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
-            f"{MISSING if skips and not shows_silence(name) else 'false'} AS left_out, "
-            f"{undefined} AS undefined, {weight is not None} AS micro, "
+            f"SELECT {keys}, {MISSING} OR {left_out} AS missing, {i} AS i, {value} AS value, "
+            f"{left_out} AS left_out, {undefined} AS undefined, {weight is not None} AS micro, "
             f"CAST({query_weight} AS DOUBLE) AS query_weight, "
             f"CAST({weight_sql} AS DOUBLE) * {query_weight} AS weight FROM rows"
         )
@@ -382,14 +392,20 @@ def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
-def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
+def compared_value(name: str, meta: Meta) -> pl.Expr:
     """The value of a query that is compared; NULL if the query is left out."""
-    value, other = pl.col(name), undefined_value(name, rules)
+    value, other = pl.col(name), undefined_value(name, meta.conventions)
     if other is not None:
         value = value.fill_null(other)
-    if rules["missing"] == "skip" and not shows_silence(name):
-        value = pl.when(~pl.col(MISSING)).then(value)
-    return value.alias(name)
+    return pl.when(~is_left_out(name, meta)).then(value).alias(name)
+
+
+def is_left_out(name: str, meta: Meta) -> pl.Expr:
+    """Is a query left out as it is missing? Always, or where the metric has no worst value."""
+    absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
+    if meta.conventions["missing"] == "skip" and not shows_silence(name):
+        return absent
+    return absent & pl.col(name).is_null() & may_lack_worst(name, meta.conventions)
 
 
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -20,14 +20,13 @@ from rankql.errors import (
     require,
     require_choice,
 )
-from rankql.evaluation.means import Meta, summarise
+from rankql.evaluation.means import Meta, summarise, values_sql
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import hash_function, list_values, record_tables
-from rankql.macros import MISSING, literal, quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.manifest import format_manifest
-from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 from rankql.results import TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
@@ -39,6 +38,8 @@ from rankql.writing import PARQUET, STDOUT, output_path, write_file
 ONE_CHUNK = 2048
 # The squares of larger values overflow.
 _LARGEST = 1e150
+# An error names so many runs.
+_REFUSED = 3
 # A weight that is more than this times the sum of all others leaves nothing of them in a sum. It is
 # a number of sql/weights.sql too.
 MOST_ODDS = 1e10
@@ -241,28 +242,36 @@ def count_queries(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
 
     Partitions count their queries separately, and Spark adds them up.
     """
-    for name in _unlimited(meta):
+    require_finite(con, meta, _unlimited(meta))
+    weights = {"weights": sum_weights(con, meta)} if meta.weight else {}
+    return weights | {kind: _count_refused(con, meta, kind) for kind in _refused(meta)}
+
+
+def require_finite(
+    con: duckdb.DuckDBPyConnection, meta: Meta, metrics: Sequence[str], label: str = "metrics"
+) -> None:
+    """Refuse NaN, infinity, and values whose squares overflow."""
+    unit = "row" if meta.query.startswith(INTERNAL_PREFIX) else "query"
+    for name in metrics:
         value = f"CAST({quote(name)} AS DOUBLE)"
         wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
         sql = f"SELECT {value}, {quote(meta.query)} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
         for number, query in fetch_rows(con, sql):
             raise RankqlError(
-                f"metrics: {name} is {number:g} for query {query!r}, but must be a finite number "
+                f"{label}: {name} is {number:g} for {unit} {query!r}, but must be a finite number "
                 f"up to {_LARGEST:g}, or NULL if undefined. Divide by nullif(..., 0), or rescale "
                 "what it reads"
             )
-    weights = {"weights": sum_weights(con, meta)} if meta.weight else {}
-    return weights | {kind: _count_refused(con, meta, kind) for kind in _refused(meta)}
 
 
-def _count_refused(con: duckdb.DuckDBPyConnection, meta: Meta, kind: str) -> tuple[int, list[Any]]:
-    """The number of queries that are undefined or missing, and the first of them."""
-    names = [name for name in meta.metrics if name not in meta.catalogue]
-    empty = " OR ".join(["false", *(f"{quote(name)} IS NULL" for name in names)])
-    where = empty if kind == "undefined" else MISSING
-    queries = f"SELECT DISTINCT {quote(meta.query)} AS key FROM rows WHERE {where}"
-    rows = fetch_rows(con, f"SELECT key, count(*) OVER () FROM ({queries}) ORDER BY key LIMIT 3")
-    return (rows[0][1] if rows else 0), [key for key, _ in rows]
+def _count_refused(
+    con: duckdb.DuckDBPyConnection, meta: Meta, kind: str
+) -> dict[str | None, tuple[int, list[Any]]]:
+    """The number of queries of each system that are undefined or missing, and the first of them."""
+    system = "system" if meta.system else "NULL"
+    queries = f"SELECT DISTINCT {system} AS of, query FROM ({values_sql(meta)}) WHERE {kind}"
+    sql = f"SELECT of, count(*), min(query, 3) FROM ({queries}) GROUP BY of ORDER BY of"
+    return {system: (count, keys) for system, count, keys in fetch_rows(con, sql)}
 
 
 def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
@@ -286,24 +295,23 @@ def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
         ):
             require(not wrong, f"weight: {meta.weight} {problem}")
     for kind, what in (
-        ("undefined", "with an undefined metric"),
-        ("missing", "with judgments but not in the run"),
+        ("undefined", "with an undefined metric in"),
+        ("missing", "with judgments but not in"),
     ):
-        count, examples = counts.get(kind, (0, ()))
-        some = ", ".join(map(repr, examples or ()))
-        require(not count, f"{format_queries(count)} {what}, such as {some} ({kind}='error')")
+        problems = [
+            f"{format_queries(count)} {what} {'the run' if system is None else repr(system)}, "
+            f"such as {', '.join(map(repr, examples))}"
+            for system, (count, examples) in counts.get(kind, {}).items()
+        ]
+        require(not problems, f"{'; '.join(problems[:_REFUSED])} ({kind}='error')")
 
 
 def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
-    counted_rows = f"WHERE NOT {MISSING}" if meta.conventions["missing"] == "skip" else ""
-    key, weight = quote(meta.query), f"CAST({quote(str(meta.weight))} AS DOUBLE)"
     # An undefined value weighs in a mean over all queries at once.
-    counted = meta.conventions["undefined"] in UNDEFINED_VALUES or meta.metric_weights
-    values = ", ".join(map(quote, meta.metrics))
-    defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
-    columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"
-    rows = f"SELECT {columns} FROM rows {counted_rows} GROUP BY ALL"
+    defined = "bool_or(NOT left_out AND (micro OR value IS NOT NULL))"
+    columns = f"query AS key, query_weight AS weight, {defined} AS defined"
+    rows = f"SELECT {columns} FROM ({values_sql(meta)}) GROUP BY ALL HAVING NOT bool_and(left_out)"
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
     for query, value in fetch_rows(con, sql):

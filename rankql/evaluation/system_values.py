@@ -62,7 +62,7 @@ class SystemValues:
         meta, judge = result.meta, result.judge
         names = [*(systems or result.systems or ["run"])]
         if judge is None:
-            values = (compared_value(name, result.conventions) for name in result.metrics)
+            values = (compared_value(name, meta) for name in result.metrics)
             rows = result.frame().with_columns(values)
         else:
             rows = pair_values(result, judge)
@@ -169,7 +169,7 @@ def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
     frames = [human.frame(), judge.frame().rename({other: key} if other != key else {})]
     if frames[0].schema[key] != frames[1].schema[key]:
         frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
-    values = {name: compared_value(name, human.conventions) for name in human.metrics}
+    values = {name: compared_value(name, human.meta) for name in human.metrics}
     labelled = frames[0].select(
         *human.keys,
         pl.lit(True).alias(LABELLED),

@@ -18,7 +18,7 @@ from rankql import text
 from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import Result, connect, require_finite
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, missing_column
 from rankql.registry.conventions import Conventions
@@ -102,7 +102,7 @@ def read_values_file(
     if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
         return None
     with open_session(None) as session:
-        table = session.table(path, VALUES)
+        table = session.table(path, repr(os.fspath(path)))
         return _read(session, table, key, [*named, *others], system)
 
 
@@ -166,6 +166,8 @@ def _read(
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
     result = Result(meta, columns={VALUES: roles}, values=rows)
     require_one_row_per_query(rows, result.keys)
+    with connect(meta, rows) as con:
+        require_finite(con, meta, metrics, table.label)
     return result
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from rankql.decisions.comparison import CUTOFFS
 from rankql.diagnostics.min_scores import SHARES
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import slice_queries
+from rankql.evaluation.means import compared_value, slice_queries
 from rankql.output import panels
 from rankql.output.panels import Evaluation
 from rankql.output.specs import (
@@ -62,7 +62,8 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
 def draw_distribution(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the share of queries by value: a line for each system, or for each slice of one."""
     result, colours = panels.result_of(evaluation), panels.assign_colours(evaluation)
-    rows, key, group = result.frame(), result.meta.query, result.meta.groupings[:1]
+    rows = result.frame().with_columns(compared_value(metric, result.meta))
+    key, group = result.meta.query, result.meta.groupings[:1]
     if len(colours) > 1:  # those with a colour of their own
         parts = {x: rows.filter(system=x) for x in colours if colours[x] != GREY}
     else:

@@ -431,7 +431,8 @@ class Metric:
     def may_lack_worst(self, conventions: Mapping[str, Any]) -> bool:
         """Is a missing query left out, at least where a grade is negative?"""
         assert self.record
-        return self.record.worst is None or self.keeps_sign(conventions)
+        lacks = self.record.worst is None or self.keeps_sign(conventions)
+        return lacks and self.record.level == "ranking"
 
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""

@@ -74,9 +74,6 @@ def test_options_of_compare(keywords, text):
         (({"x": GOOD, "y": values([1, 2, 3])},), {}, "The query ids are numbers and text"),
         *((({name: GOOD, "b": GOOD},), {}, "Names of systems must be non-empty strings")
           for name in (None, 1, "")),
-        *((({"x": GOOD, "y": values(numbers=[0.1, x, 0.2])},), {},
-           f"AP of 'y' is {x} for query 'b'. A value must be a finite number, or NULL")
-          for x in (math.nan, math.inf, -math.inf)),
         (({"x": values(segment=["x", None, "y"])},), {"cluster": "segment"},
          "cluster: segment is NULL for query 'b'"),
         (({"a": JUDGED}, HUMAN, "Coverage@3"), {"judge": JUDGE}, "Coverage"),
@@ -129,7 +126,6 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((GOOD, None, GOOD), {"cluster": "sg"}, "cluster: Unknown attribute 'sg'"),
         ((GOOD, None, GOOD), {"higher_is_better": {"x": False}}, "Available: AP"),
         ((GOOD, None, values("xyz")), {}, "'run' has no query in common with the other systems"),
-        ((values(numbers=[0.1, math.nan, 0.2]),), {"minimum": "AP>=0"}, "AP of 'run' is nan"),
         ((FLAT,), {"minimum": "AP>=0", "judge": JUDGE}, "human labels"),
     ],
 )  # fmt: skip

@@ -65,6 +65,11 @@ def test_a_metric_at_its_ceiling_is_noted():
     assert note.startswith("R@10 is 1 for 100% of queries in both")
     spread = rankql.compare({"a": rankings()[0], "b": other}, qrels, ["RR", "P@3"]).notes
     assert not [note for note in spread if "can hardly show" in note]
+    empty = pl.DataFrame({"query": range(1000, 1099), "item": 1, "rel": 0})
+    empty = pl.concat([qrels, empty.cast(dict(qrels.schema))])
+    counts = {"a": run, "b": other}, empty, "R@10"  # of the others, 99 are 0
+    assert any("R@10 is 1" in note for note in rankql.compare(*counts).notes)
+    assert not any("R@10 is 1" in x for x in rankql.compare(*counts, undefined="zero").notes)
 
 
 @pytest.mark.parametrize(("queries", "noted"), [(58, True), (59, False), (400, False)])

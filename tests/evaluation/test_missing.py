@@ -113,3 +113,123 @@ def test_undefined_is_0_only_where_higher_is_better(undefined):
         counted = len(values) if filled else len(values.drop_nulls())
         assert values.null_count() and result[name] == pytest.approx(values.sum() / counted)
         assert result.means.filter(metric=name)[COUNTED].item() == counted
+
+
+# a and b lack 10 queries each, 5 of them both. Of 15 queries nothing is relevant.
+IDS = [f"q{i:03}" for i in range(100)]
+LISTS = pl.DataFrame({"query": IDS}).join(pl.DataFrame({"item": [*"vwxyz"]}), how="cross")
+GRADED = LISTS.with_columns(
+    w=pl.col("query").str.tail(1).cast(int), score=pl.int_range(500) * 7 % 11,
+    rel=pl.int_range(500) * 5 % 13 % 3 * (pl.col("query").str.tail(3).cast(int) % 7 > 0),
+)  # fmt: skip
+JUDGED, SCORED = GRADED.drop("score"), GRADED.drop("rel", "w")
+TWO = {
+    "a": SCORED.filter(pl.col("query").is_in(IDS[:90])),
+    "b": SCORED.filter(pl.col("query").is_in(IDS[5:95])).with_columns(-pl.col("score")),
+}
+EMPTY = {x for x in IDS if int(x[1:]) % 7 == 0}
+NAMES = ["nDCG@3", "P@3", "RMSE", "FalseAnswer", "microP@3"]
+
+
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+@pytest.mark.parametrize("undefined", ["skip", "zero"])
+@pytest.mark.parametrize("compared", [False, True])
+def test_a_query_is_missing_or_undefined_or_counts(missing, undefined, compared):
+    function = rankql.compare if compared else rankql.evaluate
+    result = function(TWO, JUDGED, NAMES, missing=missing, undefined=undefined)
+    values = result.result if compared else result
+    for row in values.means.to_dicts():
+        lacking = set(IDS[90:] if row["system"] == "a" else IDS[:5] + IDS[95:])
+        name, absent = row["metric"], {*IDS[:5], *IDS[90:]} if compared else lacking
+        skipped = name == "RMSE" or (missing == "skip" and name != "FalseAnswer")
+        left_out = absent if skipped else set()
+        empty = {"nDCG@3": EMPTY, "FalseAnswer": {*IDS} - EMPTY}.get(name, set()) - left_out
+        assert row["missing"] == len(left_out or lacking)
+        assert row["undefined"] == len(empty)
+        dropped = empty if undefined == "skip" or name == "FalseAnswer" else set()
+        assert row[COUNTED] == 100 - len(left_out) - len(dropped)
+        if compared:
+            pair = result.pairs.filter(metric=name).row(0, named=True)
+            assert pair["n"] == row[COUNTED]
+            assert pair["difference"] == pytest.approx(pair["mean_b"] - pair["mean_a"])
+
+
+def test_the_line_of_queries_says_what_the_table_counts():
+    def lines(names, function=rankql.compare, **options):
+        result = function(TWO, JUDGED, names, **options)
+        return [x for x in result.remarks() if x.startswith(("Queries:", "Weights:"))]
+
+    both = lines(["nDCG@3", "P@3"], missing="skip", weight="w")
+    assert both == [
+        "Queries: 15 of 100 missing in at least one system and left out; 12 of 100 (nDCG@3) "
+        "undefined in at least one system and left out",
+        "Weights: w. 85 queries weigh as much as about 62 with equal weights (n_eff); 8 queries of "
+        "weight 0 do not count",
+    ]
+    assert "85 queries weigh" in lines("nDCG@3", missing="skip", weight="w")[1]
+    assert lines(["RMSE", "FalseAnswer"], undefined="zero") == [
+        "Queries: 10 of 100 missing and counted as the worst value; 15 of 100 (RMSE) missing in at "
+        "least one system and left out; 85 of 100 (FalseAnswer) undefined in at least one system "
+        "and left out"
+    ]
+    assert lines("nDCG@3", undefined="zero")[0].endswith(
+        "; 15 of 100 undefined in at least one system and counted as 0"
+    )
+    notes = rankql.compare(TWO, JUDGED, ["AP", "FalseAnswer"], undefined="zero").notes
+    assert any("FalseAnswer counts what is shown" in x and "leave" not in x for x in notes)
+    alone = lines("nDCG@3", rankql.evaluate, missing="skip")
+    assert alone == ["Queries: 100; 10 of 100 missing; 13 of 100 undefined"]
+
+
+def test_the_profile_of_trec_eval_compares_what_both_rank():
+    """A query that b lacks is not 0 in a."""
+    comparison = rankql.compare(TWO, JUDGED, ["nDCG@3", "AP"], conventions="trec_eval")
+    shared = [run.filter(pl.col("query").is_in(IDS[5:90])) for run in TWO.values()]
+    alone = [rankql.evaluate(x, JUDGED, ["nDCG@3", "AP"], conventions="trec_eval") for x in shared]
+    for row in comparison.pairs.to_dicts():
+        means = [each[row["metric"]] for each in alone]
+        assert [row["mean_a"], row["mean_b"]] == pytest.approx(means)
+        assert row["difference"] == pytest.approx(means[1] - means[0])
+
+
+def test_an_error_names_the_run_that_lacks_queries():
+    for kind, what in (("missing", "with judgments but not"), ("undefined", "with an undefined")):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(TWO, JUDGED, "nDCG@3", **{kind: "error"})
+        count = 10 if kind == "missing" else 15
+        first, second = str(error.value).split("; ")
+        for text, system in ((first, "'a'"), (second, "'b'")):
+            assert text.startswith(f"{count} queries {what}") and f" in {system}, such as" in text
+    with pytest.raises(rankql.RankqlError, match=r"^5 queries with .* not in 'b', such as 'q000'"):
+        rankql.evaluate({"a": GRADED, "b": GRADED[25:]}, JUDGED, "P@3", missing="error")
+
+
+def test_a_metric_without_a_worst_value_counts_missing_queries_once():
+    result = rankql.evaluate(TWO, JUDGED, ["RMSE", "P@3"])
+    assert "Queries: 100; 10 of 100 missing" in result.remarks()
+    (note,) = (x for x in result.notes if x.startswith("RMSE"))
+    assert note.startswith("RMSE: missing queries are left out, as") and "10" not in note
+    signed = JUDGED.with_columns(rel=pl.col("rel") - (pl.col("query") > IDS[93]).cast(int))
+    notes = rankql.evaluate(TWO, signed, "DCG@3", negative="keep").notes
+    assert any("DCG@3: 6 of 10 (a), 5 of 10 (b) missing queries are left out" in x for x in notes)
+
+
+def test_tables_of_means_keep_the_line_of_queries():
+    result = rankql.evaluate(TWO, JUDGED, ["nDCG@3", "P@3"], by="w")
+    line = "Queries: 100; 10 of 100 missing; 15 of 100 (nDCG@3) undefined"
+    assert line in result.remarks() and line in result.wide().remarks()
+    assert line in rankql.evaluate(TWO["a"], JUDGED, ["nDCG@3", "P@3"], by="w").wide().remarks()
+    comparison = rankql.compare(TWO, JUDGED, "nDCG@3", missing="skip")
+    lines = [x for x in comparison.remarks() if x.startswith("Queries")]
+    assert lines and {*lines} <= {*comparison.wide().remarks()}
+
+
+def test_a_caption_speaks_of_intervals_that_the_table_has():
+    for run, options, has in (
+        (TWO, {}, False), (TWO["a"], {}, True), (TWO["a"], {"interval": None}, False)
+    ):  # fmt: skip
+        result = rankql.evaluate(run, JUDGED, "P@3", **options)
+        assert ("intervals" in result.to_latex()) == has
+        assert ("intervals" in result._repr_html_()) == has
+    long = rankql.evaluate(TWO, JUDGED, "P@3").long()
+    assert r"95\% confidence intervals" in long.to_latex()

@@ -114,7 +114,7 @@ def test_what_all_queries_together_must_pass():
     with pytest.raises(RankqlError, match="traffic is 0 for every query"):
         check_values(result.meta, idle)
     for kind, message in (
-        ("undefined", "2 queries with an undefined metric, such as 'q28', 'q29'"),
+        ("undefined", "2 queries with an undefined metric in the run, such as 'q28', 'q29'"),
         ("missing", "1 query with judgments but not in the run, such as 'q03'"),
     ):
         meta = replace(result.meta, conventions=result.conventions | {kind: "error"})

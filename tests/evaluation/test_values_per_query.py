@@ -160,7 +160,27 @@ def test_missing_values_and_columns_are_left_out():
     after = AFTER.head(30).drop("segment")
     comparison = rankql.compare(read(BEFORE, after), metrics="revenue")
     assert comparison.pairs.select("slice", "n").rows() == [("all", 30)]
-    assert "Queries: 10 of 40 (after) missing and left out" in comparison.notes
+    left_out = "Queries: 10 of 40 missing in at least one system and left out"
+    assert left_out in comparison.notes
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["ndcg", "revenue"])
+def test_values_that_are_no_numbers_are_refused_where_they_are_read(tmp_path, name, value):
+    days = [f"2026-01-{day:02}" for day in range(1, 31)]
+    frame = pl.DataFrame({"day": days, name: [0.5, 0.25] * 14 + [0.5, value]})
+    message = f"{name} is {value} for query '2026-01-30', but must be a finite number"
+    for each in (frame, frame.with_columns(system=pl.lit("a"))):
+        with pytest.raises(rankql.RankqlError, match=f"values: {message}"):
+            rankql.read_values(each)
+    frame.write_parquet(path := tmp_path / "days.parquet")
+    result = CliRunner().invoke(main, ["compare", str(path), str(path)])
+    assert result.exit_code == 2 and f"days.parquet': {message}" in result.output
+    for days in (frame, path):
+        with pytest.raises(rankql.RankqlError, match=f"{name} is {value} for row 30, but must"):
+            rankql.monitor(days)
+    result = CliRunner().invoke(main, ["monitor", str(path)])
+    assert result.exit_code == 2 and f"{name} is {value} for row 30" in result.output
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}

@@ -212,6 +212,26 @@ def test_values_per_query_are_drawn_by_system_or_slice():
         one.plot(kind="x")
 
 
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+@pytest.mark.parametrize("undefined", ["zero", "skip"])
+def test_the_values_that_are_drawn_are_those_of_the_mean(missing, undefined):
+    """30 queries at rank 1; 5 are missing, and of 5 nothing is relevant."""
+    qrels = pl.DataFrame({"query": [f"q{i:02}" for i in range(40)], "item": "x"})
+    qrels = qrels.with_columns(rel=(pl.int_range(40) < 35).cast(int))
+    ranks = {f"q{i:02}": 1 for i in range(40) if i >= 5}
+    options = {"missing": missing, "undefined": undefined}
+    zeros, shown = 5 * (missing == "zero") + 5 * (undefined == "zero"), {"a": run(ranks)}
+    one = rankql.evaluate(shown["a"], qrels, "RR", **options)
+    other = run({**ranks, "q39": 1})
+    both = rankql.compare({**shown, "b": other}, qrels, "RR", **options)
+    for chart in (one.plot(kind="distribution"), both.plot("distribution")):
+        (panel,) = panels(chart)
+        assert f"of {30 + zeros} queries" in panel["description"]
+        shares = {round(x["value"], 3): x["share"] for x in panel["data"] if x["share"]}
+        assert shares[0.975] == pytest.approx(one["RR"]) == pytest.approx(30 / (30 + zeros))
+        assert shares.get(0.025, 0) == pytest.approx(zeros / (30 + zeros))
+
+
 def test_slices_by_several_attributes_have_a_line_for_each():
     about = pl.DataFrame({"query": [*"abcd"], "segment": ["large accounts", "small"] * 2,
                           "device": ["phone", "phone", "tablet", "tablet"]})  # fmt: skip

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import polars as pl
 
 from rankql.evaluation.checks.record import OF_SILENCE, Check, Evidence, Facts
+from rankql.evaluation.means import undefined_value
 from rankql.macros import MISSING
 from rankql.sources.tables import Table
-from rankql.text import join_words
+from rankql.text import format_shares, join_words
 
 # Some of the relevant items are new in every split by time. A larger share is worth a note.
 MUCH_UNKNOWN = 0.1
@@ -56,6 +57,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     others = [
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.record.name not in OF_SILENCE
+        and undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
@@ -68,17 +70,22 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     """Metrics without a worst value, which leave missing queries out."""
     evaluation, values = evidence.evaluation, evidence.values
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
+    system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        ranked = metric.record and metric.record.level == "ranking"
-        if ranked and metric.may_lack_worst(rules) and (n := absent[metric.name].null_count()):
-            yield {"name": metric.name, "count": n, "total": len(values)}
+        lacks = metric.record and metric.may_lack_worst(rules)
+        if lacks and (n := absent[metric.name].null_count()):
+            counts = absent.group_by(system, maintain_order=True).agg(
+                pl.col(metric.name).null_count(), pl.len()
+            )
+            shares = f"{format_shares(counts.rows())} " * (n < len(absent))
+            yield {"name": metric.name, "shares": shares}
 
 
 JUDGMENTS = (
     Check(
         "without-worst-value", "values", "note",
-        "{name}: {count:,} of {total:,} rankings {count:is|are} missing and left out, as it has no "
-        "worst value to count" + COMPARED,
+        "{name}: {shares}missing queries are left out, as it has no worst value to count"
+        + COMPARED,
         _without_worst, needs="missing",
     ),
     Check(
