@@ -402,10 +402,11 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
+    skips = meta.conventions["missing"] == "skip" and not shows_silence(name)
+    if not (skips or may_lack_worst(name, meta.conventions)):
+        return pl.lit(False)
     absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
-    if meta.conventions["missing"] == "skip" and not shows_silence(name):
-        return absent
-    return absent & pl.col(name).is_null() & may_lack_worst(name, meta.conventions)
+    return absent if skips else absent & pl.col(name).is_null()
 
 
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
