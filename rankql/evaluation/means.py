@@ -343,14 +343,18 @@ def slice_columns(
 
 def slice_label(name: str, column: str) -> str:
     """The label of the slices by an attribute, as SQL: every value has one of its own."""
+    return f"{literal(name + '=')} || {value_label(column)}"
+
+
+def value_label(column: str) -> str:
+    """A value as text, as SQL: in quotes if it could be read as another one."""
     value, quote = f"CAST({column} AS VARCHAR)", literal("'")
     unclear = (
         f"{value} IN ('', 'NULL') OR trim({value}) <> {value} OR starts_with({value}, {quote}) "
         f"OR contains({value}, ', ')"
     )
     inside = f"{quote} || replace({value}, {quote}, {quote} || {quote}) || {quote}"
-    text = f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
-    return f"{literal(name + '=')} || {text}"
+    return f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
 
 
 def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:

@@ -21,9 +21,11 @@ from rankql.evaluation.means import (
     Meta,
     attribute_columns,
     system_columns,
+    value_label,
 )
 from rankql.evaluation.readable import describe_together
 from rankql.layout import Block
+from rankql.macros import quote
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -33,6 +35,8 @@ from rankql.registry.parse import (
     value_range,
 )
 from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.sources.frames import read_frame
+from rankql.sources.private import private_connection
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
 from rankql.text import (
@@ -212,7 +216,6 @@ class MeansResult(TableResult):
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
         summary = self._slices(group).filter(pl.col("slice") != "all")
-        summary = summary.rename({COUNTED: "n"})
         named = attribute_columns(self.meta.by)
         places = (named[str(name)] for name in (rows, columns))
         return make_cross_table(summary, n, *places, notes=notes, input_paths=paths, source=self)
@@ -308,7 +311,7 @@ class MeansResult(TableResult):
         rows = self.means.filter(SKEWED)
         names, slices = (rows[x].unique(maintain_order=True).to_list() for x in ("metric", "slice"))
         listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
-        where = "" if "all" in slices else f" in {', '.join(listed)}"
+        where = "" if "all" in slices else f" in {'; '.join(listed)}"
         why = "for values this skewed, so the interval of the mean may be too narrow"
         return [f"{join_words(names)}: few queries{where} {why}"] if names else []
 
@@ -343,7 +346,7 @@ class MeansResult(TableResult):
         small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
         parts = small["slice"].unique(maintain_order=True).to_list()
         few = "Note: Too few human queries or clusters, so the judge does not correct the means of"
-        return [f"{few} {join_words(parts)}"] if parts else []
+        return [f"{few} {'; '.join(parts)}"] if parts else []
 
     def _details(self) -> dict[str, Any]:
         weight = {"weight": self.meta.weight} if self.meta.weight else {}
@@ -489,16 +492,15 @@ def make_cross_table(
     """Slices by two attributes: the values of one as rows, of the other as columns."""
     parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
     keys = [*parts, rows]
-    texts = summary.select(*parts, "mean", *(
-        pl.col(name).cast(pl.String).fill_null("NULL") for name in (rows, columns)
-    ), "n")  # fmt: skip
+    with private_connection(threads=1) as con:
+        con.register("means", summary)
+        labels = (f"{value_label(quote(x))} AS {quote(x)}" for x in (rows, columns))
+        selected = ", ".join([*parts, "mean", COUNTED, *labels])
+        texts = read_frame(con, f"SELECT {selected} FROM means")
     values = texts[columns].unique(maintain_order=True)
     names = dict(zip(values, unique_names([*values], keys), strict=True))
     texts = texts.with_columns(pl.col(columns).replace_strict(names))
-    table, numbers = (
-        texts.pivot(columns, index=keys, values=value, aggregate_function="last")
-        for value in ("mean", "n")
-    )
+    table, numbers = (texts.pivot(columns, index=keys, values=value) for value in ("mean", COUNTED))
     counts = {}
     if n:
         free = unique_names([f"{name} n" for name in names.values()], table.columns)

@@ -350,6 +350,21 @@ def test_slices_by_two_attributes():
         result.wide(n=True)
 
 
+@pytest.mark.parametrize("values", [("NULL", None), ("'NULL'", "NULL"), ("", None), (1.5, None)])
+def test_slices_by_two_attributes_have_a_place_each(values):
+    """Values that look alike are told apart as in the labels of slices."""
+    log = pl.DataFrame({
+        "query": range(8), "item": "x", "rel": [1, 0] * 4, "pos": 1, "n": "u", "v": [*values] * 4,
+    }, strict=False)  # fmt: skip
+    result = rankql.evaluate(log, metrics="P@1", by=["n", "v"])
+    labels = [x.split("v=")[1] for x in result.summary["slice"] if x != "all"]
+    wide = result.wide(rows="n", columns="v", n=True).table
+    assert wide.columns == ["n", labels[0], f"{labels[0]} n", labels[1], f"{labels[1]} n"]
+    assert sorted(wide.row(0)[1:]) == [0, 1, 4, 4]
+    turned = result.wide(rows="v", columns="n").table
+    assert turned["v"].to_list() == labels and sorted(turned["u"]) == [0, 1]
+
+
 def test_n_of_a_mean_is_that_of_its_values():
     """A mean leaves out what is undefined, and what is missing where no value is the worst."""
     queries = range(12)

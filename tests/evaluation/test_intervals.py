@@ -153,6 +153,10 @@ def test_a_note_on_skewed_values_names_the_slices():
     table = ranked(values, part=["few"] * 20 + ["many"] * 200)
     note = "DCG@1: few queries in part=few for values this skewed"
     assert note in repr(rankql.evaluate(table, metrics="DCG@1", by="part"))
+    two = pl.concat([table, table.with_columns(pl.col("query") + 500, part=pl.lit("less"))[:20]])
+    note = "few queries in part=few, x=1; part=less, x=1 for values this skewed"
+    two = two.with_columns(x=1)
+    assert note in repr(rankql.evaluate(two, metrics="DCG@1", by=["part", "x"]))
 
 
 @pytest.mark.parametrize(
