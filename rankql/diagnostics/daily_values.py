@@ -31,6 +31,10 @@ def find_daily_values(
     if not {*known}.isdisjoint(others) or any(table.columns[x][-1] in "])" for x in others):
         return []
     numbers = [x for x in others if is_number_column(session, table, x)]
+    if others and not (numbers or metrics):
+        listed = text.join_words([f"{name} is {table.columns[name]}" for name in others])
+        raise RankqlError(f"days has no column of numbers: {listed}. Cast the metric to DOUBLE, or "
+                          "name the item of rankings: item=")  # fmt: skip
     return [*metrics] if metrics and (numbers or table.has(metrics[0])) else numbers
 
 
@@ -52,12 +56,12 @@ def read_daily_values(
         raise RankqlError(f"days has several rows for {place}. Keep one, or name the column of the "
                           "query or of slices: query= or by=")  # fmt: skip
     columns = {name: quote(name) for name in (day, *attributes, *metrics)} | {
-        _ROW: "row_number() OVER ()"
+        _ROW: f"concat({quote(day)}, ', ', row_number() OVER ())"
     }
     if weekly:
         columns[day] = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
     sql = f"(SELECT {', '.join(f'{x} AS {quote(name)}' for name, x in columns.items())}"
-    kinds = {**table.columns, _ROW: "BIGINT", **({day: "DATE"} if weekly else {})}
+    kinds = {**table.columns, _ROW: "VARCHAR", **({day: "DATE"} if weekly else {})}
     rows = replace(table, sql=f"{sql} FROM {table.sql})", columns={x: kinds[x] for x in columns})
     result = read_values(rows, query=_ROW, metrics=metrics, con=session.con)
     slices = [[day], *([day, *group] for group in by)]

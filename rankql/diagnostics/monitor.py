@@ -62,7 +62,7 @@ class Period(NamedTuple):
 
 PERIODS = {
     "day": Period("day", timedelta(1), 28, 5, 3, "five weekdays three times each"),
-    "week": Period("week", timedelta(7), 12, 1, 8, "8 weeks"),
+    "week": Period("week", timedelta(7), 12, 1, 8, "8 complete weeks"),
 }
 
 
@@ -303,7 +303,7 @@ def monitor(
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
-        groups, values = parse_groupings(by), []
+        groups, values, notes = parse_groupings(by), list[str](), list[str]()
         used = [day, query, *itertools.chain(*groups)]
         is_plain = qrels is None and attributes is None and not options.keys() - {"query"}
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
@@ -313,19 +313,18 @@ def monitor(
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
                     f"one column: {role}= (CLI: --{role})")  # fmt: skip
         day = run.actual_name(day)
+        total, filled = count_values(session, run, [day])
+        if lacking := total - filled[day]:
+            notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
+            run = replace(run, sql=f"(SELECT * FROM {run.sql} WHERE {quote(day)} IS NOT NULL)")
         if values:
             weekly = period == "week"
             result, is_query = read_daily_values(session, run, values, day, query, groups, weekly)
             daily = _read_means(result, len(day))
             if not is_query:  # the values have no error, so only the days say how much they vary
                 unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
-                daily, rows = daily.filter(kind=METRIC), pl.col("queries")
-                full = rows == rows.max().over(KEYS)  # as many days as the fullest week
-                if few := [str(x) for x in daily.filter(~full, weekly)["day"].unique().sort()]:
-                    note = f"Not compared, because days are missing: the weeks of {_join(few)}"
-                    result = replace(result, notes=[*result.notes, note])
-                daily = daily.with_columns(pl.when(full).then("mean"), *unknown)
-            return _watch(session, result, daily, run, day, period, baseline)
+                daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
+            return _watch(session, result, daily, run, day, period, baseline, notes)
         query = run.actual_name(query)
         names = list_metrics(metrics or ("nDCG@10",))
         shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
@@ -338,8 +337,10 @@ def monitor(
             shares = [] if filled[rel] == total else shares
         unit = day
         if period == "week":
-            unit, week = WEEK, f"date_trunc('week', CAST({quote(day)} AS DATE))"
-            run = run.with_column(unit, f"CAST({week} AS DATE)", "DATE", (day,))
+            unit, week = WEEK, f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
+            run, *others = (table.with_column(unit, week, "DATE", (day,))
+                            for table in (run, *tables.values()))  # fmt: skip
+            tables = dict(zip(tables, others, strict=True))
         by = [[unit], *([unit, *group] for group in groups)]
         inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
         inputs |= {"con": session.con, "query": [day, query]}
@@ -351,19 +352,22 @@ def monitor(
             only = _read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        return _watch(session, result, daily, run, day, period, baseline)
+        return _watch(session, result, daily, run, day, period, baseline, notes)
 
 
 def _watch(
     session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str,
-    period: str | None, baseline: int | str | None,
+    period: str | None, baseline: int | str | None, notes: Sequence[str],
 ) -> Monitoring:  # fmt: skip
     """Compare the days with those of the baseline."""
-    daily = daily.sort("day", maintain_order=True)
+    daily = daily.sort("day", maintain_order=True).with_columns(complete=pl.lit(True))
     require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
             f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
+    if period == "week":
+        daily = _find_complete_weeks(daily, result)
     units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
-    first, last = _find_baseline(daily["day"], str(baseline or units.baseline), units)
+    complete = daily.filter("complete")["day"]
+    first, last = _find_baseline(complete, str(baseline or units.baseline), units)
     signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
              for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
     scored = _score(session, daily.filter(pl.col("day") >= first), last, signs, units)
@@ -372,8 +376,26 @@ def _watch(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm")  # fmt: skip
     conventions = {**result.conventions, "day": day, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
-    notes = [*_describe(scored, first, last, units), *result.notes]
+    notes = [*_describe(scored, first, last, units), *notes, *result.notes]
     return Monitoring(table, alarms, conventions, notes)
+
+
+def _find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
+    """The weeks, and whether they have as many days as is usual."""
+    if "days" not in daily.columns:  # a row is a query, of which the key begins with the day
+        day = pl.col(result.meta.query).str.head(10)
+        counts = (
+            result.frame()
+            .group_by(pl.col(result.meta.by[0]).alias(WEEK))
+            .agg(day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
+        )
+        counts = counts.unpivot(index=WEEK, variable_name="metric", value_name="days")
+        daily = daily.join(counts, how="left", left_on=["day", "metric"],
+                           right_on=[WEEK, "metric"], maintain_order="left")  # fmt: skip
+        most = pl.col("days").max().over("day")
+        daily = daily.with_columns(pl.col("days").fill_null(most))
+    usual = pl.col("days").mode().min().over(KEYS)
+    return daily.with_columns(complete=pl.col("days") >= usual)
 
 
 def _share_name(metric: str) -> str:
@@ -457,7 +479,7 @@ def _score(
     daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
     sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
     sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
-    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES)
+    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES, "complete")
     known = known.select("day", "series", "error", value=pl.col("mean") * sign)
     known = known.drop_nulls("value")
     old = known.filter(pl.col("day") <= last).partition_by("series")
@@ -491,6 +513,7 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
         week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
+        week &= pl.col("alarm").is_not_null()
         means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
         unjudged = kind == METRIC and share is not None and share.filter(week)["alarm"].any()
         only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]
@@ -539,19 +562,25 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
                f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
                "baseline=")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
-    compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
+    short = watched.filter(~pl.col("complete"))
+    if weeks := [str(day) for day in short["day"].unique().sort()]:
+        yield f"Not compared, because days are missing: the weeks of {_join(weeks)}"
+    is_compared = pl.col("alarm").is_not_null()
+    lacking = ~pl.col("complete") & is_compared.any().over(KEYS)
+    compared = watched.filter(is_compared | lacking, day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:
-        weeks = ". A week has more: pass period='week'" * (unit == "day")
+        more = ". A week has more: pass period='week'" * (unit == "day")
         few = f"{LEAST_QUERIES} queries" if scored["queries"].count() else "a value"
         yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
-               f"{few}, the baseline {period.need}, and the metric a direction{weeks}")  # fmt: skip
-    weekend, usual = pl.col("day").dt.weekday() > 5, watched.filter(kind=METRIC, slice="all")
+               f"{few}, the baseline {period.need}, and the metric a direction{more}")  # fmt: skip
+    weekend, overall = pl.col("day").dt.weekday() > 5, pl.col("slice") == "all"
+    usual = watched.filter(overall | ~overall.any(), kind=METRIC)  # a row of a slice may be a day
     means = usual.group_by("metric", "slice", maintain_order=True).agg(
         pl.median("spread"), weekends=pl.col("expected").filter(weekend).median(),
         others=pl.col("expected").filter(~weekend).median())  # fmt: skip
     differ = (pl.col("weekends") - pl.col("others")).abs() > pl.col("spread")
-    for row in means.filter(differ, unit == "day").to_dicts():
+    for row in means.filter(differ, unit == "day").head(SHOWN_ALARMS).to_dicts():
         yield (f"{_name(row)} in the baseline: weekends are {row['weekends']:.3f}, other days "
                f"{row['others']:.3f}")  # fmt: skip
     far = (pl.col("mean") - pl.col("expected")).abs() > pl.col("band")

@@ -435,7 +435,7 @@ def test_a_baseline_of_weeks_has_eight(weeks, exit_code):
     if exit_code:
         assert rankql.monitor(frame, metrics="nDCG@3", baseline=weeks).exit_code == exit_code
     else:
-        with pytest.raises(rankql.RankqlError, match="and in it 8 weeks"):
+        with pytest.raises(rankql.RankqlError, match="and in it 8 complete weeks"):
             rankql.monitor(frame, metrics="nDCG@3", baseline=weeks)
 
 
@@ -463,6 +463,7 @@ def test_weeks_of_days_pool_the_queries_of_small_slices():
     assert result.exit_code == 1 and result.conventions["period"] == "week"
     values = rankql.evaluate(frame, metrics="nDCG@3", query=["day", "query"], by="day").per_query
     week = values.with_columns(pl.col("day").cast(pl.Date).dt.truncate("1w"))
+    week = week.filter(pl.col("day") >= FIRST)  # from the first complete week on
     expected = week.group_by("day").agg(pl.mean("nDCG@3")).sort("day")
     found = result.table.filter(kind="metric")
     assert found["day"].to_list() == expected["day"].to_list()
@@ -589,25 +590,92 @@ def test_a_row_without_a_query_is_a_day():
 
 
 def test_a_week_without_all_its_days_is_not_compared():
-    """The first, which starts on a Tuesday, the last and one with a gap, in which a day was bad."""
+    """The last and one with a gap; the baseline begins after the first, which is short too."""
     frame = daily(days=200, lost=0).filter(pl.col("day") != FIRST + timedelta(104))
     result = rankql.monitor(frame, period="week")
     weekly = result.table.with_columns(week=pl.col("day"))
     week = pl.col("day").dt.truncate("1w")
     truncated = frame.group_by(week).agg(pl.mean("ndcg"), pl.len()).sort("day")
     parts = truncated.filter(pl.col("len") < 7)["day"].to_list()
+    truncated = truncated[1:]
     assert len(parts) == 3 and parts[0] == FIRST - timedelta(1) and parts[2] == truncated["day"][-1]
-    expected = truncated.select(pl.when(pl.col("len") == 7).then("ndcg"))["ndcg"].to_list()
-    assert weekly["mean"].to_list() == pytest.approx(expected, abs=1e-12)
-    assert weekly.filter(pl.col("alarm").is_null() & pl.col("day").is_in(parts)).height == 3
-    weeks = f"{parts[0]}, {parts[1]} and {parts[2]}"
+    assert weekly["mean"].to_list() == pytest.approx(truncated["ndcg"].to_list(), abs=1e-12)
+    assert weekly.filter(pl.col("alarm").is_null() & pl.col("day").is_in(parts)).height == 2
+    weeks = f"{parts[1]} and {parts[2]}"
     assert f"Not compared, because days are missing: the weeks of {weeks}" in result.notes
     assert result.title == f"No alarm on {parts[2] - timedelta(7)}; nothing was compared since"
     assert result.displayed()[0]["alarm"].to_list()[-1] == "not compared"
+    assert not [x for x in result.notes if x.startswith("Not compared on")]
     workdays = frame.filter(pl.col("day").dt.weekday() < 6, pl.col("day") > FIRST + timedelta(5))
     closed = rankql.monitor(workdays.head(150), period="week")  # complete weeks have five days
     assert not [x for x in closed.notes if "days are missing" in x and str(parts[0]) in x]
     assert not [x for x in rankql.monitor(frame).notes if "days are missing" in x]
+
+
+@pytest.mark.parametrize("extra", [0, 8, 17])
+def test_a_week_has_as_many_days_as_most_weeks(extra):
+    """Weeks of five days, and one with a Saturday."""
+    monday = date(2026, 5, 4)
+    days = [
+        monday + timedelta(i) for i in range(7 * 18) if i % 7 < 5 or (i // 7 == extra and i % 7 < 6)
+    ]
+    noise = np.random.default_rng(2).normal(0.7, 0.01, len(days))
+    frame = pl.DataFrame({"day": days, "ndcg": noise})
+    result = rankql.monitor(frame, period="week")
+    assert result.title == f"No alarm on {monday + timedelta(7 * 17)}" and len(result.notes) == 1
+    other = frame.with_columns(part=pl.lit("b")).filter(~pl.col("day").is_in(days[-2:]))
+    both = pl.concat([frame.with_columns(part=pl.lit("a")), other])
+    states = rankql.monitor(both, period="week", by="part").states
+    assert dict(states["slice", "state"].rows()) == {"part=a": "fine", "part=b": "not compared"}
+
+
+@pytest.mark.parametrize("shape", ["queries", "rankings", "judged days"])
+def test_a_week_of_one_bad_day_is_no_alarm(shape):
+    """Mondays are low, and the last week has only one; the others have no row, or no value."""
+    monday = date(2026, 5, 4)
+    days = [monday + timedelta(i) for i in range(7 * 15 + (1 if shape == "rankings" else 3))]
+    frame = pl.DataFrame([(d, q, 1 + (q + i) % 2 + 2 * (d.weekday() == 0), q % 3)
+                          for i, d in enumerate(days) for q in range(12)],
+                         schema=["day", "query", "pos", "part"], orient="row")  # fmt: skip
+    end, qrels, metric = monday + timedelta(7 * 15), None, "RR"
+    if shape == "queries":
+        value, metric = pl.when(pl.col("day") <= end).then(1 / pl.col("pos")), "rr"
+        frame = frame.select("day", "query", "part", rr=value)
+    else:
+        frame = frame.with_columns(item=pl.lit("x"), rel=1)
+    if shape == "judged days":
+        qrels = frame.filter(pl.col("day") <= end).select("day", "query", "item", "rel")
+        frame = frame.drop("rel")
+    result = rankql.monitor(frame, qrels, metric, period="week", by="part")
+    assert result.title == f"No alarm on {end - timedelta(7)}; nothing was compared since"
+    assert f"Not compared, because days are missing: the weeks of {end}" in result.notes
+    assert not [x for x in result.notes if x.startswith("Not compared on")]
+    few = rankql.monitor(frame.filter(pl.col("part") < 2), qrels, metric, period="week", by="part")
+    assert few.title == result.title
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_rows_without_a_day_are_left_out(ranked):
+    frame = log() if ranked else daily(weekends=0.1)
+    lacking = frame.head(3).with_columns(day=pl.lit(None, pl.Date))
+    result, known = (rankql.monitor(x, metrics="nDCG@3" if ranked else None)
+                     for x in (pl.concat([lacking, frame]), frame))  # fmt: skip
+    assert_frame_equal(result.table, known.table, rel_tol=1e-12)
+    assert {*result.notes} - {*known.notes} == {"day is NULL in 3 rows: left out"}
+
+
+def test_the_note_on_weekends_names_slices_of_days():
+    parts = [daily(weekends=x).with_columns(part=pl.lit(f"{x}")) for x in (0.1, 0.2, 0)]
+    notes = rankql.monitor(pl.concat(parts), by="part").notes
+    noted = [x.split(" in the baseline: ")[0] for x in notes if "weekends are" in x]
+    assert noted == ["ndcg [part=0.1]", "ndcg [part=0.2]"]
+
+
+@pytest.mark.parametrize("columns", [[], ["query"]])
+def test_numbers_as_text_are_refused_by_name(columns):
+    frame = daily().with_columns(pl.col("ndcg").cast(pl.String), query=pl.lit("a"))
+    with pytest.raises(rankql.RankqlError, match=r"ndcg is VARCHAR\. Cast the metric to DOUBLE"):
+        rankql.monitor(frame.select("day", *columns, "ndcg"))
 
 
 def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
