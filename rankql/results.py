@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -175,6 +176,15 @@ class TableResult:
             *self._assumptions(),
             *(f"Note: {note}" for note in notes),
         ]
+
+    def quiet(self) -> Self:
+        """The result with those remarks alone that change how numbers are read."""
+        warned = {f"Note: {note}" for note in self.notes if isinstance(note, text.Warned)}
+        lines = [x for x in self.remarks()
+                 if x in warned or (x.startswith(QUERIES) and text.has_large_share(x))]  # fmt: skip
+        result = copy.copy(self)
+        vars(result)["remarks"] = lambda: lines
+        return result
 
     def _count_queries(self) -> list[str]:
         """The numbers of queries that the table does not have."""

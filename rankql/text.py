@@ -83,8 +83,20 @@ def format_queries(n: int) -> str:
 
 # A note that starts with this is about queries that some means lack: all are one line.
 QUERIES = "Queries: "
+# The notes that change how numbers are read are of so large a share.
+LARGE_SHARE = 0.05
 # Of more different shares of queries, the smallest ones are counted.
 SHARES = 5
+
+
+class Warned(str):
+    """A note that changes how numbers are read."""
+
+
+def has_large_share(line: str) -> bool:
+    """Is a share of a line about queries, such as 9 of 60, a large one?"""
+    shares = re.findall(r"(\d+) of (\d+)", line.replace(",", ""))
+    return any(int(count) > LARGE_SHARE * int(total) for count, total in shares)
 
 
 def format_shares(rows: Iterable[tuple[str, int, int]]) -> str:

@@ -165,7 +165,7 @@ _DATABASE = _remembered(
 _QUIET = _remembered(
     "--quiet",
     is_flag=True,
-    help="Leave out conventions, columns and notes, but for those of more than 5% of the data.",
+    help="Leave out conventions, columns and notes, but for warnings and shares above 5%.",
 )
 COLUMNS = _remembered(
     "--columns", metavar="NAME,...", multiple=True, help="Names of the columns of text files "

@@ -62,32 +62,17 @@ def show(result: Any) -> None:
             click.echo(note, err=True)
     if meta["silent"]:
         return
+    if meta["quiet"]:
+        result, view = result.quiet(), view.quiet()
     if meta["per_query"] or form in ("csv", "jsonl"):
         frame = result.per_query if meta["per_query"] else view.data
-        print_frame(frame, form, [*filter(_is_printed, result.remarks())])
+        print_frame(frame, form, result.remarks())
     elif form == "table":  # a person sees colour on a terminal
-        click.echo(_for_people("\n".join(filter(_is_printed, repr(view).split("\n"))).rstrip()))
+        click.echo(_for_people(repr(view)))
     elif form == "json":
         click.echo(_for_terminal(view.to_json()))
     else:
-        sep = "\n\n" if form == "markdown" else "\n"
-        text = view.to_markdown() if form == "markdown" else view.to_latex()
-        click.echo(sep.join(x for x in text.split(sep) if _is_printed(x.removeprefix("% "))))
-
-
-# The notes that change how numbers are read are of so large a share.
-_LARGE_SHARE = 0.05
-
-
-def _is_printed(line: str) -> bool:
-    """Is a line printed? With --quiet, neither what was assumed is, nor notes of few queries."""
-    if not click.get_current_context().meta.get("quiet"):
-        return True
-    if line.startswith(("Note: ", "Queries: ")):
-        shares = re.findall(r"\b([\d,]*\d) of ([\d,]*\d)\b", line)
-        pairs = ([int(number.replace(",", "")) for number in share] for share in shares)
-        return any(count > _LARGE_SHARE * total for count, total in pairs)
-    return not line.startswith(("Conventions: ", "Columns: "))
+        click.echo(view.to_markdown() if form == "markdown" else view.to_latex())
 
 
 # Headings of `check`, and their colours.

@@ -123,7 +123,7 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
     grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    show(replace(result, notes=[*map(as_cli_options, result.notes)]))
+    show(replace(result, notes=[type(x)(as_cli_options(x)) for x in result.notes]))
     raise SystemExit(result.exit_code)
 
 

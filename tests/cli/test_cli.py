@@ -550,6 +550,35 @@ def test_columns_called_like_their_role_are_not_listed():
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "latex", "csv"])
+@pytest.mark.parametrize("name", ["Note: x", "Columns: x", "Queries: 1 of 9", "Method: %"])
+def test_quiet_keeps_the_rows_of_the_table(form, name, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("query,item,pos,rel\n1,a,1,1\n2,a,1,0\n")
+    runs = [f"{name}={path}", f"b={path}", "-m", "P@1", "--format", form]
+    for command in ("eval", "compare"):
+        done = CliRunner().invoke(main, [command, *runs, "--quiet"])
+        assert done.exit_code == 0 and "Conventions" not in done.output
+        assert name.replace("%", "\\%" if form == "latex" else "%") in done.output, done.output
+        assert "Not tested" not in done.output.replace(name, "") or command == "eval"
+
+
+def test_quiet_keeps_warnings_of_small_shares(tmp_path):
+    """The fewer ids match, the more it matters; users who know the items are more than 5%."""
+    queries = [f"q{i}" for i in range(300) for _ in range(10)]
+    items = [f"d{i}" for i in range(3000)]
+    frame = pl.DataFrame({"query": queries, "item": items, "score": [*range(10)] * 300})
+    other = pl.when(pl.int_range(3000) >= 3).then(pl.lit("D") + pl.col("item")).otherwise("item")
+    shown = frame.with_columns(item=other)
+    shown.write_parquet(run := str(tmp_path / "run.parquet"))
+    frame.select("query", "item", rel=1).write_parquet(qrels := str(tmp_path / "qrels.parquet"))
+    shown[::5].select("query", "item").write_parquet(train := str(tmp_path / "train.parquet"))
+    done = CliRunner().invoke(main, ["eval", run, qrels, "--train", train, "--quiet"])
+    assert "Only 3 of 3,000 items of the run are judged" in done.output
+    assert "20.0% of the items of the run in the first 100 positions are in train" in done.output
+    assert "few queries for values this skewed" not in done.output
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "latex", "csv"])
 @pytest.mark.parametrize("judged", [39, 30])
 def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
     queries = [f"q{i}" for i in range(40)]

@@ -89,13 +89,13 @@ JUDGMENTS = (
         _without_worst, needs="missing",
     ),
     Check(
-        "unknown-judgments", "values", "note",
+        "unknown-judgments", "values", "warning",
         "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
         "nothing that knows only {name} can show them. Are their ids the same in both?",
         _unknown_items, needs="items",
     ),
     Check(
-        "seen-judgments", "values", "note",
+        "seen-judgments", "values", "warning",
         "{count:,} of {total:,} relevant items {count:is|are} in train for the same user, so "
         "seen='drop' makes it impossible to show them. Leave them out of the judgments: "
         "time_split(..., seen='drop')",

@@ -446,13 +446,13 @@ VALUES = (
         _short_rankings, needs="qrels",
     ),
     Check(
-        "seen-items", "values", "note",
+        "seen-items", "values", "warning",
         "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
         "removes them",
         _seen, needs="train",
     ),
     Check(
-        "strangers", "values", "note",
+        "strangers", "values", "warning",
         "No user of the run is in train. If this is not true, write their ids the same way in both",
         _strangers, needs="train",
     ),

@@ -22,7 +22,7 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.text import format_count, join_words, run_label
+from rankql.text import Warned, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
@@ -133,7 +133,9 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
     for check, each in same.values():
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
-        notes.append(SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]}))
+        note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
+        warned = each[0].get("level", check.level) == "warning"
+        notes.append(Warned(note) if warned else note)
     return notes
 
 
