@@ -110,3 +110,20 @@ def test_contradictory_grades_are_refused_alike(metric, copies, grades, refused)
         return
     with pytest.raises(RankqlError, match="qrels has duplicates: query 0, item 'x'"):
         rankql.evaluate(run, qrels, metric, negative="unjudged")
+
+
+@pytest.mark.parametrize(("countries", "every"), [(2, 1), (3, 2), (6, 3)])
+def test_a_column_of_few_values_by_query_is_part_of_the_key(countries, every):
+    """Judgments may lack it. Where each query has all its values, it may be either."""
+    rows = [(f"q{q}", f"c{c}", f"d{i}", -i) for q in range(12) for c in range(countries)
+            if (q + c) % every == 0 for i in range(3)]  # fmt: skip
+    if every == 3:
+        rows += [(q, "all", i, s) for q, c, i, s in rows if c == "c0"]
+    run = pl.DataFrame(rows, ["query_text", "country", "item", "score"], orient="row")
+    qrels = pl.DataFrame({"query_text": [f"q{q}" for q in range(12)], "item": "d0", "rel": 1})
+    key = "query=['query_text', 'country']"
+    with pytest.raises(rankql.RankqlError, match="duplicates") as error:
+        rankql.evaluate(run, qrels, "RR")
+    assert key in str(error.value)
+    first = "the column of the systems" if every == 1 else "the key of the queries"
+    assert f"or pass {first}: " in str(error.value) and "system='country'" in str(error.value)

@@ -50,6 +50,8 @@ def find_repeated(
 
 
 SHARED = "several items share a position"
+# A system may lack a few of the queries.
+NEARLY_ALL = 0.9
 # polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
 # not apply. For fewer rows it is not worth the import of pyarrow.
 IN_POLARS = range(500_000, 20_000_000)
@@ -128,9 +130,11 @@ def describe_separator(
 ) -> str:
     """The column that tells the items or positions of a run apart: of systems, or of the key.
 
-    Systems rank at least half of the queries each; users have queries of their own.
+    Systems rank nearly all of the queries each, as few countries may. Users have queries of their
+    own, and a column of which a query has few of the values is part of the key.
     """
     key = table.roles["query"]
+    hint = systems = ", or pass the column of the systems: system="
     if table.trec:
         return ", or pass the column of the systems: system='tag'"
     names = [name for name in table.own_columns if name not in table.roles.values()]
@@ -139,14 +143,16 @@ def describe_separator(
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             several = f"count(DISTINCT {quote(name)}) < count(*)"
-            dense = f"2 * count(DISTINCT ({quote(name)}, {quote(key)})) >= "
+            dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
             dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
             sql = f"SELECT {unique} AND {several}, {dense} FROM {table.sql}"
             ((separates, is_dense),) = fetch(session, sql)
-            if separates and (name in table.known("query") or squash(name) in USERS):
-                return f", or pass the key of the queries: query={[name, key]!r}"
-            if separates and qrels and qrels.has(name):
-                return f", or pass the key of the queries: query={[key, name]!r}"
+            first = name in table.known("query") or squash(name) in USERS
+            of_key = f"query={[name, key] if first else [key, name]!r}"
+            if separates and (first or (qrels and qrels.has(name))):
+                return f", or pass the key of the queries: {of_key}"
             if separates and is_dense:
-                return f", or pass the column of the systems: system={name!r}"
-    return ", or pass the column of the systems: system="
+                return f"{systems}{name!r}, or if it is part of the key of the queries: {of_key}"
+            if separates:
+                hint = f", or pass the key of the queries: {of_key}, or of systems: system={name!r}"
+    return hint
