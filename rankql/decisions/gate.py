@@ -192,28 +192,29 @@ def gate(
         remedy = "minimum= or baseline=" if baseline is None else "minimum= or max_drop="
         raise RankqlError(f"Nothing to check. Pass {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
-    evaluated = {}
-    for name, value in data.items() if drops else [("run", run)]:
-        result = results[name]
-        if result is None:  # a baseline is named in errors
-            if isinstance(min_score, Mapping):
-                beyond["min_score"] = min_score.get(name)
-            value = {name: value} if name == "baseline" else value
-            result = evaluate(value, qrels, metrics, by=groups, weight=weight,
-                              cluster=cluster, judge=judge, **beyond, **keywords)  # fmt: skip
-            require_named(result.columns)
-        evaluated[name] = _require_one_system(name, result.weighted_by(weight))
+
+    def evaluate_one(name: str, **columns: str) -> Result:
+        if isinstance(min_score, Mapping):
+            beyond["min_score"] = min_score.get(name)
+        # A baseline is named in errors.
+        value = {name: data[name]} if name == "baseline" else data[name]
+        result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
+                          judge=judge, **beyond, **{**keywords, **columns})  # fmt: skip
+        require_named(result.columns)
+        return result
+
+    checked = [*data] if drops else ["run"]
+    known_results = {name: results[name] or evaluate_one(name) for name in checked}
+    if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
+        beyond["min_score"] = min_score  # both are read as compare reads them
+        pair = evaluate(data, qrels, metrics, interval=None, **beyond, **keywords)
+        for name, roles in zip(data, _run_columns(pair), strict=True):
+            known_results[name] = evaluate_one(name, score=roles["score"])
+    evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
-    both = [roles for name, each in evaluated.items() if results[name] is None
-            for label, roles in each.columns.items() if label.startswith("run")]  # fmt: skip
-    require(
-        len({"pos" in roles for roles in both}) < 2,
-        "Of the run and the baseline, one has positions, the other scores. Name the column that "
-        "both have, such as score=",
-    )
     names = evaluated["run"].metrics
     run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
@@ -301,6 +302,11 @@ def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
             row = {"check": RANKED, "metric": "", "slice": "all", "n": total}
             return [empty | row | {"status": status, "message": message}]
     return []
+
+
+def _run_columns(result: Result) -> list[dict[str, str]]:
+    """The columns of each run by role."""
+    return [roles for label, roles in result.columns.items() if label.startswith("run")]
 
 
 def _require_one_system(name: str, result: Result) -> Result:

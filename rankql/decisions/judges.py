@@ -13,7 +13,13 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.errors import RankqlError, require, require_package, require_probability
+from rankql.errors import (
+    RankqlError,
+    require,
+    require_choice,
+    require_package,
+    require_probability,
+)
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.request import EvaluationOptions, require_known_options
@@ -31,7 +37,7 @@ from rankql.sources.tables import (
     refuse_repeated,
     require_column,
 )
-from rankql.stats.means import Moments, mean_interval
+from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
@@ -151,6 +157,8 @@ def judges(
     other, tables = "people", dict[str, Any]()
     if annotators is not None or models is not None:
         require(human is None, "human and annotators= are given. Pass one table with annotators=")
+        if consensus is not None:
+            require_choice("consensus", consensus, "mean", "median", "majority")
         people, labels = _read_annotators(con, llm, annotators, models, consensus, columns, notes)
         other = consensus or str((annotators or ("",))[0])
         named = {x: y for x, y in columns.items() if isinstance(y, str) and x != "rel"}
@@ -248,6 +256,10 @@ def _compare_annotators(
         tables = [_join_labels(people, labels[name], name) for name in (model, other)]
         (one, two), difference, lo, hi = compare_kappas(*_count_cells(tables), confidence)
         if lo is None or hi is None:
+            told = (
+                f"Cannot tell whether {model} agrees with {annotators[0]} as much as {other} does"
+            )
+            yield f"{told}: weighted kappa has no interval, as labels or queries vary too little"
             continue
         how = "less than" if hi < 0 else "more than" if lo > 0 else "as much as"
         told = f"{model} agrees with {annotators[0]} {how} {other} does"
@@ -424,7 +436,7 @@ def _jackknife(
     error = math.sqrt((queries - 1) * np.var(left_out))
     moments = Moments(queries, value, error, queries - 1, 0, value, value, *limits)
     # If labels agree in all queries, the error is not known.
-    return (error > 0 and mean_interval(moments, confidence, "t")) or (None, None)
+    return (error > ROUNDING and mean_interval(moments, confidence, "t")) or (None, None)
 
 
 def _compare_systems(

@@ -44,7 +44,7 @@ def collapse_chunks(session: Session, inputs: Inputs, rules: RankingRules) -> In
     collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
     judged, notes = task.collapse_qrels(runs.values())
     dropped = map(task.note_dropped, runs.values(), collapsed.values())
-    notes = [*inputs.notes, *dropped, *notes]
+    notes = [*inputs.notes, *filter(None, dropped), *notes]
     return replace(inputs, runs=collapsed, qrels=judged, notes=notes)
 
 
@@ -188,12 +188,17 @@ class _Task:
         return chunk is not None
 
     def note_dropped(self, before: Table, after: Table) -> str:
-        """A note on the rows that were dropped from a run."""
+        """A note on the rows that were dropped from a run, '' if there are none."""
         rows = self._count(before)
+        dropped = rows - self._count(after)
         return (
-            f"{before.label}: {rows - self._count(after):,} of {rows:,} rows repeat a document "
-            f"({self.name(before)}) and are dropped; "
-            f"{'their positions stay empty' if self.keep else 'the rows below move up'}"
+            ""
+            if not dropped
+            else (
+                f"{before.label}: {dropped:,} of {rows:,} rows repeat a document "
+                f"({self.name(before)}) and are dropped; "
+                f"{'their positions stay empty' if self.keep else 'the rows below move up'}"
+            )
         )
 
     def _count(self, table: Table) -> int:

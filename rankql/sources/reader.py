@@ -156,7 +156,7 @@ class Reader:
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
             form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
-            why = re.findall(form, str(error)) or [reword_error(error)]
+            why = re.findall(form, str(error)) or [reword_error(error).rstrip(". ")]
             if "Error when sniffing file" in str(error):
                 why = ["its lines have different numbers of values"]
             raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error

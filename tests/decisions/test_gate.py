@@ -62,6 +62,21 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 # Drops
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_run_with_positions_too_is_read_by_score_as_in_compare(turned):
+    rows = [(q, x, (q * 7 + x * 5) % 11) for q in range(30) for x in range(9)]
+    model = pl.DataFrame(rows, ["query", "item", "score"], orient="row")
+    popular = model.select("query", "item", pos=1 + pl.col("item"), score=-pl.col("item"))
+    qrels = model.select("query", "item", rel=pl.col("item") % 2)
+    run, baseline = (popular, model) if turned else (model, popular)
+    verdict = rankql.gate(run, qrels, baseline, max_drop="AP:0.9")
+    expected = rankql.compare({"a": baseline, "b": run}, qrels, "AP").summary["mean"].to_list()
+    assert verdict.table.select("baseline", "mean").row(0) == pytest.approx(expected)
+    other = popular.with_columns(score=pl.col("item"))
+    with pytest.raises(rankql.RankqlError, match="pos and score order"):
+        rankql.gate(model, qrels, other, max_drop="AP:0.9")
+
+
 def test_a_drop_beyond_its_limit_fails():
     verdict = gate_values(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=8)
     assert not verdict and not verdict.passed and verdict.exit_code == 1

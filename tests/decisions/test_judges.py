@@ -251,6 +251,7 @@ def test_annotators_alone_and_their_consensus():
         ({"annotators": ["ann", "bob"], "models": ["gpt"]}, "annotators='bob': no column of that"),
         ({"annotators": ["ann"], "models": ["ann"]}, "A column is named twice: ann and ann"),
         ({"consensus": "median"}, "consensus= needs annotators="),
+        ({"annotators": ["ann"], "models": ["gpt"], "consensus": "avg"}, "consensus must be"),
         ({}, "human is missing. Pass human labels, or annotators="),
     ],
 )
@@ -284,3 +285,14 @@ def test_annotators_on_the_command_line(tmp_path, monkeypatch):
     )
     done = CliRunner().invoke(main, ["judges", "labels.csv"])
     assert done.exit_code == 2 and "or --annotators and --models" in done.stderr
+
+
+@pytest.mark.parametrize("constant", [["ann"], ["ann", "bo", "gpt"]])
+def test_constant_labels_have_no_kappa_and_an_answer(constant):
+    rows = [(f"q{q}", f"d{i}", q * i % 3, (q + i) % 3, i % 2) for q in range(50) for i in range(6)]
+    frame = pl.DataFrame(rows, ["query", "item", "ann", "bo", "gpt"], orient="row")
+    frame = frame.with_columns(pl.lit(1).alias(name) for name in constant)
+    result = judges(frame, annotators=["ann", "bo"], models=["gpt"])
+    assert result.title.startswith("Cannot tell whether gpt agrees with ann as much as bo does")
+    kappas = result.table.filter(pl.col("measure").str.contains("kappa"))
+    assert kappas["lo"].null_count() == kappas["hi"].null_count() == 4

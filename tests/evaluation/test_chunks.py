@@ -202,3 +202,11 @@ def test_the_macro_does_the_same(positions, expected):
     split = pl.col("item").str.split("#").list.first()
     lazy = PLACED.lazy().pipe(rankql.collapsed, split, positions=positions).collect()
     assert lazy.equals(PLACED.pipe(rankql.collapsed, positions=positions))
+
+
+def test_a_run_without_repeated_documents_has_no_note_on_them():
+    run = pl.DataFrame({"query": 1, "doc_id": ["a", "b", "b"], "score": [3, 2, 1]})
+    qrels = pl.DataFrame({"query": 1, "doc_id": ["a"], "rel": 1})
+    for rows, repeated in ((run, 1), (run.head(2), 0)):
+        notes = rankql.evaluate(rows, qrels, "RR", collapse="doc_id").notes
+        assert sum("repeat a document" in note for note in notes) == repeated
