@@ -156,8 +156,11 @@ def funnel(
         inputs = replace(inputs, runs={**inputs.runs, last: ranked})
         evaluation = Evaluation(session, inputs, settings)
         with evaluation_errors(evaluation):
+            validate_columns(session, final_run)  # by the names of its own columns
             validate_columns(session, inputs)
-            require_unique_rows(evaluation, [("run", "item", "")])
+            for table in inputs.runs.values():
+                stage = replace(evaluation, inputs=replace(inputs, runs={None: table}))
+                require_unique_rows(stage, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,
@@ -173,7 +176,7 @@ def funnel(
         table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
         for table in inputs.tables
     }
-    notes = list(dict.fromkeys([*final.notes, *notes]))
+    notes = list(dict.fromkeys([*final.notes, *inputs.notes, *notes]))
     final = replace(final, notes=notes, columns=used | final.columns)
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added)
 

@@ -295,3 +295,29 @@ def test_a_final_ranking_of_documents_after_chunks():
     assert found.items["position"].to_list() == expected.items["position"].to_list()
     with pytest.raises(rankql.RankqlError, match="no id of the run contains '#'"):
         rankql.funnel(stages, qrels, 3, collapse="#")
+
+
+STAGE = pl.DataFrame({"query": ["q"] * 3, "item": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
+ONE_ITEM = pl.DataFrame({"query": ["q"], "item": ["a"], "rel": [1]})
+
+
+@pytest.mark.parametrize("role", ["score", "pos"])
+def test_wrong_numbers_of_the_final_stage_are_named_by_their_column(role):
+    wrong = STAGE.select("query", "item", pl.lit(float("nan")).alias(role))
+    with pytest.raises(rankql.RankqlError, match=f"stage 'y': {role} must be .*, not nan"):
+        rankql.funnel({"x": STAGE, "y": wrong}, ONE_ITEM, k=2)
+
+
+@pytest.mark.parametrize("stage", ["x", "y"])
+def test_duplicates_name_their_stage_and_the_key(stage):
+    stages = {"x": STAGE, "y": STAGE} | {stage: pl.concat([STAGE, STAGE[:2]])}
+    with pytest.raises(
+        rankql.RankqlError, match=f"^stage '{stage}' has duplicates: query 'q', "
+    ) as e:
+        rankql.funnel(stages, ONE_ITEM, k=2)
+    assert "system" not in str(e.value)
+    (note,) = rankql.funnel(stages, ONE_ITEM, k=2, collapse="item").notes
+    assert note.startswith(f"stage '{stage}': 2 of 5 rows repeat a document (item)")
+    both = pl.concat(STAGE.with_columns(country=pl.lit(x)) for x in ("de", "fr"))
+    with pytest.raises(rankql.RankqlError, match=r"the queries: query=\['query', 'country'\]$"):
+        rankql.funnel(stages | {stage: both}, ONE_ITEM, k=2)

@@ -102,16 +102,17 @@ def find_duplicates(
         ", ".join(f"{name} {x:g}" if name == "pos" else f"{name} {x!r}" for name, x in each)
         for each in listed
     )
-    hint = ""
+    hint, label = "", source
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
+        label = table.label
         hint += describe_separator(evaluation.session, table, column, inputs.qrels)
     if source == "qrels" and inputs.qrels:
         hint += describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
-    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
+    return f"{label} has duplicates: {examples}. Keep one row of each{hint}"
 
 
 def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
@@ -134,7 +135,9 @@ def describe_separator(
     own, and a column of which a query has few of the values is part of the key.
     """
     key = table.roles["query"]
-    hint = systems = ", or pass the column of the systems: system="
+    alone = table.label != "run"  # a stage or a baseline is one system
+    systems = ", or pass the column of the systems: system="
+    hint = "" if alone else systems
     if table.trec:
         return ", or pass the column of the systems: system='tag'"
     names = [name for name in table.own_columns if name not in table.roles.values()]
@@ -149,7 +152,7 @@ def describe_separator(
             ((separates, is_dense),) = fetch(session, sql)
             first = name in table.known("query") or squash(name) in USERS
             of_key = f"query={[name, key] if first else [key, name]!r}"
-            if separates and (first or (qrels and qrels.has(name))):
+            if separates and (first or alone or (qrels and qrels.has(name))):
                 return f", or pass the key of the queries: {of_key}"
             if separates and is_dense:
                 return f"{systems}{name!r}, or if it is part of the key of the queries: {of_key}"
