@@ -168,7 +168,8 @@ def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
         yield
     except RankqlError as error:
         message = str(error)
-        if cluster in by or not message.startswith((f"by={cluster!r}", f"by: {cluster} ")):
+        starts = f"by={cluster!r}", f"by: {cluster} ", f"by: {cluster!r} "
+        if cluster in by or not message.startswith(starts):
             raise
         raise RankqlError(f"cluster{message.removeprefix('by')}") from error
 

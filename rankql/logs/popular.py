@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from duckdb import DuckDBPyRelation
 
-from rankql.errors import require_flag, require_whole_number
+from rankql.errors import require, require_flag, require_whole_number
 from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -66,6 +66,10 @@ def most_popular(
             others = f", users := '{ASKED}'"
         for table in tables:
             require_ids(table.label, *count_values(session, table, [*table.roles.values()]))
+            for name in table.roles.values():
+                if table.columns[name] in ("FLOAT", "DOUBLE"):
+                    nan = session.value(f"SELECT count_if(isnan({quote(name)})) FROM {table.sql}")
+                    require(not nan, f"{table.label}: {name} is NaN in {nan} rows. Leave them out")
         text = not same_kind([table.columns[table.roles["query"]] for table in tables])
         ctes = []
         for name, table in zip((LOG, ASKED), tables, strict=False):

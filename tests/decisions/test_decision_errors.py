@@ -179,3 +179,9 @@ def test_methods_of_a_comparison():
         ("leaderboard needs all pairs", compare(RUNS, QRELS, baseline="old").leaderboard),
     ):
         require_refused(text, function, *arguments)
+
+
+def test_a_cluster_called_system_is_refused_by_its_option():
+    qrels = QRELS.with_columns(system=pl.lit("a"))
+    with pytest.raises(rankql.RankqlError, match="^cluster: 'system' is also the column"):
+        rankql.compare({"old": RUN, "new": RUN}, qrels, cluster="system")

@@ -234,3 +234,13 @@ def test_input_is_refused(name, changes, options, message):
 )  # fmt: skip
 def test_options_are_checked_without_rows(name, options, message):
     assert_table_refused(name, pl.DataFrame(TABLES[name]).clear(), options, message)
+
+
+@pytest.mark.parametrize("column", ["user", "item"])
+def test_ids_that_are_not_numbers_are_refused(column):
+    log = pl.DataFrame({"user": [1.0, 2.0], "item": [1.0, 2.0]})
+    log = log.with_columns(
+        pl.when(pl.col(column) > 1).then(float("nan")).otherwise(column).alias(column)
+    )
+    with pytest.raises(rankql.RankqlError, match=f"{column} is NaN in 1 row"):
+        rankql.most_popular(log)

@@ -1021,3 +1021,11 @@ def random_data(draw):
     return draw.choice(
         [[], [1], {"a": rows, "b": 1}, [[1, 2], ["a"]], 3, None, {"q": [["a", 1.0]]}]
     )
+
+
+@pytest.mark.parametrize("row", ['{"query": 1, ', '{"query" 1}', '{"query": "\\q"}'])
+def test_errors_of_json_end_in_one_sentence(row, tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(f'{{"query": 1, "item": 2, "score": 3}}\n{row}\n')
+    with pytest.raises(rankql.RankqlError, match=r"[a-z]\. Correct it$"):
+        rankql.evaluate(path, pl.DataFrame({"query": 1, "item": 2, "rel": 1}), "RR")
