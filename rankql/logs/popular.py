@@ -68,8 +68,10 @@ def most_popular(
             require_ids(table.label, *count_values(session, table, [*table.roles.values()]))
             for name in table.roles.values():
                 if table.columns[name] in ("FLOAT", "DOUBLE"):
-                    nan = session.value(f"SELECT count_if(isnan({quote(name)})) FROM {table.sql}")
-                    require(not nan, f"{table.label}: {name} is NaN in {nan} rows. Leave them out")
+                    counts = f"SELECT count_if(isnan({quote(name)})), count(*) FROM {table.sql}"
+                    nan, rows = session.row(counts)
+                    wrong = f"{table.label}: {name} is NaN in {nan} of {rows} rows"
+                    require(not nan, f"{wrong}. Leave them out")
         text = not same_kind([table.columns[table.roles["query"]] for table in tables])
         ctes = []
         for name, table in zip((LOG, ASKED), tables, strict=False):

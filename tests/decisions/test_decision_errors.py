@@ -183,5 +183,5 @@ def test_methods_of_a_comparison():
 
 def test_a_cluster_called_system_is_refused_by_its_option():
     qrels = QRELS.with_columns(system=pl.lit("a"))
-    with pytest.raises(rankql.RankqlError, match="^cluster: 'system' is also the column"):
+    with pytest.raises(rankql.RankqlError, match=r"^cluster: 'system' is also the column"):
         rankql.compare({"old": RUN, "new": RUN}, qrels, cluster="system")

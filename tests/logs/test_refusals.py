@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
+import rankql
 from support.calls import assert_refused, assert_table_refused
 
 NAN, INF, NOON = math.nan, math.inf, datetime(2024, 5, 1, 12)
@@ -239,8 +240,6 @@ def test_options_are_checked_without_rows(name, options, message):
 @pytest.mark.parametrize("column", ["user", "item"])
 def test_ids_that_are_not_numbers_are_refused(column):
     log = pl.DataFrame({"user": [1.0, 2.0], "item": [1.0, 2.0]})
-    log = log.with_columns(
-        pl.when(pl.col(column) > 1).then(float("nan")).otherwise(column).alias(column)
-    )
-    with pytest.raises(rankql.RankqlError, match=f"{column} is NaN in 1 row"):
-        rankql.most_popular(log)
+    nan = pl.when(pl.col(column) > 1).then(float("nan")).otherwise(column)
+    with pytest.raises(rankql.RankqlError, match=f"{column} is NaN in 1 of 2 rows"):
+        rankql.most_popular(log.with_columns(nan.alias(column)))
