@@ -176,11 +176,12 @@ def test_values_that_are_no_numbers_are_refused_where_they_are_read(tmp_path, na
     frame.write_parquet(path := tmp_path / "days.parquet")
     result = CliRunner().invoke(main, ["compare", str(path), str(path)])
     assert result.exit_code == 2 and f"days.parquet': {message}" in result.output
+    told = f"{name} is {value} for row '2026-01-30, 30', but must"
     for days in (frame, path):
-        with pytest.raises(rankql.RankqlError, match=f"{name} is {value} for row 30, but must"):
+        with pytest.raises(rankql.RankqlError, match=told):
             rankql.monitor(days)
     result = CliRunner().invoke(main, ["monitor", str(path)])
-    assert result.exit_code == 2 and f"{name} is {value} for row 30" in result.output
+    assert result.exit_code == 2 and told in result.output
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
