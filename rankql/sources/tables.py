@@ -123,8 +123,12 @@ class Table:
         )
 
     def without(self, role: str) -> Table:
-        """The table without a role."""
-        return replace(self, roles={x: name for x, name in self.roles.items() if x != role})
+        """The table without a role, and without what the Columns line says of it."""
+        roles, context = (
+            {x: name for x, name in names.items() if x != role}
+            for names in (self.roles, self.context)
+        )
+        return replace(self, roles=roles, context=context)
 
     def sources(self, names: Iterable[str]) -> list[str]:
         """The columns of the source that these columns are, or are computed from."""

@@ -706,6 +706,17 @@ def test_scores_rank_if_only_some_runs_have_positions():
     assert result.per_query["RR"].to_list() == means[1].per_query["RR"].to_list()
 
 
+def test_the_columns_line_has_no_positions_or_scores_that_are_not_read():
+    qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
+    run = pl.DataFrame({"query": ["a"] * 2, "item": ["x", "y"], "score": [2.0, 1.0]})
+    placed = run.with_columns(pos=pl.Series([1, 2]), rank=pl.Series([2, 1]))
+    assert rankql.evaluate(placed, qrels, "RR").columns["run"]["pos"] == "pos, not rank"
+    assert "pos" not in rankql.evaluate(placed, qrels, "RR", score="score").columns["run"]
+    scored = placed.drop("rank").with_columns(bm25=pl.Series([1.0, 2.0]))
+    columns = rankql.evaluate({"a": scored, "b": placed[["query", "item", "pos"]]}, qrels, "RR")
+    assert "score" not in columns.columns["run 'a'"]
+
+
 @pytest.mark.parametrize(("swapped", "refused"), [(1, False), (2, True)])
 def test_positions_and_scores_may_disagree_in_one_of_a_hundred_rows(swapped, refused):
     rows = [(q, f"d{i}", 10.0 - i, i + 1) for q in range(20) for i in range(10)]
