@@ -101,7 +101,7 @@ class Moments:
 def mean_interval(
     moments: Moments, confidence: float, interval: str | None = "auto"
 ) -> Interval | None:
-    """The confidence interval of a mean; None if there is none.
+    """The confidence interval of a mean; None if there is none, as of one value.
 
     Equal values: see `constant_interval`. If both ends of the range are known, the t interval of
     the logit of the mean, wider for almost equal values; otherwise Student's t, widened for
@@ -111,6 +111,8 @@ def mean_interval(
     low, high = moments.range
     if interval == "auto" and moments.least == moments.most:
         return constant_interval(moments.mean, moments.n, low, high, 1 - confidence)
+    if moments.freedom <= 0:
+        return None
     quantile = t_quantile((1 + min(confidence, HIGHEST_CONFIDENCE)) / 2, moments.freedom)
     if interval == "auto" and math.isfinite(low) and math.isfinite(high):
         ends = logistic_interval(moments.mean, quantile * moments.error, low, high)

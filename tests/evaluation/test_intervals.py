@@ -45,6 +45,16 @@ def test_a_mean_next_to_the_end_of_the_range():
             assert 0 <= low <= mean <= high <= 1
 
 
+@pytest.mark.parametrize("interval", ["auto", "t"])
+def test_one_value_has_no_interval(interval):
+    run = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "y", "x"], "score": 1.0})
+    qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x"] * 3, "rel": 1})
+    about = pl.DataFrame({"query": ["a", "b", "c"], "part": ["most", "most", "one"]})
+    options = {"by": "part", "attributes": about, "interval": interval}
+    *_, one = rankql.evaluate(run, qrels, "RR", **options).summary["slice", "mean", "lo"].rows()
+    assert one == ("part=one", 1, None)
+
+
 @pytest.mark.few(5)
 @pytest.mark.parametrize("confidence", [1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53])
 @pytest.mark.parametrize("interval", ["auto", "t"])
