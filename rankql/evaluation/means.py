@@ -306,7 +306,7 @@ def values_sql(meta: Meta) -> str:
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
         left_out = absent if skips and not shows_silence(name) else "false"
-        if left_out == "false" and may_lack_worst(name, meta.conventions):
+        if left_out == "false" and other is None and may_lack_worst(name, meta.conventions):
             left_out = f"({absent} AND {column} IS NULL)"
         undefined = f"{column} IS NULL AND NOT {left_out}"
         if name in meta.catalogue:
@@ -406,8 +406,10 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
-    skips = meta.conventions["missing"] == "skip" and not shows_silence(name)
-    if not (skips or may_lack_worst(name, meta.conventions)):
+    rules = meta.conventions
+    skips = rules["missing"] == "skip" and not shows_silence(name)
+    counted = undefined_value(name, rules) is not None or not may_lack_worst(name, rules)
+    if counted and not skips:
         return pl.lit(False)
     absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
     return absent if skips else absent & pl.col(name).is_null()

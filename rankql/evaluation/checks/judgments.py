@@ -73,7 +73,8 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
         lacks = metric.record and metric.may_lack_worst(rules)
-        if lacks and (n := absent[metric.name].null_count()):
+        left_out = lacks and undefined_value(metric.name, rules) is None
+        if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()
             )
