@@ -10,12 +10,7 @@ from typing import Any
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown, require
-from rankql.evaluation.combine import (
-    combine_systems,
-    open_result,
-    read_metadata,
-    require_same_judgments,
-)
+from rankql.evaluation import combine
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result
@@ -58,11 +53,11 @@ _NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old':
 def open_system(data: Any, label: str = "run") -> Result | None:
     """The result that an argument is, or that `output=` wrote; None for runs and judgments."""
     path = data if isinstance(data, str | os.PathLike) else None
-    if not isinstance(data, MeansResult) and (path is None or read_metadata(path) is None):
+    if not isinstance(data, MeansResult) and (path is None or combine.read_metadata(path) is None):
         return None
     if getattr(data, "judge", None) is not None:
         raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
-    return open_result(data)
+    return combine.open_result(data)
 
 
 def open_systems(
@@ -103,8 +98,10 @@ def combine_results(
     if not several:
         result = next(iter(results.values()))
         return replace(result, notes=[*notes, *result.notes])
-    combined = combine_systems(results)
-    return replace(combined, notes=[*notes, *require_same_judgments(results), *combined.notes])
+    combined = combine.combine_systems(results)
+    return replace(
+        combined, notes=[*notes, *combine.require_same_judgments(results), *combined.notes]
+    )
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:

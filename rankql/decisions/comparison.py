@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text
+from rankql import results, text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.validity import describe_seen, find_few_ranked
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
@@ -22,14 +22,6 @@ from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse, resolve_names, worst_value
-from rankql.results import (
-    SUFFIXES,
-    draw_chart,
-    drop_idle_columns,
-    load_output,
-    make_block,
-    save_result,
-)
 from rankql.stats.means import ROUNDING
 from rankql.text import Name, Status
 from rankql.writing import output_path
@@ -227,7 +219,7 @@ class Comparison(EvaluatedTable):
         query by system. By default a chart shows all
         metrics and pairs. Pass `metric`, or `a` and `b`, to choose.
         """
-        return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
+        return results.draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 
     def save(
         self,
@@ -247,9 +239,11 @@ class Comparison(EvaluatedTable):
         require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 
         def render_page() -> str:
-            return str(load_output("report").render_report(self, title, date, texts, max_drop))
+            return str(
+                results.load_output("report").render_report(self, title, date, texts, max_drop)
+            )
 
-        save_result(self, path, self._render_page if self._long else render_page, [texts])
+        results.save_result(self, path, self._render_page if self._long else render_page, [texts])
 
     def wide(self) -> WideTable:
         """The means with systems as rows and metrics as columns, as papers have them.
@@ -280,7 +274,7 @@ class Comparison(EvaluatedTable):
         frame = self.pairs.drop("sentence")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        return drop_idle_columns(frame)
+        return results.drop_idle_columns(frame)
 
     def _headline(self) -> str:
         return "" if self.pairs.is_empty() else self.title
@@ -292,12 +286,12 @@ class Comparison(EvaluatedTable):
             return self.wide()._rendered()
         if not self._long:
             return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
-        return [make_block(self.visible_pairs(), wraps=True)]
+        return [results.make_block(self.visible_pairs(), wraps=True)]
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
     """Refuse options of a page for another file."""
-    if output_path(path, SUFFIXES).suffix.lower() not in (".html", ""):
+    if output_path(path, results.SUFFIXES).suffix.lower() not in (".html", ""):
         for name, value in options.items():
             if value is not None:
                 raise RankqlError(

@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
-from rankql.decisions.alignment import (
-    align_systems,
-    hash_rankings,
-    require_overlap,
-    require_same_queries,
-)
+from rankql import errors, text
+from rankql.decisions import alignment
 from rankql.decisions.arguments import (
     Results,
     describe_users,
@@ -32,16 +27,6 @@ from rankql.decisions.verdict import (
     RANKED,
     SCHEMA,
     Verdict,
-)
-from rankql.errors import (
-    RankqlError,
-    describe_unknown,
-    require,
-    require_choice,
-    require_flag,
-    require_package,
-    require_probability,
-    require_whole_number,
 )
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
@@ -151,22 +136,26 @@ def gate(
     0.4 over 12 queries
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
-    require_package("scipy", "stats", "gate")
+    errors.require_package("scipy", "stats", "gate")
     from rankql.decisions.alignment import describe_left_out
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
     from rankql.evaluation.system_values import SystemValues
     from rankql.stats.tests import LEAST_ALPHA
 
-    require_probability("alpha", alpha, LEAST_ALPHA)
-    require_whole_number("min_queries", min_queries, 1)
-    require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
-    require_flag("minimum_bound", minimum_bound)
+    errors.require_probability("alpha", alpha, LEAST_ALPHA)
+    errors.require_whole_number("min_queries", min_queries, 1)
+    errors.require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    errors.require_flag("minimum_bound", minimum_bound)
     for name, is_set in (("max_drop", max_drop is not None), ("equivalence", bool(equivalence))):
-        require(baseline is not None or not is_set, f"{name}= needs a baseline. Pass baseline=")
-    require(alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}")
+        errors.require(
+            baseline is not None or not is_set, f"{name}= needs a baseline. Pass baseline="
+        )
+    errors.require(
+        alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}"
+    )
     if minimum_bound and not minimum:
-        raise RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
+        raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     require_known_options(options, gate)
     groups = parse_groupings(by)
     attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
@@ -175,12 +164,14 @@ def gate(
     limits["equivalence"] = equivalence
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
-        raise RankqlError(describe_unknown("system in min_score", min(unknown), [*data]))
+        raise errors.RankqlError(
+            errors.describe_unknown("system in min_score", min(unknown), [*data])
+        )
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
     results = open_systems(data, qrels, {**beyond, **keywords})
     if judge is not None and any(results.values()):
-        raise RankqlError("judge= needs rankings, not results. Pass the runs")
+        raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
@@ -190,7 +181,7 @@ def gate(
         drops = default_drops(minima, known)
     if not (minima or drops):
         remedy = "minimum= or baseline=" if baseline is None else "minimum= or max_drop="
-        raise RankqlError(f"Nothing to check. Pass {remedy}")
+        raise errors.RankqlError(f"Nothing to check. Pass {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
 
     def evaluate_one(name: str, **columns: str) -> Result:
@@ -225,7 +216,7 @@ def gate(
             "max_drop= with a number above 0"
         )
     if minima:
-        alone = align_systems(run_result, ["run"])
+        alone = alignment.align_systems(run_result, ["run"])
         pairs = list_pairs(SystemValues.of(alone, cluster, ["run"]), alone, [("run",)])
         for limit in minima:
             level = alpha if minimum_bound else None
@@ -236,13 +227,13 @@ def gate(
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         rows += _check_ranked(evaluated["run"], evaluated["baseline"])
-        pair = align_systems(combined, ["baseline", "run"])
+        pair = alignment.align_systems(combined, ["baseline", "run"])
         values = SystemValues.of(pair, cluster, ["baseline", "run"])
         clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
         notes += [*combined.notes, *clustered, *describe_left_out(pair)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
-            prints = {hash_rankings(result) for result in evaluated.values()}
+            prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
         for limit in drops:
@@ -263,7 +254,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     from rankql.evaluation.system_values import SystemValues
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
-    require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
+    errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
     pair = sorted(systems, key=lambda name: name != (settings.baseline or systems[0]))
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
@@ -315,7 +306,7 @@ def _require_one_system(name: str, result: Result) -> Result:
         return result
     rows = result.frame()
     if rows["system"].n_unique() > 1:
-        raise RankqlError(f"{name} has several systems. Pass them to gate one at a time")
+        raise errors.RankqlError(f"{name} has several systems. Pass them to gate one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
     meta = replace(result.meta, system=False)
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
@@ -368,9 +359,9 @@ def _combine(
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
     baseline = replace(baseline, meta=meta, values=values, notes=[])
     combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})
-    require_same_queries(combined)
+    alignment.require_same_queries(combined)
     rows = combined.frame()
-    require_overlap(rows, key, ["run", "baseline"])
+    alignment.require_overlap(rows, key, ["run", "baseline"])
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
     shared = rows.filter(of_baseline.any().over(key)).with_columns(
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankql import text
+from rankql import errors, text
 from rankql.decisions.alignment import describe_left_out, hash_rankings, keep_shared_queries
 from rankql.decisions.validity import describe_ceilings, describe_many, describe_rare_losses
 from rankql.decisions.verdict import (
@@ -25,7 +25,6 @@ from rankql.decisions.verdict import (
     TOO_FEW,
     WORSE,
 )
-from rankql.errors import RankqlError, describe_unknown, require_probability, require_whole_number
 from rankql.evaluation.means import COUNTED, describe_clusters
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import SystemValues
@@ -67,10 +66,10 @@ class Settings:
         """Refuse unknown choices, and options that do not go together."""
         for name, choices in (("test", [*TESTS]), ("correction", CORRECTIONS)):
             if (value := getattr(self, name)) not in choices:
-                raise RankqlError(describe_unknown(name, value, choices))
-        require_probability("confidence", self.confidence, LEAST_ALPHA)
+                raise errors.RankqlError(errors.describe_unknown(name, value, choices))
+        errors.require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
-            require_whole_number(name, getattr(self, name), smallest)
+            errors.require_whole_number(name, getattr(self, name), smallest)
 
     @property
     def paired_test(self) -> PairedTest:
@@ -231,7 +230,7 @@ def compare_pairs(
     """The table of all pairs, how they were tested in a line, and notes on the tests."""
     baseline = settings.baseline
     if baseline is not None and baseline not in systems:
-        raise RankqlError(describe_unknown("system in baseline=:", baseline, systems))
+        raise errors.RankqlError(errors.describe_unknown("system in baseline=:", baseline, systems))
     if baseline is None:
         pairs = list(itertools.combinations(systems, 2))
     else:

@@ -11,13 +11,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.diagnostics.contributions import (
-    EXPLAINED,
-    items_sql,
-    losses_sql,
-    metric_terms,
-    positions_sql,
-)
+from rankql.diagnostics import contributions
 from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
@@ -110,10 +104,12 @@ def explain_items(
         inputs = read_rankings(session, run, qrels, rules)
         evaluation = _prepare(session, inputs, metric, rules.conventions)
         (resolved,) = evaluation.metrics
-        terms = metric_terms(resolved, evaluation.conventions)
+        terms = contributions.metric_terms(resolved, evaluation.conventions)
         evaluation = replace(evaluation, inputs=select_queries(inputs, of))
         with evaluation_errors(evaluation):
-            sql = items_sql(evaluation.inputs, resolved, terms, evaluation.conventions)
+            sql = contributions.items_sql(
+                evaluation.inputs, resolved, terms, evaluation.conventions
+            )
             return fetch_frame(session, sql), terms.formula
 
 
@@ -126,9 +122,9 @@ def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventio
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
     conventions, (metric,) = resolve_conventions(session, inputs, metrics, conventions)
-    known = metric.record is not None and metric.record.name in EXPLAINED
+    known = metric.record is not None and metric.record.name in contributions.EXPLAINED
     require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
-            f"Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
+            f"Use one of: {', '.join(contributions.EXPLAINED)}")  # fmt: skip
     require(conventions.ties in ("item", "order"), f"explain does not support "
             f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
             "ties='order'")  # fmt: skip
@@ -158,8 +154,8 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     evaluation = replace(evaluation, inputs=inputs)
-    terms = metric_terms(metric, conventions)
-    sql = positions_sql(inputs, metric, terms, conventions)
+    terms = contributions.metric_terms(metric, conventions)
+    sql = contributions.positions_sql(inputs, metric, terms, conventions)
     with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
         result = _evaluate(evaluation, True, is_missing, notes=absent + notes)
@@ -188,7 +184,7 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     result = _evaluate(evaluation)
     check_values(result.meta, result.values)
     rows = rows_read(inputs, [metric], conventions)
-    sql = losses_sql(inputs, metric, conventions, rows)
+    sql = contributions.losses_sql(inputs, metric, conventions, rows)
     sums = fetch_frame(evaluation.session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]

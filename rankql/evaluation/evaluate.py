@@ -12,16 +12,10 @@ from typing import Any, Literal, Unpack
 import duckdb
 
 from rankql.errors import RankqlError, require, require_package
+from rankql.evaluation import compute
 from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import (
-    compute_catalogue,
-    evaluation_errors,
-    finish,
-    reduce_tables,
-    split_hidden,
-)
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
@@ -238,19 +232,19 @@ def evaluate_in_duckdb(request: Request) -> Result:
         texts = (request.metrics, request.rules, request.groupings, request.weight)
         session.mentioned = repr(texts).lower()
         evaluation = make_plan(session, request)
-        with evaluation_errors(evaluation):
+        with compute.evaluation_errors(evaluation):
             recorded, tables = RECORDING.get(), dict[str, Any]()
             if request.output is not None or recorded is not None:
                 tables = record_tables(evaluation)
             if recorded is not None:
                 recorded.tables.append(tables)
-            reduction = reduce_tables(evaluation)
+            reduction = compute.reduce_tables(evaluation)
             unique = reduction.unique_columns()
             evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
             notes = inspect(RANKINGS, evidence)
-            values, of_memory = finish(reduction)
-            values, seen = split_hidden(evaluation, values)
-            catalogue, outside = compute_catalogue(evaluation)
+            values, of_memory = compute.finish(reduction)
+            values, seen = compute.split_hidden(evaluation, values)
+            catalogue, outside = compute.compute_catalogue(evaluation)
             shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
             fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
             meta = evaluation.make_meta(catalogue=catalogue, **fields)
@@ -281,7 +275,7 @@ def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
     """The rows of a step, or what a function returns, from inputs that are read again."""
     with open_session(request.con, *request.sources) as session:
         evaluation = make_plan(session, replace(request, reduces=False))
-        with evaluation_errors(evaluation):
+        with compute.evaluation_errors(evaluation):
             if not isinstance(task, str):
                 return task(evaluation)
             return fetch_frame(session, task, checked=True)

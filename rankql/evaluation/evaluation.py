@@ -10,14 +10,8 @@ from typing import Any
 import polars as pl
 
 import rankql
+from rankql.evaluation import readable
 from rankql.evaluation.means import Meta
-from rankql.evaluation.readable import (
-    Query,
-    catalogue_meta,
-    is_catalogue,
-    write_catalogue_query,
-    write_query,
-)
 from rankql.evaluation.request import Request
 from rankql.evaluation.steps import with_source_ctes
 from rankql.registry.conventions import Conventions
@@ -55,16 +49,16 @@ class Evaluation:
         return [*self.metrics, *self.hidden]
 
     @cached_property
-    def query(self) -> Query:
+    def query(self) -> readable.Query:
         """The readable query of the values per query."""
-        return write_query(self.inputs, self.computed, self.conventions)
+        return readable.write_query(self.inputs, self.computed, self.conventions)
 
     @cached_property
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
-        metrics = [metric for metric in self.metrics if is_catalogue(metric)]
+        metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
         return [
-            write_catalogue_query(
+            readable.write_catalogue_query(
                 self.inputs, [m for m in metrics if m.k == k], self.conventions, self.groupings
             )
             for k in dict.fromkeys(metric.k for metric in metrics)
@@ -111,7 +105,7 @@ class Evaluation:
     @property
     def names(self) -> list[str]:
         """The metrics with a value per query."""
-        return [metric.name for metric in self.metrics if not is_catalogue(metric)]
+        return [metric.name for metric in self.metrics if not readable.is_catalogue(metric)]
 
     @property
     def cluster(self) -> str | None:
@@ -121,7 +115,7 @@ class Evaluation:
     def make_meta(self, **known: Any) -> Meta:
         """What a result must know, with what is known after the queries."""
         inputs, metrics = self.inputs, self.metrics
-        fields = catalogue_meta(metrics) | known
+        fields = readable.catalogue_meta(metrics) | known
         return Meta(
             query=inputs.query,
             metrics=[metric.name for metric in metrics],

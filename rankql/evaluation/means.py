@@ -17,15 +17,8 @@ import polars as pl
 
 from rankql.errors import RankqlError, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry import parse
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import (
-    lacks_direction,
-    lower_is_better,
-    may_lack_worst,
-    overall,
-    shows_silence,
-    value_range,
-)
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
@@ -134,7 +127,7 @@ def summarise_moments(
     mean = "coalesce(total / nullif(weights, 0), most)"
     kinds = {"root": f"sqrt({mean})", "geometric": f"exp({mean})", "sum": "total"}
     for kind, value in kinds.items():
-        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
+        listed = [str(i) for i, name in enumerate(meta.metrics) if parse.overall(name) == kind]
         if listed:
             mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
@@ -221,7 +214,7 @@ def describe_interval(moments: Moments, confidence: float, interval: str) -> End
 
 def metric_range(metric: str) -> tuple[float, float]:
     """The range of a metric, infinite where it has no bound."""
-    lowest, highest = value_range(metric)
+    lowest, highest = parse.value_range(metric)
     return -math.inf if lowest is None else lowest, math.inf if highest is None else highest
 
 
@@ -299,14 +292,14 @@ def values_sql(meta: Meta) -> str:
     parts = []
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
-        kind = overall(name)
+        kind = parse.overall(name)
         logged = kind == "geometric"
         pooled = weight and not logged
         other = None if pooled else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
-        left_out = absent if skips and not shows_silence(name) else "false"
-        if left_out == "false" and other is None and may_lack_worst(name, meta.conventions):
+        left_out = absent if skips and not parse.shows_silence(name) else "false"
+        if left_out == "false" and other is None and parse.may_lack_worst(name, meta.conventions):
             left_out = f"({absent} AND {column} IS NULL)"
         undefined = f"{column} IS NULL AND NOT {left_out}"
         if name in meta.catalogue:
@@ -407,8 +400,8 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
     rules = meta.conventions
-    skips = rules["missing"] == "skip" and not shows_silence(name)
-    counted = undefined_value(name, rules) is not None or not may_lack_worst(name, rules)
+    skips = rules["missing"] == "skip" and not parse.shows_silence(name)
+    counted = undefined_value(name, rules) is not None or not parse.may_lack_worst(name, rules)
     if counted and not skips:
         return pl.lit(False)
     absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
@@ -417,7 +410,7 @@ def is_left_out(name: str, meta: Meta) -> pl.Expr:
 
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
     """What an undefined value counts, None if it is left out, as where no higher one is better."""
-    one_way = lower_is_better(name) or lacks_direction(name)
+    one_way = parse.lower_is_better(name) or parse.lacks_direction(name)
     return None if one_way else UNDEFINED_VALUES.get(rules["undefined"])
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from rankql import text
 from rankql.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.evaluation.means import (
     COUNTED,
@@ -39,17 +40,6 @@ from rankql.sources.frames import read_frame
 from rankql.sources.private import private_connection
 from rankql.sources.tables import NOT_USED
 from rankql.stats.means import ROUNDING
-from rankql.text import (
-    QUERIES,
-    Cell,
-    Name,
-    format_decimal,
-    format_percent,
-    format_queries,
-    format_shares,
-    join_words,
-    unique_names,
-)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -189,7 +179,7 @@ class MeansResult(TableResult):
         """The caption of the table in a notebook."""
         if self._is_wide or not self.summary["lo"].count():
             return "Means by metric"
-        return f"Means by metric with {format_percent(self.confidence)} confidence intervals"
+        return f"Means by metric with {text.format_percent(self.confidence)} confidence intervals"
 
     def wide(
         self, rows: str | None = None, columns: str | None = None, n: bool = False
@@ -199,7 +189,7 @@ class MeansResult(TableResult):
         Of slices by two attributes, the values of `rows` are rows and those of `columns` columns;
         with `n`, the number of queries of each mean is right of it.
         """
-        notes = [QUERIES + "; ".join(self._count_parts()), *self.notes]
+        notes = [text.QUERIES + "; ".join(self._count_parts()), *self.notes]
         paths = self.input_paths
         if rows is None and columns is None:
             require(not n, "n= needs slices by two attributes. Pass rows= and columns=")
@@ -257,7 +247,7 @@ class MeansResult(TableResult):
                     x if x.endswith(NOT_USED) else f"{role} = {x}" for role, x in named.items()
                 )
                 tables.setdefault(used, []).append(label)
-        used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
+        used = "; ".join(f"{text.join_words(labels)}: {used}" for used, labels in tables.items())
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
@@ -272,12 +262,12 @@ class MeansResult(TableResult):
         number = sums["defined"] ** 2 / squares if squares else 0
         counts = {"of weight 0": sums["idle"], "without a value": sums["undefined"]}
         left_out = [
-            f"; {format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
+            f"; {text.format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
             for what, count in counts.items()
             if count
         ]
         return (
-            f"Weights: {self.meta.weight}. {format_queries(queries)} "
+            f"Weights: {self.meta.weight}. {text.format_queries(queries)} "
             f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
             f"weights (n_eff){''.join(left_out)}"
         )
@@ -299,7 +289,7 @@ class MeansResult(TableResult):
             tables = (rows.select(name, column, "queries").unique(maintain_order=True)
                       for name in names)  # fmt: skip
             table = next(table for table in tables if table.to_series().is_unique().all())
-            parts += [f"{shares} {column}"] if (shares := format_shares(table.rows())) else []
+            parts += [f"{shares} {column}"] if (shares := text.format_shares(table.rows())) else []
         return parts
 
     def to_dict(self) -> dict[str, Any]:
@@ -313,7 +303,7 @@ class MeansResult(TableResult):
         listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
         where = "" if "all" in slices else f" in {'; '.join(listed)}"
         why = "for values this skewed, so the interval of the mean may be too narrow"
-        return [f"{join_words(names)}: few queries{where} {why}"] if names else []
+        return [f"{text.join_words(names)}: few queries{where} {why}"] if names else []
 
     def _missing_means(self) -> list[str]:
         """Which metrics have no value at all, although others may have some."""
@@ -321,7 +311,7 @@ class MeansResult(TableResult):
         names = rows.filter(mean=0)["metric"].to_list()
         if not names or not self.summary["queries"].max():
             return []
-        return [f"Note: {join_words(names)}: no query has a value"]
+        return [f"Note: {text.join_words(names)}: no query has a value"]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""
@@ -393,9 +383,9 @@ class WideTable(TableResult):
         columns = (*self.marks.values(), *self.counts.values())
         others = [*means, *columns, *parts, *["queries"] * bool(parts)]
         keys = [name for name in self.table.columns if name not in others]
-        header: list[Cell | str] = ["" if name == "letter" else name for name in keys]
+        header: list[text.Cell | str] = ["" if name == "letter" else name for name in keys]
         for name in means:
-            header += [Name(name), *["n"] * (name in self.counts)]
+            header += [text.Name(name), *["n"] * (name in self.counts)]
         first = sum(name != "queries" for name in keys)
         rows = self.table.to_dicts()
         blocks, members_of = list[Block](), dict[tuple[Any, ...], list[int]]()
@@ -404,13 +394,13 @@ class WideTable(TableResult):
         for part, members in members_of.items():
             body = [
                 [
-                    *(f"{rows[i][x]:,}" if x == "queries" else Name(rows[i][x]) for x in keys),
+                    *(f"{rows[i][x]:,}" if x == "queries" else text.Name(rows[i][x]) for x in keys),
                     *(cell for x in means for cell in (cells[x][i], *self._count(rows[i], x))),
                 ]
                 for i in members
             ]
             counts = [rows[i].get("queries", 0) for i in members]
-            count = f" ({format_queries(max(counts))})" if part and any(counts) else ""
+            count = f" ({text.format_queries(max(counts))})" if part and any(counts) else ""
             right = range(first, len(header))
             title = f"{', '.join(part)}{count}"
             blocks.append(Block([header, *body], right, title, wraps=True))
@@ -420,14 +410,15 @@ class WideTable(TableResult):
         """The number of queries of a mean, where it is shown."""
         return [f"{row[self.counts[column]] or 0:,}"] if column in self.counts else []
 
-    def _cells(self, column: str) -> list[Cell]:
+    def _cells(self, column: str) -> list[text.Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
         means, best = self.table[column], self._find_best(column)
         marks = self.table[self.marks[column]] if column in self.marks else [""] * len(means)
         decimals = FEW_DECIMALS if (means.abs() >= LARGE).any() else DECIMALS
-        texts = ("" if mean is None else format_decimal(mean, decimals) for mean in means)
+        texts = ("" if mean is None else text.format_decimal(mean, decimals) for mean in means)
         return [
-            Cell(x, mark, i in best) for i, (x, mark) in enumerate(zip(texts, marks, strict=True))
+            text.Cell(x, mark, i in best)
+            for i, (x, mark) in enumerate(zip(texts, marks, strict=True))
         ]
 
     def _find_best(self, column: str) -> set[int]:
@@ -471,14 +462,14 @@ def make_wide_table(
         ]
     schema = {name: _KEYS[name] for name in keys}
     columns = dict(
-        zip(higher_is_better, unique_names([*higher_is_better], schema, "metric"), strict=True)
+        zip(higher_is_better, text.unique_names([*higher_is_better], schema, "metric"), strict=True)
     )
     data, named = dict(keys), {}
     for metric, column in columns.items():
         data[column] = [means[part, name, metric]["mean"] for part, name in rows]
         schema[column] = pl.Float64
         if marks:
-            (named[column],) = unique_names([f"{column} marks"], [*schema, *columns.values()])
+            (named[column],) = text.unique_names([f"{column} marks"], [*schema, *columns.values()])
             data[named[column]] = [marks.get((metric, part, str(name)), "") for part, name in rows]
             schema[named[column]] = pl.String
     higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
@@ -498,12 +489,12 @@ def make_cross_table(
         selected = ", ".join([*parts, "mean", COUNTED, *labels])
         texts = read_frame(con, f"SELECT {selected} FROM means")
     values = texts[columns].unique(maintain_order=True)
-    names = dict(zip(values, unique_names([*values], keys), strict=True))
+    names = dict(zip(values, text.unique_names([*values], keys), strict=True))
     texts = texts.with_columns(pl.col(columns).replace_strict(names))
     table, numbers = (texts.pivot(columns, index=keys, values=value) for value in ("mean", COUNTED))
     counts = {}
     if n:
-        free = unique_names([f"{name} n" for name in names.values()], table.columns)
+        free = text.unique_names([f"{name} n" for name in names.values()], table.columns)
         counts = dict(zip(names.values(), free, strict=True))
         table = table.join(numbers.rename(counts), on=keys, maintain_order="left")
         table = table.select(*keys, *(x for pair in counts.items() for x in pair))

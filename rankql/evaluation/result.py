@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import (
-    RankqlError,
-    describe_unknown,
-    name_arguments,
-    require,
-    require_choice,
-)
+from rankql import errors, writing
 from rankql.evaluation.means import Meta, summarise, values_sql
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
@@ -32,7 +26,6 @@ from rankql.results import TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
 from rankql.sources.private import private_connection
 from rankql.text import format_queries
-from rankql.writing import PARQUET, STDOUT, output_path, write_file
 
 # DuckDB reads up to this many rows with one thread.
 ONE_CHUNK = 2048
@@ -121,7 +114,7 @@ class Result(MeansResult):
         """
         meta = self.meta
         if not meta.tables and self.steps is not None:
-            with suppress(RankqlError, duckdb.Error):  # the tables are gone
+            with suppress(errors.RankqlError, duckdb.Error):  # the tables are gone
                 tables = self.steps.read(partial(record_tables, only=only))
                 meta = replace(meta, tables=tables)
         if self.judge is not None and meta.call:
@@ -153,8 +146,8 @@ class Result(MeansResult):
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
         if self.judge is not None:
-            raise RankqlError("Values per query cannot be saved with judge=. Save the means")
-        path = output_path(path, PARQUET, self.input_paths)
+            raise errors.RankqlError("Values per query cannot be saved with judge=. Save the means")
+        path = writing.output_path(path, writing.PARQUET, self.input_paths)
         write_values(self._recorded(), self.frame(), path)
 
     def weighted_by(self, weight: str | None) -> Result:
@@ -164,13 +157,13 @@ class Result(MeansResult):
             return self
         refuse_weights(self.catalogue_metrics, weight)
         if weight not in self.meta.by:
-            known = describe_unknown("attribute", weight, self.meta.by)
-            raise RankqlError(f"weight: {known} For another column, evaluate with weight=")
+            known = errors.describe_unknown("attribute", weight, self.meta.by)
+            raise errors.RankqlError(f"weight: {known} For another column, evaluate with weight=")
         weighted = self.derive(meta=replace(self.meta, weight=weight)).with_numeric_weights()
         check_values(weighted.meta, weighted.values)
         return weighted
 
-    @name_arguments
+    @errors.name_arguments
     def plot(self, metric: str | None = None, kind: str = "means") -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all.
 
@@ -178,7 +171,7 @@ class Result(MeansResult):
         """
         if kind == "means":
             return super().plot(metric)
-        require_choice("kind", kind, "means", "distribution")
+        errors.require_choice("kind", kind, "means", "distribution")
         return draw_chart("charts", "plot_distribution", self, metric)
 
     def derive(self, **changes: Any) -> Result:
@@ -195,7 +188,7 @@ class Result(MeansResult):
         assert weight
         numbers = values[weight].cast(pl.Float64, strict=False)
         if (wrong := values.filter(numbers.is_null() & values[weight].is_not_null())).height:
-            raise RankqlError(
+            raise errors.RankqlError(
                 f"weight: {weight} must be a number, not {wrong[weight][0]!r}, the weight of query "
                 f"{wrong[self.meta.query][0]!r}"
             )
@@ -257,7 +250,7 @@ def require_finite(
         wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
         sql = f"SELECT {value}, {quote(meta.query)} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
         for number, query in fetch_rows(con, sql):
-            raise RankqlError(
+            raise errors.RankqlError(
                 f"{label}: {name} is {number:g} for {unit} {query!r}, but must be a finite number "
                 f"up to {_LARGEST:g}, or NULL if undefined. Divide by nullif(..., 0), or rescale "
                 "what it reads"
@@ -293,7 +286,7 @@ def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
                 "together, so only this query counts. Correct its weight",
             ),
         ):
-            require(not wrong, f"weight: {meta.weight} {problem}")
+            errors.require(not wrong, f"weight: {meta.weight} {problem}")
     for kind, what in (
         ("undefined", "with an undefined metric in"),
         ("missing", "with judgments but not in"),
@@ -303,7 +296,7 @@ def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
             f"such as {', '.join(map(repr, examples))}"
             for system, (count, examples) in counts.get(kind, {}).items()
         ]
-        require(not problems, f"{'; '.join(problems[:_REFUSED])} ({kind}='error')")
+        errors.require(not problems, f"{'; '.join(problems[:_REFUSED])} ({kind}='error')")
 
 
 def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
@@ -316,7 +309,7 @@ def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
     for query, value in fetch_rows(con, sql):
         number = "NULL" if value is None else f"{value:g}"
-        raise RankqlError(
+        raise errors.RankqlError(
             f"weight: {meta.weight} is {number} for query {query!r}. A weight must be a finite "
             "number from 0. Give every query one, for example in attributes="
         )
@@ -332,11 +325,11 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
     from pyarrow import parquet
 
     metadata = {"rankql": format_manifest(asdict(meta) | {"hash": hash_function()})}
-    with write_file(path) as temporary:
+    with writing.write_file(path) as temporary:
         table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
         parquet.write_table(table.replace_schema_metadata(metadata), temporary)
         check_values(meta, temporary)
-        return pl.read_parquet(temporary) if path == STDOUT else path
+        return pl.read_parquet(temporary) if path == writing.STDOUT else path
 
 
 class EvaluatedTable(TableResult):

@@ -14,15 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankql.evaluation.means import (
-    NO_INTERVAL,
-    SKEWED,
-    cluster_codes,
-    compared_value,
-    describe_interval,
-    metric_range,
-    slice_queries,
-)
+from rankql.evaluation import means
 from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import ROUNDING
@@ -62,7 +54,7 @@ class SystemValues:
         meta, judge = result.meta, result.judge
         names = [*(systems or result.systems or ["run"])]
         if judge is None:
-            values = (compared_value(name, meta) for name in result.metrics)
+            values = (means.compared_value(name, meta) for name in result.metrics)
             rows = result.frame().with_columns(values)
         else:
             rows = pair_values(result, judge)
@@ -80,7 +72,7 @@ class SystemValues:
             columns = (frame[column].cast(pl.Float64).fill_null(math.nan) for frame in of_systems)
             return np.stack([column.to_numpy() for column in columns], axis=1)
 
-        slices, ids = slice_queries(queries, meta.groupings), key.to_series()
+        slices, ids = means.slice_queries(queries, meta.groupings), key.to_series()
         places = {label: ids.is_in(part.implode()).arg_true() for label, part in slices.items()}
         human = labelled = None
         if judge is not None:
@@ -91,7 +83,9 @@ class SystemValues:
             queries,
             {name: stack(name) for name in result.metrics},
             {label: rows.to_numpy().astype(np.intp) for label, rows in places.items()},
-            None if cluster is None else cluster_codes(queries, meta.query, cluster).to_numpy(),
+            None
+            if cluster is None
+            else means.cluster_codes(queries, meta.query, cluster).to_numpy(),
             None if meta.weight is None else queries[meta.weight].to_numpy().astype(float),
             human,
             labelled,
@@ -109,7 +103,7 @@ class SystemValues:
 
         Options such as negative="keep" give values outside the range, which then does not apply.
         """
-        lowest, highest = metric_range(metric)
+        lowest, highest = means.metric_range(metric)
         values = (self.human or self.values)[metric]
         defined = values[~np.isnan(values)]
         inside = lowest - ROUNDING <= defined.min(initial=math.inf)
@@ -169,7 +163,7 @@ def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
     frames = [human.frame(), judge.frame().rename({other: key} if other != key else {})]
     if frames[0].schema[key] != frames[1].schema[key]:
         frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
-    values = {name: compared_value(name, human.meta) for name in human.metrics}
+    values = {name: means.compared_value(name, human.meta) for name in human.metrics}
     labelled = frames[0].select(
         *human.keys,
         pl.lit(True).alias(LABELLED),
@@ -198,12 +192,14 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
         name, label = row["metric"], row["slice"]
         systems = [row.get("system", values.systems[0])]
         if meta.cluster is not None and result.interval is not None:
-            ends = NO_INTERVAL
+            ends = means.NO_INTERVAL
             if name not in result.overall_metrics:
                 sample = people.sample(name, systems, label)
                 if sample.units > 1:
-                    ends = describe_interval(sample.moments, result.confidence, result.interval)
-            row["lo"], row["hi"], row[SKEWED] = ends
+                    ends = means.describe_interval(
+                        sample.moments, result.confidence, result.interval
+                    )
+            row["lo"], row["hi"], row[means.SKEWED] = ends
         if judge is not None:
             sample = values.sample(name, systems, label)
             row |= {"judged": len(values.slices[label]), "lambda": None, "worth": None}
@@ -213,8 +209,8 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
                     moments = sample.moments
                     row["mean"] = min(max(sample.mean, moments.range.lo), moments.range.hi)
                     if result.interval is not None:
-                        ends = describe_interval(moments, result.confidence, result.interval)
-                        row["lo"], row["hi"], row[SKEWED] = ends
+                        ends = means.describe_interval(moments, result.confidence, result.interval)
+                        row["lo"], row["hi"], row[means.SKEWED] = ends
         rows.append(row)
     place = summary.columns.index("queries") + 1
     added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64} if judge else {}

@@ -20,15 +20,9 @@ from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.result import Result, connect, require_finite
 from rankql.macros import MISSING, literal, quote
+from rankql.registry import parse
 from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, missing_column
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import (
-    canonical_names,
-    find_shown,
-    is_metric,
-    lower_is_better,
-    resolve_names,
-)
 from rankql.sources.computed import number_type
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
 from rankql.sources.private import private_connection
@@ -151,9 +145,9 @@ def _read(
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
     conventions = Conventions().as_dict()
-    if not any(map(is_metric, metrics)):
+    if not any(map(parse.is_metric, metrics)):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
-    canonical = {name: canonical_names(name, conventions)[0] for name in metrics}
+    canonical = {name: parse.canonical_names(name, conventions)[0] for name in metrics}
     meta = Meta(
         query=key,
         metrics=metrics,
@@ -261,12 +255,12 @@ def resolve_directions(
     neither: metrics without a direction, unless the caller states one.
     """
     # The user may have written another expression under the name of a metric of shown items.
-    own = [name for name in metrics if not is_metric(name) or find_shown(name)]
-    known = {x: not lower_is_better(x) for x in metrics if x not in own and x not in neither}
+    own = [name for name in metrics if not parse.is_metric(name) or parse.find_shown(name)]
+    known = {x: not parse.lower_is_better(x) for x in metrics if x not in own and x not in neither}
     if isinstance(higher_is_better, Mapping):
         names, stated = [*dict.fromkeys([*metrics, *others])], {}
         for name, value in higher_is_better.items():
-            matches = resolve_names(name, names, Conventions().as_dict())
+            matches = parse.resolve_names(name, names, Conventions().as_dict())
             unknown = describe_unknown("name in higher_is_better:", name, names)
             require(len(matches) == 1 and matches[0] in names, unknown)
             stated[matches[0]] = value

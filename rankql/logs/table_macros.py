@@ -18,14 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overl
 import duckdb
 import polars as pl
 
-from rankql import macros
-from rankql.errors import (
-    RankqlError,
-    database_message,
-    parse_number,
-    require,
-    require_plain_name,
-)
+from rankql import errors, macros
 from rankql.expressions.checked_columns import Column, column, is_pandas
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
@@ -93,7 +86,7 @@ def table_function(
                 return rows.to_pandas() if pandas else rows
             if not pandas:
                 return _add_column(frame, macro, columns, others, result)
-            require(result not in data.columns, _taken(result))
+            errors.require(result not in data.columns, _taken(result))
             frame = frame.lazy().with_row_index(_INDEX)
             added = _add_column(frame, macro, columns, others, result).collect()
             rows = data.iloc[added[_INDEX].to_list()]
@@ -109,14 +102,16 @@ def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
     """Refuse an argument called like a column, such as user= for query=."""
     for role in roles:
         known = recognise(role, [name]) is not None
-        require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
+        errors.require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
 
 
 def _as_key(columns: Any) -> Any:
     """A column; several columns are one key, a struct."""
     if not isinstance(columns, list | tuple):
         return columns
-    require(bool(columns), "a column must be a name, an expression or a list of them, not []")
+    errors.require(
+        bool(columns), "a column must be a name, an expression or a list of them, not []"
+    )
     names = ", ".join(column(each).meta.output_name() for each in columns)
     return pl.struct([column(each) for each in columns]).alias(names)
 
@@ -140,7 +135,7 @@ def _add_column(
     """The data with the text column that a table macro adds; its rows keep their order."""
     exprs, names = _name_columns(frame, columns)
     known = frame.collect_schema().names()
-    require(name not in map(str.lower, known), _taken(name))
+    errors.require(name not in map(str.lower, known), _taken(name))
     if options.get("seen") is not None:  # the macro reads them under these names
         for role, default in (("query", "user"), ("item", "item")):
             own = recognise(role, known) if columns[role] is None else None
@@ -229,7 +224,7 @@ def _select_columns(
 def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:
     """The columns to pass, each once, and the name of the column of each parameter."""
     for expression in columns.values():
-        require_plain_name(expression)
+        errors.require_plain_name(expression)
     exprs = {role: column(x) for role, x in columns.items() if x is not None}
     require_columns(frame, *exprs.values())
     names: dict[str, str | None] = dict.fromkeys(columns)
@@ -241,7 +236,7 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
         selected[name] = expr.alias(name)
         names[role] = name
     for name, kind in frame.lazy().select(selected.values()).collect_schema().items():
-        require(kind != pl.Object, f"{name} must not hold Python objects. Cast it first")
+        errors.require(kind != pl.Object, f"{name} must not hold Python objects. Cast it first")
     return list(selected.values()), names
 
 
@@ -273,11 +268,13 @@ def value_sql(value: object) -> str:
 
 def parse_time(text: str) -> datetime.datetime | float:
     """A time that is written as text: a number, or ISO 8601."""
-    number = parse_number(text)
+    number = errors.parse_number(text)
     try:
         return datetime.datetime.fromisoformat(text) if number is None else number
     except ValueError:
-        raise RankqlError(f"Cannot parse the time {text!r}. Write it as 2026-01-31") from None
+        raise errors.RankqlError(
+            f"Cannot parse the time {text!r}. Write it as 2026-01-31"
+        ) from None
 
 
 def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
@@ -288,7 +285,7 @@ def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
             register_frame(con, ROWS_TABLE, table.rechunk())
             return read_frame(con, create_macros(con, query, True))
         except duckdb.Error as error:
-            raise RankqlError(database_message(error)) from error
+            raise errors.RankqlError(errors.database_message(error)) from error
 
 
 def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) -> Any:

@@ -10,13 +10,7 @@ import polars as pl
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import attribute_columns
-from rankql.output import panels
-from rankql.output.mean_charts import (
-    compute_cutoffs,
-    draw_cutoffs,
-    draw_distribution,
-    draw_means,
-)
+from rankql.output import mean_charts, panels
 from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, join_panels, make_layer, quantitative
 from rankql.registry.parse import resolve_names
@@ -32,14 +26,14 @@ KINDS = ("differences", "means", "distribution", "slices", "cutoffs")
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
     names = _select_metrics(evaluation, metric)
-    return _join([draw_means(evaluation, name) for name in names])
+    return _join([mean_charts.draw_means(evaluation, name) for name in names])
 
 
 def plot_distribution(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the values per query, a panel for each metric."""
     overall = result_of(evaluation).overall_metrics
     names = [name for name in _select_metrics(evaluation, metric) if name not in overall]
-    drawn = [draw_distribution(evaluation, name) for name in names]
+    drawn = [mean_charts.draw_distribution(evaluation, name) for name in names]
     return _join([panel for panel in drawn if panel["data"]["values"]])
 
 
@@ -51,8 +45,8 @@ def plot_comparison(
         raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
-        ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
-        return draw_cutoffs(comparison, name, frame)
+        ((name, frame),) = mean_charts.compute_cutoffs(comparison, metrics[:1]).items()
+        return mean_charts.draw_cutoffs(comparison, name, frame)
     if kind == "means":
         return plot_means(comparison, metric)
     if kind == "distribution":

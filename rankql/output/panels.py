@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 import polars as pl
 
 from rankql.layout import cut_in_middle
-from rankql.output.specs import (
-    CONFIG,
-    GREY,
-    HEIGHT,
-    PALETTE,
-    ROW_HEIGHT,
-    WIDTH,
-    Spec,
-    inline_data,
-    make_layer,
-    nominal,
-    quantitative,
-)
+from rankql.output import specs
 from rankql.text import format_interval
 
 if TYPE_CHECKING:
@@ -37,28 +25,28 @@ LABEL = 26
 
 
 def make_panel(
-    layers: Sequence[Spec],
+    layers: Sequence[specs.Spec],
     frame: pl.DataFrame,
     title: str,
     words: Sequence[str],
-    height: float = HEIGHT,
-) -> Spec:
+    height: float = specs.HEIGHT,
+) -> specs.Spec:
     """Draw layers over the rows of a frame. A screen reader reads the words, the first of many."""
     more = [f"and {len(words) - DESCRIBED} more"] if len(words) > DESCRIBED else []
     return {
         "title": title,
         "description": f"{title}: {'; '.join([*words[:DESCRIBED], *more])}.",
-        "width": WIDTH,
-        "height": max(height, ROW_HEIGHT),
-        "data": inline_data(frame),
+        "width": specs.WIDTH,
+        "height": max(height, specs.ROW_HEIGHT),
+        "data": specs.inline_data(frame),
         "layer": [*layers],
-        "config": CONFIG,
+        "config": specs.CONFIG,
     }
 
 
 def make_dot_panel(
-    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
-) -> Spec:
+    frame: pl.DataFrame, title: str, colour: specs.Spec, domain: list[float] | None = None
+) -> specs.Spec:
     """Draw a row for each row of the frame: a dot on its interval, with the number on the right.
 
     The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
@@ -74,35 +62,37 @@ def make_dot_panel(
     right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
     scale = {"zero": False, "padding": 12, **({} if domain is None else {"domain": domain})}
     x, lo = (
-        quantitative(field, title=None, scale=scale, axis={"tickCount": 5})
+        specs.quantitative(field, title=None, scale=scale, axis={"tickCount": 5})
         for field in (value, "lo")
     )
     interval = {**base, "x": lo, "x2": {"field": "hi"}}
     dots = {**base, "x": x, "y": rows | {"axis": right}}
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
-        make_layer("rule", interval, strokeWidth=3, opacity=0.85),
-        make_layer("point", dots, filled=True, size=70, opacity=1),
+        specs.make_layer("rule", interval, strokeWidth=3, opacity=0.85),
+        specs.make_layer("point", dots, filled=True, size=70, opacity=1),
     ]
     lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
-    height = ROW_HEIGHT * len(frame) * (1 + lines) / 2
+    height = specs.ROW_HEIGHT * len(frame) * (1 + lines) / 2
     panel = make_panel(layers, frame, title, words, height)
     return panel | {"resolve": {"axis": {"y": "independent"}}}
 
 
-def make_zero_line(axis: str) -> Spec:
+def make_zero_line(axis: str) -> specs.Spec:
     """Draw the line of no difference."""
-    line = make_layer("rule", {axis: quantitative("zero")}, color=GREY, strokeWidth=1)
+    line = specs.make_layer(
+        "rule", {axis: specs.quantitative("zero")}, color=specs.GREY, strokeWidth=1
+    )
     return line | {"data": {"values": [{"zero": 0}]}}
 
 
-def row_axis(field: str, names: pl.Series) -> Spec:
+def row_axis(field: str, names: pl.Series) -> specs.Spec:
     """Name the rows, in their order."""
     # Vega cuts names at the end. Those of pairs are short, and have two lines.
     short = "datum.label" if field == "pair" else label_expression(names)
     lines = {"labelExpr": f"split({short}, '\\n')"}
     # Not sort=: it puts the names into an expression, which some characters break.
-    return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
+    return specs.nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
@@ -124,28 +114,30 @@ def label_expression(names: Iterable[str]) -> str:
     return f"{json.dumps(short)}[datum.label] || datum.label" if short else "datum.label"
 
 
-def grid_axis() -> Spec:
+def grid_axis() -> specs.Spec:
     """Make an axis with grid lines."""
-    return {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
+    return {"grid": True, "titleLimit": specs.HEIGHT, "tickCount": 6}
 
 
-def colour_by_system(evaluation: Evaluation, field: str = "system", legend: bool = False) -> Spec:
+def colour_by_system(
+    evaluation: Evaluation, field: str = "system", legend: bool = False
+) -> specs.Spec:
     """Colour by the system that a column names."""
     colours = assign_colours(evaluation)
-    named = [name for name, colour in colours.items() if colour != GREY]
+    named = [name for name, colour in colours.items() if colour != specs.GREY]
     key = None
     if legend and named[1:]:
         key = {"values": named, "symbolType": "stroke", "labelExpr": label_expression(named)}
     scale = {"domain": [*colours], "range": [*colours.values()]}
-    return nominal(field, scale=scale, legend=key)
+    return specs.nominal(field, scale=scale, legend=key)
 
 
-def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
+def make_tooltips(frame: pl.DataFrame) -> list[specs.Spec]:
     """Show every column of a frame when the mouse is over its row."""
     return [
-        quantitative(name, format=".4f" if kind.is_float() else ",d")
+        specs.quantitative(name, format=".4f" if kind.is_float() else ",d")
         if kind.is_numeric()
-        else nominal(name)
+        else specs.nominal(name)
         for name, kind in frame.schema.items()
     ]
 
@@ -180,12 +172,12 @@ def order_systems(evaluation: Evaluation) -> list[str]:
 def assign_colours(evaluation: Evaluation) -> dict[str, str]:
     """Give every system a colour: of many, the baseline and the best; the rest are grey."""
     names = coloured = list_chart_systems(evaluation)
-    if len(names) > len(PALETTE):
+    if len(names) > len(specs.PALETTE):
         base = evaluation.settings.baseline if _is_comparison(evaluation) else None
         best = [name for name in order_systems(evaluation) if name != base]
-        coloured = [*([] if base is None else [base]), *best][: len(PALETTE)]
-    colours = dict(zip((name for name in names if name in coloured), PALETTE, strict=False))
-    return {name: colours.get(name, GREY) for name in names}
+        coloured = [*([] if base is None else [base]), *best][: len(specs.PALETTE)]
+    colours = dict(zip((name for name in names if name in coloured), specs.PALETTE, strict=False))
+    return {name: colours.get(name, specs.GREY) for name in names}
 
 
 def result_of(evaluation: Evaluation) -> Result:

@@ -18,18 +18,9 @@ from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.evaluation.request import EvaluationOptions
 from rankql.layout import Block
-from rankql.output import charts, mean_charts
+from rankql.output import charts, mean_charts, report_source
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import METRICS, select_pairs, shorten_names
-from rankql.output.report_source import (
-    ERRORS,
-    Case,
-    ReportSource,
-    Section,
-    Texts,
-    open_source,
-    parse_metric,
-)
 from rankql.output.specs import CONFIG
 from rankql.results import make_block, require_charts
 
@@ -50,11 +41,11 @@ def render_report(
     import jinja2
     import markupsafe
 
-    with open_source(comparison, Texts(texts)) as source:
+    with report_source.open_source(comparison, report_source.Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]
     if max_drop:
         gate = gate_comparison(comparison, max_drop)
-        sections.insert(0, Section("gate", gate.title, gate._rendered()))
+        sections.insert(0, report_source.Section("gate", gate.title, gate._rendered()))
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True,
@@ -105,17 +96,17 @@ def render_report(
 PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
 
 
-def make_cases_section(source: ReportSource) -> Section | None:
+def make_cases_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the queries that lost and gained most, and why."""
     comparison, runs = source.comparison, source.runs
     pairs = select_pairs(comparison)[:PAIRS]
     if not pairs:
         return None
-    section = Section("cases", "Largest losses and gains")
+    section = report_source.Section("cases", "Largest losses and gains")
     if runs is None:
         section.notes = [source.reason]
         return section if source.reason else None
-    metrics = filter(None, map(parse_metric, comparison.metrics))
+    metrics = filter(None, map(report_source.parse_metric, comparison.metrics))
     metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
         return None
@@ -142,7 +133,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
             left = f"Not shown: {option}= leaves items out. Leave them out of the runs instead."
             section.notes = [left]
             return section
-    with suppress(*ERRORS):
+    with suppress(*report_source.ERRORS):
         left_out = ("by", "attributes", "output", "train", "catalogue", "seen", "min_score")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
@@ -170,7 +161,7 @@ class _Cases:
     query_labels: Mapping[str, str]
     item_labels: Mapping[str, str]
 
-    def make(self, row: Sequence[Any], a: str, b: str) -> Case:
+    def make(self, row: Sequence[Any], a: str, b: str) -> report_source.Case:
         """Show a query: the items that moved it, and the top of both rankings."""
         query, of_a, of_b, difference = row
         rankings = [self.items.filter(system=name, query=str(query)) for name in (a, b)]
@@ -185,7 +176,7 @@ class _Cases:
             self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
             self._tabulate_top(rankings[1], f"{b}: {self.metric} {of_b:.4f}"),
         ]
-        return Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
+        return report_source.Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
 
     def _list_moved(self, a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
         """Return a row for each item whose contribution differs, the largest change first."""
@@ -235,7 +226,7 @@ def _format_grade(rel: Any) -> str:
 CUTOFF_METRICS = 3
 
 
-def make_means_section(source: ReportSource) -> Section | None:
+def make_means_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the means of the systems; those of a pair are in the table of differences."""
     comparison = source.comparison
     if len(comparison.systems) == 2 and select_pairs(comparison):
@@ -243,16 +234,16 @@ def make_means_section(source: ReportSource) -> Section | None:
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
     blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
-    return Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
+    return report_source.Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
 
 
-def make_differences_section(source: ReportSource) -> Section | None:
+def make_differences_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the differences of pairs and slices with their intervals."""
     comparison = source.comparison
     pairs, count = select_pairs(comparison), comparison.pairs["slice"].n_unique()
     if not pairs:
         return None
-    section = Section("differences", "Differences")
+    section = report_source.Section("differences", "Differences")
     if len(comparison.systems) == 2:
         section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
     else:
@@ -282,7 +273,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
 FEW_VALUES = 3
 
 
-def make_queries_section(source: ReportSource) -> Section | None:
+def make_queries_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the values of the queries, and what every query gained or lost."""
     comparison, directed = source.comparison, source.comparison.higher_is_better
     left_out = {*comparison.result.overall_metrics, *source.same}
@@ -291,7 +282,7 @@ def make_queries_section(source: ReportSource) -> Section | None:
     pairs = select_pairs(comparison)
     if not metrics:
         return None
-    section = Section("queries", "Queries")
+    section = report_source.Section("queries", "Queries")
     # The means say it all of few different values, and what each query gained says more of a pair.
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
@@ -318,21 +309,21 @@ def make_queries_section(source: ReportSource) -> Section | None:
     return section
 
 
-def make_cutoffs_section(source: ReportSource) -> Section | None:
+def make_cutoffs_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the means by cutoff."""
     comparison = source.comparison
-    parsed = filter(None, map(parse_metric, comparison.metrics))
+    parsed = filter(None, map(report_source.parse_metric, comparison.metrics))
     metrics = [m for m in parsed if m.record and m.record.has_cutoff]
     names = {(m.record, str(m.options)): m.name for m in metrics}.values()
     if not names:
         return None
-    section = Section("cutoffs", "Cutoffs")
+    section = report_source.Section("cutoffs", "Cutoffs")
     if source.runs is None:
         section.notes = [source.reason]
         return section if source.reason else None
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
-    with suppress(*ERRORS):
+    with suppress(*report_source.ERRORS):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
             section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
@@ -340,7 +331,7 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     return None
 
 
-def make_min_scores_section(source: ReportSource) -> Section | None:
+def make_min_scores_section(source: report_source.ReportSource) -> report_source.Section | None:
     """Show the means by lowest score, of one run that is asked for false answers."""
     comparison, runs = source.comparison, source.runs
     asked = not {FALSE_ANSWER, FALSE_ABSTENTION}.isdisjoint(comparison.metrics)
@@ -348,16 +339,16 @@ def make_min_scores_section(source: ReportSource) -> Section | None:
         return None
     names = {*EvaluationOptions.__optional_keys__, "con"}
     options = {name: value for name, value in runs.keywords.items() if name in names}
-    with suppress(*ERRORS):
+    with suppress(*report_source.ERRORS):
         result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
-        section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
+        section = report_source.Section("min-scores", "Lowest scores", notes=result.notes[:1])
         section.reading = ["The means if only items with at least this score are shown."]
         section.draw([mean_charts.draw_min_scores(result)])
         return section
     return None
 
 
-SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
+SECTIONS: tuple[Callable[[report_source.ReportSource], report_source.Section | None], ...] = (
     make_means_section,
     make_differences_section,
     make_queries_section,

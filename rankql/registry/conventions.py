@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
-from rankql.errors import (
-    RankqlError,
-    as_number,
-    describe_unknown,
-    require,
-    require_choice,
-    require_flag,
-)
+from rankql import errors
 from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
 
 
@@ -176,7 +169,7 @@ def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
     """The conventions of a profile, with the options changed."""
     profile = "rankql" if profile is None else profile
     if not isinstance(profile, str) or profile not in PROFILES:
-        raise RankqlError(describe_unknown("profile", str(profile), list(PROFILES)))
+        raise errors.RankqlError(errors.describe_unknown("profile", str(profile), list(PROFILES)))
     values = {name: _valid(name, value) for name, value in options.items() if value is not None}
     conventions = replace(PROFILES[profile], **values)
     if profile == "rankql" or conventions == PROFILES[profile]:
@@ -193,25 +186,25 @@ def describe_option(name: str, known: list[str]) -> str:
     """Return an error about an unknown option."""
     if name in ("k", "cutoff", "top_k"):
         return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
-    return describe_unknown("option", name, known)
+    return errors.describe_unknown("option", name, known)
 
 
 def _valid(name: str, value: Any) -> Any:
     known = option_names()
     if name not in known:
-        raise RankqlError(describe_option(name, known))
+        raise errors.RankqlError(describe_option(name, known))
     if name == "undefined" and not isinstance(value, bool) and value in (0, 1):
         value = ("zero", "one")[int(value)]
     if name in CHOICES:
-        require_choice(name, value, *CHOICES[name])
+        errors.require_choice(name, value, *CHOICES[name])
     elif name == "gain":
         return _gain(value)
     elif name == "discounts":
         message = f"discounts must be a list of finite numbers above 0, not {value!r}"
-        require(_are_numbers(value) and all(d > 0 for d in value), message)
+        errors.require(_are_numbers(value) and all(d > 0 for d in value), message)
         return tuple(value)
     elif name == "float32":
-        require_flag(name, value)
+        errors.require_flag(name, value)
     else:
         {"threshold": THRESHOLD, "max_rel": SCALE}[name].check(value)
     return value
@@ -221,16 +214,18 @@ def _gain(value: Any) -> Any:
     if not isinstance(value, Mapping):
         choices = ", ".join(map(repr, GAIN.choices))
         message = f"gain must be {choices} or a dict of grade: gain, not {value!r}"
-        require(value in GAIN.choices, message)
+        errors.require(value in GAIN.choices, message)
         return value
-    require(bool(value), "gain is an empty dict. Map each grade to its gain, such as {0: 0, 1: 1}")
+    errors.require(
+        bool(value), "gain is an empty dict. Map each grade to its gain, such as {0: 0, 1: 1}"
+    )
     for grade, gain in value.items():
         message = f"gain must map numbers to numbers, not {grade!r} to {gain!r}"
-        require(_are_numbers([grade, gain]), message)
+        errors.require(_are_numbers([grade, gain]), message)
     return dict(value)
 
 
 def _are_numbers(values: Any) -> bool:
     """Are they a list of finite numbers?"""
     is_list = isinstance(values, list | tuple)
-    return is_list and all(math.isfinite(as_number(value)) for value in values)
+    return is_list and all(math.isfinite(errors.as_number(value)) for value in values)

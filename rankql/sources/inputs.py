@@ -24,26 +24,11 @@ from rankql.registry.column_names import (
     is_called,
     is_distance,
 )
+from rankql.sources import computed, role_values
 from rankql.sources.candidates import find_list
-from rankql.sources.computed import (
-    add_attribute,
-    assume_grades,
-    map_events,
-    resolve_columns,
-    spread_judgments,
-)
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
-from rankql.sources.role_values import (
-    describe_positions,
-    drop_positions,
-    read_numbers,
-    refuse_padding,
-    refuse_rounded_scores,
-    refuse_wrong_order,
-    require_one_name,
-)
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
@@ -230,44 +215,50 @@ def read_inputs(
             context = {**runs[None].context, "system": system}
             runs = {None: replace(runs[None], context=context)}
     if judgments and isinstance(columns.get("query"), list | tuple):
-        judgments = spread_judgments(session, opened_runs, judgments, columns["query"])
+        judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), *([system] if system else [])]
     runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system)
-    columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
+    columns, graded = computed.map_events(
+        session, columns, [judgments] if judgments else [*runs.values()]
+    )
     if judgments:
         (judgments,) = graded
     else:
         runs = dict(zip(runs, graded, strict=True))
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
-    named, (opened, others, abouts) = resolve_columns(
+    named, (opened, others, abouts) = computed.resolve_columns(
         session, columns, tables, bool(judgments), [*by, system]
     )
     for name in by:
         argument = "weight" if name == weight else "by"
-        abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
+        abouts, others, opened = computed.add_attribute(
+            session, name, argument, [abouts, others, opened]
+        )
     if order is not None:
         opened = [_number_rows(session, table, named[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
     if judgments:
-        judgments, named[1] = assume_grades(session, judgments, named[1])
+        judgments, named[1] = computed.assume_grades(session, judgments, named[1])
     runs = {
         name: _assign_run(session, table, named[0], judgments is not None, descending)
         for name, table in runs.items()
     }
     for table in runs.values():
         if table.unit == "ids":
-            refuse_padding(session, table)
+            role_values.refuse_padding(session, table)
         elif not options.get("query") and is_called(table.roles["query"], REQUESTS):
             _refuse_single_rows(session, table)
-    runs = {name: read_numbers(session, table) for name, table in runs.items()}
+    runs = {name: role_values.read_numbers(session, table) for name, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
-        refuse_rounded_scores(session, table)
-        refuse_wrong_order(session, table, descending is None and bool(named[0].get("score")))
-        notes += describe_positions(session, table)
+        role_values.refuse_rounded_scores(session, table)
+        role_values.refuse_wrong_order(
+            session, table, descending is None and bool(named[0].get("score"))
+        )
+        notes += role_values.describe_positions(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         scored = all("score" in t.roles and not t.is_assumed("pos") for t in runs.values())
         require(
@@ -277,17 +268,17 @@ def read_inputs(
         )
         for label, table in runs.items():
             if "pos" in table.roles:
-                table = drop_positions(session, table, str(label))
+                table = role_values.drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
     if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
         runs = {label: table.without("score") for label, table in runs.items()}
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = require_one_name(session, judgments, "rel", named[1])
+        judgments = role_values.require_one_name(session, judgments, "rel", named[1])
         judgments = assign_roles(judgments, named[1], needed, only=True)
-        refuse_padding(session, judgments)
+        role_values.refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
-        judgments = keep_highest(session, read_numbers(session, judgments), by)
+        judgments = keep_highest(session, role_values.read_numbers(session, judgments), by)
         if judgments.empty:
             item, name = (judgments.roles[role] for role in ("item", "rel"))
             grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(name)} END"
@@ -437,7 +428,7 @@ def _assign_run(
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
     for role in ("pos", "score") if judged else ("rel", "pos", "score"):
-        table = require_one_name(session, table, role, names)
+        table = role_values.require_one_name(session, table, role, names)
     table = assign_roles(table, names, needed)
     if judged:
         table = table.without("rel")

@@ -15,14 +15,8 @@ import polars as pl
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import literal, quote
+from rankql.sources import frames
 from rankql.sources.files import File
-from rankql.sources.frames import (
-    fetch_rows,
-    plain_booleans,
-    polars_counts,
-    read_frame,
-    register_frame,
-)
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
 from rankql.sources.tables import EXACT, Table, is_number, is_text
 
@@ -92,7 +86,7 @@ class Reader:
         """The table of a frame or relation, which is read in place."""
         name = self._free_name(label)
         try:
-            register_frame(self.con, name, data)
+            frames.register_frame(self.con, name, data)
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
@@ -102,7 +96,7 @@ class Reader:
         self.registered.append(name)
         self._names.add(name)
         table = self.describe(label, quote(name), ordered=True)
-        self.counts[table.sql] = polars_counts(data, table.columns)
+        self.counts[table.sql] = frames.polars_counts(data, table.columns)
         return table
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
@@ -277,15 +271,15 @@ def reword_error(error: duckdb.Error) -> str:
 
 def fetch(session: Reader, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
     """The rows of a query that may call our macros, as tuples: faster for few rows."""
-    return fetch_rows(session.con, create_macros(session.con, sql, checked))
+    return frames.fetch_rows(session.con, create_macros(session.con, sql, checked))
 
 
 def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFrame:
     """The rows of a query that may call our macros, as a frame."""
     query = create_macros(session.con, sql, checked)
     if session.keeps_order():
-        return read_frame(session.con, query)
-    return plain_booleans(session.con.sql(query).pl())
+        return frames.read_frame(session.con, query)
+    return frames.plain_booleans(session.con.sql(query).pl())
 
 
 # So many systems are read in order: each is sought in the rows.

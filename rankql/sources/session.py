@@ -23,20 +23,9 @@ import duckdb
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
+from rankql.sources import json_shapes
 from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import fetch_rows, library, read_pandas
-from rankql.sources.json_shapes import (
-    BY_QUERY,
-    SEARCH,
-    JsonShape,
-    is_answer,
-    is_array,
-    is_several_runs,
-    load_json,
-    load_object,
-    load_objects,
-    load_shape,
-)
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
@@ -120,7 +109,7 @@ _LOCKS_LOCK = threading.Lock()
 def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
     """The inputs, with the runs of a dict one by one."""
     for data in inputs:
-        yield from data.values() if is_several_runs(data) else [data]
+        yield from data.values() if json_shapes.is_several_runs(data) else [data]
 
 
 @contextmanager
@@ -221,10 +210,14 @@ def _load_parquet(source: Source) -> Table:
     return replace(table, repeated=repeated_names(names)) if same else table
 
 
-def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
+def _load_dict(source: Source, shape: json_shapes.JsonShape = json_shapes.BY_QUERY) -> Table:
     reader, label, data = source.reader, source.label, source.data
-    table = load_object(reader, label, "the dict", [data]) if shape is BY_QUERY else None
-    return table or load_shape(reader, label, "the dict", shape, [data])
+    table = (
+        json_shapes.load_object(reader, label, "the dict", [data])
+        if shape is json_shapes.BY_QUERY
+        else None
+    )
+    return table or json_shapes.load_shape(reader, label, "the dict", shape, [data])
 
 
 def _load_arrays(source: Source) -> Table:
@@ -286,18 +279,22 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
-    Shape("answer of _search", lambda x: is_answer(x.data), lambda x: _load_dict(x, SEARCH)),
+    Shape(
+        "answer of _search",
+        lambda x: json_shapes.is_answer(x.data),
+        lambda x: _load_dict(x, json_shapes.SEARCH),
+    ),
     Shape("dict by query", lambda x: isinstance(x.data, Mapping), _load_dict),
     Shape(
         "pandas Series by query",
         lambda x: library(x.data) == "pandas" and not hasattr(x.data, "columns"),
         lambda x: _load_dict(replace(x, data=x.data.to_dict())),
     ),
-    Shape("arrays", lambda x: is_array(x.data), _load_arrays),
+    Shape("arrays", lambda x: json_shapes.is_array(x.data), _load_arrays),
     Shape(
         "list of dicts",
         lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(x.data[0], Mapping),
-        lambda x: load_objects(x.reader, x.label, x.data),
+        lambda x: json_shapes.load_objects(x.reader, x.label, x.data),
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
@@ -308,6 +305,8 @@ SHAPES = (
         lambda x: load_headerless(x.reader, x.file, x.data.columns),
     ),
     Shape("TREC or MS MARCO", lambda x: is_trec(x.file), lambda x: load_trec(x.reader, x.file)),
-    Shape("JSON", lambda x: x.file.suffix in JSON, lambda x: load_json(x.reader, x.file)),
+    Shape(
+        "JSON", lambda x: x.file.suffix in JSON, lambda x: json_shapes.load_json(x.reader, x.file)
+    ),
     Shape("CSV", lambda x: True, lambda x: load_csv(x.reader, x.file)),
 )

@@ -16,17 +16,7 @@ import duckdb
 from rankql.errors import RankqlError, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ADD_HEADER
-from rankql.sources.files import (
-    CSV,
-    JSON,
-    PLAIN,
-    QUOTED,
-    File,
-    count_known,
-    ends_with_number,
-    read_as_text,
-    split_line,
-)
+from rankql.sources import files
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, repeated_names
@@ -41,14 +31,14 @@ _READ_QUEPID = (
 )
 
 
-def load_csv(reader: Reader, file: File) -> Table:
+def load_csv(reader: Reader, file: files.File) -> Table:
     """The rows of a file with a header."""
     header = next(iter(file.lines), "")
-    mark, names = split_line(header)
+    mark, names = files.split_line(header)
     template = "read_csv({path}, all_varchar = true, {quotes})"
     if header == _QUEPID:
         template = _READ_QUEPID
-    elif mark in header and count_known(names):
+    elif mark in header and files.count_known(names):
         first = ", header = true, skip = 0" if file.start.startswith(header) else ""
         template = template.replace("all_varchar", f"delim = {literal(mark)}{first}, all_varchar")
     with reader.reading(file):
@@ -58,16 +48,16 @@ def load_csv(reader: Reader, file: File) -> Table:
     return replace(table, repeated=repeated_names(names))
 
 
-def _load_quoted(reader: Reader, file: File, read: Callable[[str], str], tabs: bool) -> Table:
+def _load_quoted(reader: Reader, file: files.File, read: Callable[[str], str], tabs: bool) -> Table:
     """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\.
 
     Between tabs it is a character as others, as in MS MARCO, if values would have line breaks.
     """
-    plain = read(PLAIN)
+    plain = read(files.PLAIN)
     try:
-        table = reader.load(file.label, read(QUOTED), ordered=True)
+        table = reader.load(file.label, read(files.QUOTED), ordered=True)
     except duckdb.InvalidInputException:
-        escaped = read(QUOTED.replace("escape = '\"'", "escape = '\\'"))
+        escaped = read(files.QUOTED.replace("escape = '\"'", "escape = '\\'"))
         for other in [plain, escaped] if tabs else [escaped]:
             with suppress(duckdb.Error):
                 return reader.load(file.label, other, ordered=True)
@@ -83,23 +73,23 @@ def _load_quoted(reader: Reader, file: File, read: Callable[[str], str], tabs: b
     return table
 
 
-def is_headerless(file: File, columns: Sequence[Sequence[str]]) -> bool:
+def is_headerless(file: files.File, columns: Sequence[Sequence[str]]) -> bool:
     """Is it a text file without a header, if the caller names these columns?"""
-    if file.suffix in JSON:
+    if file.suffix in files.JSON:
         return False
     line = file.lines[0]
     if is_trec(file) and (words := len(line.split())) in (4, 6):
         return words in map(len, columns) or line.count("\t") + 1 in map(len, columns)
     # Words of a text between tabs are not names.
     marks = next((marks for marks in ("\t", ",;|") if {*marks} & {*line}), " ")
-    return not count_known(split_line(line, marks)[1])
+    return not files.count_known(files.split_line(line, marks)[1])
 
 
-def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]) -> Table:
+def load_headerless(reader: Reader, file: files.File, columns: Sequence[Sequence[str]]) -> Table:
     """The rows of a text file without a header, which has one of these lists of columns."""
     line = file.lines[0]  # between tabs, quotes may be characters as others
     marks = {"\t": line.count("\t") + 1}
-    marks |= {mark: len(split_line(line, mark)[1]) for mark in ",;| "}
+    marks |= {mark: len(files.split_line(line, mark)[1]) for mark in ",;| "}
     mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
     fitting = [each for each in columns if mark and len(each) == marks[mark]] or [()]
     names = fitting[-(file.label == "qrels")]
@@ -108,7 +98,7 @@ def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]
         what = f"has {max(marks.values())} columns without a header"
         raise file.error(f"{what}, not {expected}. Write a name of its own for each column")
     with reader.reading(file):
-        read = partial(read_as_text, file.pattern, mark, names)
+        read = partial(files.read_as_text, file.pattern, mark, names)
         return _load_quoted(reader, file, read, mark == "\t")
 
 
@@ -121,7 +111,7 @@ _MARCO = ("query", "item", "rank", "score")
 _RANKLIB = re.compile(r"\s*[-+]?[\d.]+\s+qid:\S+(\s+\d+:\S+)*\s*(#.*)?")
 
 
-def _load_ranklib(reader: Reader, file: File) -> Table:
+def _load_ranklib(reader: Reader, file: files.File) -> Table:
     """The judgments of a file of RankLib: the item is in the comment."""
     comment = "trim(regexp_extract(line, '#(.*)', 1))"
     ids = (f"nullif(regexp_extract({comment}, '{form}', 1), '')" for form in (
@@ -129,20 +119,20 @@ def _load_ranklib(reader: Reader, file: File) -> Table:
     problem = "'it has a line without an id in a comment, as in 2 qid:1 # d7: ''' || line || ''''"
     sql = f"""(SELECT regexp_extract(line, 'qid:(\\S+)', 1) AS query,
         coalesce({", ".join(ids)}, error({problem})) AS item,
-        regexp_extract(line, '^\\s*(\\S+)', 1) AS rel FROM {read_as_text(file.pattern)}
+        regexp_extract(line, '^\\s*(\\S+)', 1) AS rel FROM {files.read_as_text(file.pattern)}
         WHERE NOT regexp_matches(line, '^\\s*(#|$)'))"""
     with reader.reading(file):
         return reader.load(file.label, sql, ordered=True)
 
 
-def is_trec(file: File) -> bool:
+def is_trec(file: files.File) -> bool:
     """Is it a file of another suffix, or .tsv whose first line ends with numbers?"""
     if file.suffix == ".tsv":
-        return bool(file.lines) and ends_with_number(file.lines[0].split("\t"))
-    return file.suffix not in (*CSV, *JSON)
+        return bool(file.lines) and files.ends_with_number(file.lines[0].split("\t"))
+    return file.suffix not in (*files.CSV, *files.JSON)
 
 
-def load_trec(reader: Reader, file: File) -> Table:
+def load_trec(reader: Reader, file: files.File) -> Table:
     """The rows of the file.
 
     As in trec_eval 10, lines that begin with # are comments (those that look like other lines are
@@ -159,7 +149,7 @@ def load_trec(reader: Reader, file: File) -> Table:
             len(line.split()) == len(columns) for line in lines
         ):
             with suppress(duckdb.Error):
-                sql = _read_roles(reader, read_as_text(file.pattern, mark, columns), columns)
+                sql = _read_roles(reader, files.read_as_text(file.pattern, mark, columns), columns)
                 return _load_uncommented(reader, file, sql, columns, header)
     with reader.reading(file):
         return _load_uncommented(reader, file, _split_lines(file, columns), columns, header)
@@ -178,12 +168,12 @@ def _read_roles(reader: Reader, sql: str, columns: Sequence[str]) -> str:
     return f"(SELECT query, item, {score} FROM {sql})"
 
 
-def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+def _detect_columns(file: files.File, lines: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """The columns by the first lines, and whether the first has their names."""
     if not lines:
         raise file.error("is empty")
     first = lines[0].split()
-    if count_known(first) > 1:
+    if files.count_known(first) > 1:
         return tuple(first), True
     if len(first) in (3, 4) and _is_marco(lines):
         return _MARCO[: len(first)], False
@@ -222,11 +212,11 @@ def _is_marco(lines: Sequence[str]) -> bool:
     return ranks == [*range(1, len(ranks) + 1)] and not judgments
 
 
-def _split_lines(file: File, columns: Sequence[str]) -> str:
+def _split_lines(file: files.File, columns: Sequence[str]) -> str:
     """SQL that reads columns separated by any white space. A line with others is an error."""
     trimmed, many = "trim(line, ' ' || chr(9))", len(columns)
     words = f"SELECT string_split_regex({trimmed}, '\\s+') AS line "
-    words += f"FROM {read_as_text(file.pattern)} WHERE {trimmed} <> ''"
+    words += f"FROM {files.read_as_text(file.pattern)} WHERE {trimmed} <> ''"
     unlike = f"len(line) <> {many}"
     comment = f"starts_with(line[1], '#') AND {unlike}"
     if columns == _RUN:
@@ -241,7 +231,7 @@ def _split_lines(file: File, columns: Sequence[str]) -> str:
 
 
 def _load_uncommented(
-    reader: Reader, file: File, sql: str, columns: Sequence[str], header: bool
+    reader: Reader, file: files.File, sql: str, columns: Sequence[str], header: bool
 ) -> Table:
     """The rows without the header and comments, and a note on comments with all columns."""
     first = quote(columns[0])
