@@ -216,8 +216,8 @@ class Comparison(EvaluatedTable):
         """An altair chart: differences by query, means, distribution, slices or cutoffs.
 
         "slices" draws the differences over all queries and by slice, "distribution" the values per
-        query by system. By default a chart shows all
-        metrics and pairs. Pass `metric`, or `a` and `b`, to choose.
+        query by system. By default a chart shows all metrics and pairs. Pass `metric`, or `a` and
+        `b`, to choose.
         """
         return results.draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 

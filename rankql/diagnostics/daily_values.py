@@ -51,7 +51,7 @@ def read_daily_values(
     keys = [day, table.actual_name(query)] if is_query else [day, *attributes]
     names = ", ".join(map(quote, keys))
     twice = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL"
-    for row in session.con.execute(f"{twice} LIMIT 1").fetchall():
+    for row in session.rows(f"{twice} LIMIT 1"):
         place = ", ".join(f"{name} {value}" for name, value in zip(keys, row, strict=True))
         raise RankqlError(f"days has several rows for {place}. Keep one, or name the column of the "
                           "query or of slices: query= or by=")  # fmt: skip

@@ -293,7 +293,7 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
     plain = replace(rules, collapse=None, positions=None)
     run = read_rankings(session, table, qrels, plain).runs[None]
     sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
-    return not session.con.execute(sql).fetchall()[0][0]
+    return not session.value(sql)
 
 
 def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:

@@ -94,10 +94,10 @@ class _Task:
         for table in runs:
             name = self.name(table)
             document, item = quote(name), quote(table.roles.get("item", name))
-            ((rows, known, chunked),) = self.session.con.execute(
+            rows, known, chunked = self.session.row(
                 f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
                 f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
-            ).fetchall()
+            )
             chunks += chunked
             require(
                 known == rows,
@@ -179,7 +179,7 @@ class _Task:
             SELECT (SELECT min(i_) FROM judged SEMI JOIN documents USING (q_, d_) WHERE i_ <> d_),
                    (SELECT min(i_) FROM judged SEMI JOIN documents
                     ON judged.q_ = documents.q_ AND i_ = documents.d_)"""
-        ((chunk, document),) = self.session.con.execute(sql).fetchall()
+        chunk, document = self.session.row(sql)
         require(
             chunk is None or document is None,
             f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. Write "
@@ -202,8 +202,7 @@ class _Task:
         )
 
     def _count(self, table: Table) -> int:
-        ((rows,),) = self.session.con.execute(f"SELECT count(*) FROM {table.sql}").fetchall()
-        return int(rows)
+        return int(self.session.value(f"SELECT count(*) FROM {table.sql}"))
 
     def _load(
         self, table: Table, sql: str, roles: dict[str, str], origins: Mapping[str, str]

@@ -115,7 +115,7 @@ def convert(
                 sql = _trec(session, _select_roles(table, roles, path), tag)
             with write_file(path) as temporary:
                 copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))}"
-                session.con.execute(f"{copy} ({options})").fetchall()
+                session.rows(f"{copy} ({options})")
     return Path(target)
 
 
@@ -152,7 +152,7 @@ def _refuse(
         if role in table.roles:
             ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
-            ((count, example),) = session.con.execute(sql).fetchall()
+            count, example = session.row(sql)
             if count:
                 example_text = "" if example is None else f", {example!r}"
                 rows = format_count(count, "row")

@@ -14,7 +14,7 @@ def has_grade(session: Session, inputs: Inputs, condition: str) -> bool:
         grade = table.integer("rel") or table.number("rel")
         sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(rel=grade)} LIMIT 1"
         if sql not in session.answers:
-            session.answers[sql] = bool(session.con.execute(sql).fetchall())
+            session.answers[sql] = bool(session.rows(sql))
         if session.answers[sql]:
             return True
     return False
@@ -48,4 +48,4 @@ def highest_grade(session: Session, inputs: Inputs) -> float:
         f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in inputs.judging
     )
     sql = f"SELECT coalesce(max(rel), 0) FROM ({grades}) WHERE rel > 0"
-    return float(session.con.execute(sql).fetchall()[0][0])
+    return float(session.value(sql))

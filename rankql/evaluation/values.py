@@ -174,7 +174,7 @@ def _find_system(session: Session, table: Table, key: str) -> str | None:
         counts = (f"(SELECT count(*) FROM (SELECT DISTINCT {x} FROM {table.sql}))"
                   for x in (quote(key), both))  # fmt: skip
         sql = f"SELECT count(*), {', '.join(counts)} FROM {table.sql}"
-        ((rows, keys, rankings),) = session.con.execute(sql).fetchall()
+        rows, keys, rankings = session.row(sql)
         if keys < rankings == rows:
             return name
     return None

@@ -59,10 +59,10 @@ def _refuse_labels(session: Session, table: Table) -> None:
     name = table.roles["rel"]
     value = f"CAST({quote(name)} AS VARCHAR)"
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
-    if not session.con.execute(words).fetchall()[0][0]:
+    if not session.value(words):
         return
     sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
-    labels = [label for (label,) in session.con.execute(sql).fetchall()]
+    labels = [label for (label,) in session.rows(sql)]
     raise RankqlError(
         f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
         f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name)}"
@@ -92,5 +92,5 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
         fetch(session, sql)
     if pos := table.integer("pos"):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
-        if session.con.execute(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+        if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
             fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")

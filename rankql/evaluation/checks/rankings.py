@@ -16,7 +16,7 @@ from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.judgments import COMPARED, JUDGMENTS
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.grades import grade_scale, has_fractions
-from rankql.evaluation.means import Meta, cluster_codes, compared_value, describe_clusters
+from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
 from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.evaluation.steps import has_one_value
 from rankql.macros import quote
@@ -346,8 +346,7 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
-    names = evaluation.names
-    meta = Meta(evaluation.inputs.query, names, evaluation.conventions.as_dict())
+    names, meta = evaluation.names, evaluation.make_meta()
     compared = (compared_value(name, meta) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
@@ -385,7 +384,7 @@ def _users(evidence: Evidence) -> Iterable[Facts]:
                 "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
                 f"FROM ({queries})"
             )
-            if evaluation.session.con.execute(repeated).fetchall()[0][0]:
+            if evaluation.session.value(repeated):
                 yield {"name": name}
                 return
 
