@@ -6,11 +6,11 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Real
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,6 +22,34 @@ class RankqlError(ValueError):
     def __init__(self, message: object = "") -> None:
         # polars raises an error inside an expression again, with the expression below the message.
         super().__init__(str(message).partition("\n\nThis error occurred")[0])
+
+
+# Arguments and their values.
+Call: TypeAlias = Mapping[str, Any]
+
+
+class Question(RankqlError):
+    """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
+    options. Without a call, `otherwise` says what to do; `hint` ends both.
+    """
+
+    def __init__(
+        self, text: str, calls: Iterable[Call] = (), hint: str = "", otherwise: str = ""
+    ) -> None:
+        self.text, self.calls, self.hint, self.otherwise = text, [*calls], hint, otherwise
+        super().__init__(self.format(as_arguments))
+
+    def format(self, write: Callable[[Call], str]) -> str:
+        """The question and its calls, as `write` writes them."""
+        calls = " or ".join(dict.fromkeys(map(write, self.calls)))
+        answer = f"Pass {calls}" if calls else self.otherwise
+        stop = "" if self.text.endswith("?") or not answer else "."
+        return f"{self.text}{stop}{' ' * bool(answer)}{answer}{self.hint}"
+
+
+def as_arguments(call: Call) -> str:
+    """A call as Python writes it."""
+    return ", ".join(f"{name}={value!r}" for name, value in call.items())
 
 
 # What DuckDB makes of an error that the macro rankql_fail raises.

@@ -236,6 +236,18 @@ def join_words(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+# Characters of the names that a line lists.
+_NAMES_WIDTH = 120
+
+
+def shorten_names(names: Sequence[str]) -> str:
+    """As many names as a line has room for, and how many more there are."""
+    lengths = itertools.accumulate(len(name) + 2 for name in names)
+    count = max(1, sum(length <= _NAMES_WIDTH + 2 for length in lengths))
+    more = [f"{len(names) - count} more"] * (count < len(names))
+    return " and ".join([", ".join(names[:count]), *more])
+
+
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
     "added", "count", "items", "judged", "losses", "lost", "missing", "n", "n_a", "n_b", "pairs",

@@ -14,6 +14,7 @@ from rankql.evaluation import readable
 from rankql.evaluation.means import Meta
 from rankql.evaluation.request import Request
 from rankql.evaluation.steps import with_source_ctes
+from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
@@ -97,7 +98,13 @@ class Evaluation:
     def columns(self) -> dict[str, dict[str, str]]:
         """The columns of each table, by role."""
         tables = (*self.inputs.tables, *self.inputs.beyond)
-        columns = {table.label: table.role_columns for table in tables}
+        rules = self.request and self.request.rules
+        read = {*self.inputs.own, rules and rules.collapse}
+        read |= {*SUBTOPIC_NAMES} if self.inputs.subtopics else set()
+        columns = {}
+        for table in tables:
+            unread = [name for name in table.unread if name not in read]
+            columns[table.label] = replace(table, unread=unread).role_columns
         if size := self.inputs.catalogue_size:
             columns["catalogue"] = columns.get("catalogue", {}) | {"items": size}
         return columns

@@ -38,7 +38,7 @@ from rankql.registry.parse import (
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.frames import read_frame
 from rankql.sources.private import private_connection
-from rankql.sources.tables import NOT_USED
+from rankql.sources.tables import NOT_USED, UNREAD
 from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
@@ -240,7 +240,8 @@ class MeansResult(TableResult):
             rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
             named = {
                 role: f"({x})" if ", " in x and "(" not in x else x
-                for role, x in roles.items() if x != role or role in rivals
+                for role, x in roles.items()
+                if (x != role or role in rivals) and role != UNREAD
             }  # fmt: skip
             if named:
                 used = ", ".join(
@@ -251,7 +252,12 @@ class MeansResult(TableResult):
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
-        columns = [f"Columns: {used or 'as named'}"] if self.columns else []
+        unread = {label: roles[UNREAD] for label, roles in self.columns.items() if UNREAD in roles}
+        ends = [text.shorten_names(names.split(", ")) for names in unread.values()]
+        if len(unread) > 1:
+            ends = [f"{names} ({label})" for names, label in zip(ends, unread, strict=True)]
+        used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
+        columns = [f"Columns: {used}"] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
         return [conventions, *columns, *weighting]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from rankql.errors import RankqlError
+from rankql.errors import Question, RankqlError
 
 # Ids of queries, their texts, topics, sessions, users and groups: the first that a table has is its
 # key. Names in one line have equal rank.
@@ -164,10 +164,15 @@ def words_of(name: str) -> set[str]:
     return {*re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())}
 
 
+# Words of names whose ids are the reverse of what the name says.
+AGAINST = {"not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"}
+
+
 def list_side(name: str) -> str:
     """Whether the words of a name say that its ids are those of a run or of the qrels; or ""."""
-    sides = [side for side, words in _LIST_WORDS.items() if not words.isdisjoint(words_of(name))]
-    return sides[0] if len(sides) == 1 else ""
+    words = words_of(name)
+    sides = [side for side, known in _LIST_WORDS.items() if not known.isdisjoint(words)]
+    return sides[0] if len(sides) == 1 and words.isdisjoint(AGAINST) else ""
 
 
 # How likely a column of this name holds ids: its name is known, or like an id, or another one.
@@ -210,6 +215,19 @@ def is_like_id(name: str) -> bool:
 
 
 _LIKE_ID = {"id", "ids", "uuid", "guid", "key", "url", "uri"}
+# Words of the names of numbers that are a part of the key of a query, as others hardly are.
+_KEY_PARTS = {
+    *("year", "month", "week", "day", "date", "hour", "time", "turn", "step", "round", "session"),
+    *("iteration", "fold", "run", "seed", "trial", "attempt", "page", "block", "slot"),
+}
+
+
+def names_part_of_key(name: str, kind: str) -> bool:
+    """May a column be a part of the key of a query? Of numbers, the name must say so."""
+    words = words_of(name.rpartition(".")[2])
+    known = not words.isdisjoint(_LIKE_ID | _KEY_PARTS) or squash(name) in USERS
+    is_integer = kind.endswith(("INT", "INTEGER"))
+    return known or is_called(name, (*ROLES["query"], *RANKED_SYSTEMS)) or not is_integer
 
 
 def has_two_directions(name: str) -> bool:
@@ -225,10 +243,8 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
     for names in KEYS:
         known = [column for column in columns if strip_measure(column) in map(squash, names)]
         if len(known) > 1:
-            choices = " or ".join(f"{argument or role}={name!r}" for name in known)
-            raise RankqlError(
-                f"{' and '.join(known)}{place} may both be the {role}. Pass {choices}"
-            )
+            calls = [{argument or role: name} for name in known]
+            raise Question(f"{' and '.join(known)}{place} may both be the {role}", calls)
         if known:
             return known[0]
     return find_name(columns, weaker)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import Question, RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
@@ -32,8 +32,9 @@ from rankql.registry.column_names import (
     tier_of,
     words_of,
 )
+from rankql.sources.computed import key_text
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, is_number, is_text
+from rankql.sources.tables import Table, is_id, is_number, is_text
 from rankql.text import join_words
 
 # Lists of fractions are not ids.
@@ -42,9 +43,6 @@ VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
 # So many cells decide whether there is one.
 _SAMPLE = 1000
-# The types that are no ids, and those that are only by a known name.
-_NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 # The names of lists of ids.
 LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
 _WEAKER_LISTS = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
@@ -66,50 +64,97 @@ class Ids(NamedTuple):
     doubtful: bool = False
 
 
-def unpack_cells(session: Session, table: Table) -> Table:
+def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
     """The table with a column for each field of its objects, but not for {id: number}, and with
     lists where cells have them as text: as Python, NumPy, JSON or Postgres.
+
+    names: columns that the caller names as the items.
     """
     for name, kind in [*table.columns.items()]:
         fields = {} if kind.endswith("]") or table.unit == "ids" else fields_of(kind)
-        ids = list_side(name) and all(map(is_number, fields.values()))
-        if fields and not ids and not is_called(name, LISTS):
-            columns = {f"{name}.{field}": x for field, x in fields.items()}
+        if fields and not has_numbers_of_ids(name, kind):
+            fields = {x: y for x, y in fields.items() if f"{name}.{x}" not in table.columns}
+            columns = {f"{name}.{x}": field.kind for x, field in fields.items()}
             values = ", ".join(
-                f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields
+                f"{field.of(quote(name))} AS {quote(f'{name}.{x}')}" for x, field in fields.items()
             )
             sql = f"(SELECT *, {values} FROM {table.sql})"
             table = replace(table, sql=sql, columns={**table.columns, **columns})
     for name, kind in [] if table.trec else table.columns.items():
-        named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS))
+        named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
             continue
         text = _cell(name)
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
-        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' FROM "
-        if session.value(f"{sql} (FROM {table.sql} LIMIT {_SAMPLE})"):
+        sql = f"SELECT bool_and({lists}) AND max({text}) <> '', bool_and({text} ^@ '[{{' OR "
+        sql += f"{text} IN ('', '[]')) AND max({text}) ^@ '[{{' FROM (FROM {table.sql} LIMIT "
+        of_ids, of_objects = session.row(f"{sql}{_SAMPLE})")
+        if of_ids:
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = f"list_transform({value}, lambda x_: {_UNQUOTED})"
             table = table.with_values(name, value, "VARCHAR[]")
+        elif of_objects:
+            json = f"TRY_CAST(nullif({text}, '') AS JSON)"
+            structure = session.value(f"SELECT json_group_structure({json}) FROM {table.sql}")
+            value = f"from_json({json}, {literal(structure)})"
+            column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
+            table = table.with_values(name, value, column.columns["x"])
     return table
 
 
-def fields_of(kind: str) -> dict[str, str]:
-    """The fields of an object or of the objects in a list, by the type of the column."""
+class Field(NamedTuple):
+    """A field of an object: its type, and the names that lead to it."""
+
+    kind: str
+    path: tuple[str, ...]
+
+    def of(self, value: str) -> str:
+        """The SQL of the field of an object."""
+        return value + "".join(f"[{literal(name)}]" for name in self.path)
+
+
+def fields_of(kind: str) -> dict[str, Field]:
+    """The fields of an object or of the objects in a list, by the type of the column.
+
+    Those of objects within the object have dotted names.
+    """
     if not kind.startswith("STRUCT("):
         return {}
     parsed: Any = duckdb.sqltype(kind)
     parsed = parsed.children[0][1] if kind.endswith("]") else parsed
-    return {name: str(each) for name, each in parsed.children}
+    fields: dict[str, Field] = {}
+    for name, each in parsed.children:
+        fields |= {
+            f"{name}.{x}": Field(field.kind, (name, *field.path))
+            for x, field in (fields_of(str(each)) if not str(each).endswith("]") else {}).items()
+        } or {name: Field(str(each), (name,))}
+    return fields
+
+
+def has_numbers_of_ids(name: str, kind: str) -> bool:
+    """Does a column of objects map ids to numbers, by its name and the types of its fields?"""
+    kinds = [field.kind for field in fields_of(kind).values()]
+    if any(x.endswith("]") for x in kinds):
+        return False
+    if is_called(name, LISTS):
+        return all(is_number(x) or is_text(x) for x in kinds)
+    return bool(list_side(name)) and all(map(is_number, kinds))
 
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
     """The column of lists with this name or a known one; None if the table has a row per item."""
-    nested = [column for column, kind in table.columns.items() if is_nested(kind)]
+    nested = [
+        column for column, kind in table.columns.items()
+        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]"
+                                or has_numbers_of_ids(column, kind))
+    ]  # fmt: skip
     if not nested or table.unnested or table.unit == "ids":
         return None
-    if isinstance(name, str) and (table.has(name) or table.has(name.rpartition(".")[0])):
-        return find_name(nested, [name]) or find_name(nested, [name.rpartition(".")[0]])
+    if isinstance(name, str) and table.has(name):
+        return find_name(nested, [name])
+    first = name[0] if isinstance(name, tuple) else name  # of a key of fields
+    if isinstance(first, str) and (owners := [x for x in nested if first.startswith(f"{x}.")]):
+        return max(owners, key=len)
     ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
     if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
         return None
@@ -119,6 +164,11 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     likely = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
     weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
     return likely[0] if len(likely) == 1 else None if likely else weaker
+
+
+def find_field(table: Table, column: str, name: str) -> str | None:
+    """The field of the objects in a list that the caller names, with or without the list."""
+    return find_name(fields_of(table.columns[column]), [name.removeprefix(f"{column}."), name])
 
 
 def require_one_list(session: Session, table: Table, known: Sequence[str], column: str) -> str:
@@ -147,10 +197,8 @@ def require_one_list(session: Session, table: Table, known: Sequence[str], colum
         return column
     word = "retrieved" if side == "run" else "relevant"
     pairs = [[retrieved, x] if side == "qrels" and retrieved else x for x in (column, *others)]
-    raise RankqlError(
-        f"{table.label}: {join_words([column, *others])} may all be the {word} ids. Pass "
-        + " or ".join(f"item={each!r}" for each in pairs)
-    )
+    text = f"{table.label}: {join_words([column, *others])} may all be the {word} ids"
+    raise Question(text, [{"item": each} for each in pairs])
 
 
 # An element of a list that is text, in SQL, and what is in its quotes.
@@ -187,19 +235,25 @@ def find_items(
         item = f"{item} ->> '$'" if kind.startswith("JSON") else item
         return [Ids(column, item, KNOWN, 0, column, quote(column))]
     fields = fields_of(kind)
+    named = [find_field(table, column, x) for x in (name if isinstance(name, tuple) else [name])
+             if isinstance(x, str)]  # fmt: skip
+    if any(named):
+        parts = [fields[x] for x in named if x]
+        values = [field.of("x_") for field in parts]
+        item = values[0] if len(parts) == 1 else key_text(values, [x.kind for x in parts])
+        return [Ids(f"{column}.{', '.join(filter(None, named))}", item, KNOWN, 0, column,
+                    quote(column))]  # fmt: skip
     ids = [
-        Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
-        for field, kind in fields.items()
-        if (tier := tier_of("item", full := f"{column}.{field}", in_objects=True))[0] >= LIKE_ID
-        and (tier[0] == KNOWN or is_id(kind)) and not is_nested(kind)
+        Ids(full, field.of("x_"), *tier, column, quote(column))
+        for x, field in fields.items()
+        if (tier := tier_of("item", full := f"{column}.{x}", in_objects=True))[0] >= LIKE_ID
+        and (tier[0] == KNOWN or is_id(field.kind)) and not is_nested(field.kind)
     ]  # fmt: skip
-    if isinstance(name, str) and (field := find_name(fields, [name.rpartition(".")[2]])):
-        full = f"{column}.{field}"
-        ids = [Ids(full, f"x_[{literal(field)}]", KNOWN, 0, column, quote(column))]
     if not ids:
-        raise RankqlError(
+        raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
-            f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
+            f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
+            [{"item": f"{column}.{x}"} for x, field in fields.items() if is_id(field.kind)],
         )
     return ids
 
@@ -231,7 +285,9 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
         raise wrong_type(table, column)
     text = _cell(column)
     marks = ", ".join(f"bool_or(contains({text}, {literal(x)}))" for x in SEPARATORS[1:])
-    sql = rf"SELECT bool_or(regexp_matches({text}, '^[\[{{]')), {marks} FROM {table.sql}"
+    # A cell [] is an empty list; another one that begins so is a list in an unknown form.
+    encoded = rf"regexp_matches({text}, '^[\[{{]') AND {text} <> '[]'"
+    sql = f"SELECT bool_or({encoded}), {marks} FROM {table.sql}"
     encoded, *separated = session.row(f"{sql} LIMIT {_SAMPLE}")
     if encoded and listed:
         raise wrong_type(table, column)
@@ -259,7 +315,8 @@ def split_cell(column: str, reading: int) -> str:
     ids = f"string_split({text}, {literal(mark)})" if mark else f"[{text}]"
     if mark == " ":
         ids = rf"string_split_regex({text}, '[\s,;|]+')"
-    return f"list_filter(list_transform({ids}, lambda x_: trim(x_)), lambda x_: x_ <> '')"
+    ids = f"list_transform({ids}, lambda x_: trim(x_))"
+    return f"list_filter({ids}, lambda x_: x_ NOT IN ('', '[]'))"
 
 
 def wrong_type(table: Table, column: str) -> RankqlError:
@@ -284,8 +341,3 @@ def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
         if tier >= least:
             ids.append(Ids(name, quote(name), tier, rank))
     return ids
-
-
-def is_id(kind: str) -> bool:
-    """May values of this type be ids, although no name says so?"""
-    return not kind.startswith((*_NEVER, *_FRACTIONS)) and not kind.endswith("]")

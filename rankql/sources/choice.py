@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import exp
 from shlex import quote as shell_quote
 from typing import Any, NamedTuple
 
-from rankql.errors import RankqlError, require
+from rankql.errors import Question, RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import KEYS, KNOWN, LIKE_ID, OTHER, squash
 from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
-from rankql.sources.computed import add_column, column_name, parse_pair
+from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
 from rankql.sources.tables import CHOSEN, Table, assign_roles, require_column
 
@@ -104,20 +105,29 @@ def named_columns(
         has_item = [any(_has(t, item) for t in side) for side in (runs.values(), [qrels])]
         item = tuple(item if has or not any(has_item) else None for has in has_item)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    return (query[0], item[0]), (query[1], item[1])
+    sides = [*runs.values()], [qrels] if qrels else [*runs.values()]
+    run_item, judged = (
+        split_key(spec, partial(_any_has, side)) for spec, side in zip(item, sides, strict=True)
+    )
+    return (query[0], run_item), (query[1], judged)
+
+
+def _any_has(tables: Sequence[Table], name: str) -> bool:
+    return any(_has(table, name) for table in tables)
 
 
 def _has(table: Table, name: str) -> bool:
     """Has a table this column, or a list of objects with this field?"""
-    fields = (x for kind in table.columns.values() for x in fields_of(kind))
-    return table.has(name) or table.has(name.rpartition(".")[0]) or name in fields
+    fields = ((x, column) for column, kind in table.columns.items() for x in fields_of(kind))
+    return table.has(name) or any(name in (x, f"{column}.{x}") for x, column in fields)
 
 
 def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Table:
     """The table with the expressions and keys that the caller names."""
     for role, spec in zip(("query", "item", "item"), specs, strict=False):
         expression = isinstance(spec, str) and spec.strip() and not spec.isidentifier()
-        if isinstance(spec, tuple) or (expression and not _has(table, spec)):
+        fields = isinstance(spec, tuple) and role == "item" and not all(map(table.has, spec))
+        if (isinstance(spec, tuple) and not fields) or (expression and not _has(table, spec)):
             table = add_column(session, table, role, spec)
     return table
 
@@ -194,10 +204,10 @@ def choose_columns(
 
 
 def _ask(run: Side, qrels: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
-    calls = " or ".join(dict.fromkeys(_option(roles, pair) for pair in pairs[:4]))
-    return RankqlError(
+    return Question(
         f"Several columns of {run.label} and {qrels.label} may be the {' and the '.join(roles)}, "
-        f"and their values do not tell which. Pass {calls}"
+        "and their values do not tell which",
+        [{role: [x.name for x in pair[_ROLES.index(role)]] for role in roles} for pair in pairs],
     )
 
 

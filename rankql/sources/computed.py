@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import duckdb
 
 from rankql.errors import RankqlError, as_number, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, TIMES, find_name, squash
+from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -109,14 +109,22 @@ def parse_pair(
         blank = isinstance(name, str) and not name.strip()
         if blank and not (name and any(table.has(name) for table in tables)):
             raise RankqlError(f"{role}={value!r} has an empty name. Name a column, or leave it out")
+    listed = isinstance(value, list | tuple)
+    if role == "item":
+        specs = [
+            split_key(x, lambda name: any(table.has(name) for table in tables))
+            for x in (value if listed else [value])
+        ]
+        if isinstance(specs[0], tuple) and not listed:
+            return specs[0], specs[0]
+        value = specs if listed else value
     if value is None or isinstance(value, str):
         return value, value
-    listed = isinstance(value, list | tuple)
     require(listed, f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     names = {name for name in value if isinstance(name, str)}
     distinct = len(names) == len(value) and names.isdisjoint(items)
     is_key = distinct and (
-        len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value)
+        len(value) != 2 or not pairs or all(_is_part(t, n) for t in tables for n in value)
     )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
@@ -124,6 +132,24 @@ def parse_pair(
     require(paired, f"{role}={value!r}: a pair names the columns of run and qrels")
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
+
+
+def _is_part(table: Table, name: str) -> bool:
+    """May it be a part of the table's key: a column, or an expression of its columns?"""
+    return table.has(name) or (not name.isidentifier() and bool(mentioned(table.columns, name)))
+
+
+def split_key(text: Any, has: Callable[[str], bool]) -> Any:
+    """The parts of a key that is written as one text, such as 'doc_id, page' or '(doc_id, page)'.
+
+    Another text, and what is no text, stays as it is. has: is there a column of this name?
+    """
+    if not isinstance(text, str) or has(text):
+        return text
+    inner = text.strip()
+    inner = inner[1:-1] if inner[:1] + inner[-1:] == "()" else inner
+    parts = [part.strip() for part in inner.split(",")]
+    return tuple(parts) if len(parts) > 1 and all(map(has, parts)) else text
 
 
 def spread_judgments(
@@ -206,10 +232,13 @@ def add_column(
         return table
     if isinstance(spec, tuple):
         for part in spec:
-            require_column(table, part, role)
-        # A comma within an id is doubled, so that different keys stay different.
-        parts = (f"replace({_key_text(table, part)}, ',', ',,')" for part in spec)
-        return table.with_column(name, " || ', ' || ".join(parts), "VARCHAR", spec)
+            if table.has(part) or part.isidentifier():
+                require_column(table, part, role)
+            else:
+                table = add_column(session, table, role, part)
+        kinds = [table.columns[table.actual_name(part)] for part in spec]
+        value = key_text([*map(quote, spec)], kinds)
+        return table.with_column(name, value, "VARCHAR", table.sources(spec))
     if name.isidentifier():
         raise unknown_column(role, name, [table])
     require_scalar(name, f"{role}={name!r}")
@@ -234,9 +263,14 @@ def add_column(
     ) from failure
 
 
-def _key_text(table: Table, name: str) -> str:
-    """A part of a key as text; 1.0 is 1, as in a key of one column."""
-    kind, column = table.columns[table.actual_name(name)], quote(name)
+def key_text(values: Sequence[str], kinds: Sequence[str]) -> str:
+    """A key of several values, in SQL. A comma in a value is doubled, so that keys differ."""
+    parts = map("replace({}, ',', ',,')".format, map(id_text, values, kinds))
+    return " || ', ' || ".join(parts)
+
+
+def id_text(column: str, kind: str) -> str:
+    """The SQL of an id as text; 1.0 is 1, as where numbers are compared."""
     text = f"CAST({column} AS VARCHAR)"
     if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
         return text
@@ -324,27 +358,10 @@ def assume_grades(
                 f"numbers. Pass the judgments, or rel={score!r} if these are the grades"
             )
         return table, {**names, "rel": score}
-    if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
+    if score or table.find("pos", names.get("pos")):
         return table, names
     origins = {**table.origins, "rel": "1 for every row"}
     return table.with_column("rel", "1", "INTEGER", origins=origins), names
-
-
-def _may_be_graded(session: Session, table: Table) -> bool:
-    """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
-    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
-    taken = {*table.named, *table.roles.values(), *table.context}
-    values = [
-        f"CAST({quote(name)} AS VARCHAR)"
-        for name, kind in table.columns.items()
-        if not (squash(name) in known or name in taken or kind.startswith(("DATE", "TIME")))
-    ]
-    # An empty table may stand for one of Spark, whose values are not known yet.
-    several = "count(*) = 0 OR min({0}) <> max({0}) OR count({0}) NOT IN (0, count(*))"
-    for kind in ("DOUBLE", "BOOLEAN"):
-        several += f" OR TRY_CAST(min({{0}}) AS {kind}) IS NOT NULL"
-    sql = f"SELECT {' OR '.join(map(several.format, values)) or 'false'} FROM {table.sql}"
-    return bool(session.value(sql))
 
 
 def map_events(

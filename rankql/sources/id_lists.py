@@ -8,34 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rankql.errors import RankqlError, require
-from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.errors import Call, Question, RankqlError, require
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
     EVENTS,
     FLAGS,
     LIKE_ID,
     LIST_GRADES,
     LIST_SCORES,
-    LOCATORS,
     OTHER,
     QUESTIONS,
+    RANKED_SYSTEMS,
     RELEVANT,
     RETRIEVED,
     ROLES,
-    TIMES,
     find_name,
     is_called,
     is_distance,
     is_like_id,
-    squash,
+    list_side,
+    names_part_of_key,
 )
 from rankql.sources.candidates import (
     VECTOR,
     Ids,
     entries_of,
     fields_of,
+    find_field,
     find_ids,
     find_items,
     find_list,
@@ -51,16 +53,17 @@ from rankql.sources.role_values import refuse_rounded
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     CHOSEN,
+    Elements,
     Table,
     assign_roles,
-    format_mapping,
+    is_id,
     is_number,
+    is_outcome,
     is_text,
+    quote_name,
     text_number,
 )
 
-# More values are not labels.
-_MAX_LABELS = 10
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -76,12 +79,13 @@ class _Lists(NamedTuple):
     assumed: str = "1 for every row"
     # The field of the grades that rel= names.
     field: str = ""
-    # The fields that are columns of the judgments, because rel= maps them or is an expression.
-    fields: Sequence[str] = ()
+    # The SQL of fields that are columns of the judgments: rel= maps them or is an expression.
+    fields: Mapping[str, str] = MappingProxyType({})
     # An object or MAP: its numbers rank the ids of a run, because it has no order.
     scored: bool = False
-    # Another column, which has the grades or scores.
+    # Another column, which has the grades or scores, or the field that has them.
     numbers: str = ""
+    number: str = ""
 
     @property
     def graded(self) -> str:
@@ -96,19 +100,22 @@ def unnest_lists(
     columns: Mapping[str, Any],
     attributes: Sequence[str] = (),
     system: str | None = None,
+    order: str | None = None,
 ) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
     """The runs and judgments with their queries and items, one row per item, and the columns.
 
-    attributes: those of queries that are read.
+    attributes: those of queries that are read. order: 'list' if numbers do not rank the ids.
     """
-    runs = {name: unpack_cells(session, table) for name, table in runs.items()}
-    qrels = qrels and unpack_cells(session, qrels)
+    item = columns.get("item")
+    names = item if isinstance(item, list | tuple) else [item]
+    runs = {name: unpack_cells(session, table, names) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(session, qrels, names)
     specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
     qrels = qrels and compute_columns(session, qrels, specs[1])
-    others = (columns.get(role) for role in ("rel", "pos", "score"))
-    taken = {*attributes, *(name for name in others if isinstance(name, str))}
+    numbered = (columns.get(role) for role in ("rel", "pos", "score"))
+    taken = {*attributes, *(name for name in numbered if isinstance(name, str))}
     run_items = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
     listed = any(x.column for ids in run_items.values() for x in ids)
     if qrels is None:
@@ -116,19 +123,23 @@ def unnest_lists(
             for table in runs.values():
                 _require_both(table, specs[0][1])
             return runs, None, columns
-        flags = {n: _find_flag(t, run_items[n]) for n, t in runs.items()}
+        rel = columns.get("rel")
+        flags = {n: _find_flag(t, run_items[n], rel) for n, t in runs.items()}
         if all(flags.values()):
             runs = _find_row_keys(session, runs, specs[0][0], system)
             for name, table in runs.items():
                 item = max(run_items[name], key=lambda x: (x.tier, -x.rank))
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
-                runs[name] = _read_run(session, table, choice, attributes, system, flag=flag)
+                runs[name] = _read_run(
+                    session, table, choice, attributes, system, order=order, flag=flag
+                )
                 session.notes.append(
                     f"{table.label}: {item.column}.{flag} is the grade of each retrieved item. "
                     "Others have none, so recall counts retrieved items only"
                 )
-            return runs, None, {**columns, "query": None, "item": None}
-        own = specs[1][1] if specs[1] != specs[0] else None
+            return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel"))}
+        fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
+        own = specs[1][1] if specs[1] != specs[0] or fields else None
         judged_items = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
         for name, ids in run_items.items():  # one list is not both
             used = {x.column for x in ids} - {""}
@@ -144,18 +155,30 @@ def unnest_lists(
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
         items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+        for name, table in runs.items():
+            _require_list(table, run_items[name], specs[0][1])
+        _require_list(qrels, items, specs[1][1])
         judged_items = dict.fromkeys(runs or [None], items)
     numbers = {
         role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
         and any(is_nested(t.columns.get(name, "")) for t in filter(None, (*runs.values(), qrels)))
     }  # fmt: skip
+    pairs = [f"{x.column}.2" for ids in judged_items.values() for x in ids if x.column]
+    if columns.get("rel") in pairs:  # the second part of each, which is read anyway
+        numbers["rel"] = columns["rel"]
+    field = columns.get("score")
+    if isinstance(field, str) and any(
+        x.column and find_field(runs[name], x.column, field)
+        for name, ids in run_items.items() for x in ids
+    ):  # fmt: skip
+        numbers["score"] = field
     columns, scores = (
         dict(columns) | dict.fromkeys(numbers),
         _names_of(numbers, "score", LIST_SCORES),
     )
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
     unnested = {
-        name: _read_run(session, table, choice, attributes, system, scores)
+        name: _read_run(session, table, choice, attributes, system, scores, order)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
@@ -171,16 +194,18 @@ def unnest_lists(
     lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
     grades = _names_of(numbers, "rel", LIST_GRADES)
     lists = [
-        (x, _add_numbers(session, x, ids, grades, None if qrels else find_list(x, RETRIEVED)))
-        for x, ids in lists
+        (x, _add_numbers(session, x, each, grades, None if qrels else find_list(x, RETRIEVED)))
+        for x, each in lists
     ]
-    fields = [_other_columns(table, attributes)]
+    others = [_other_columns(table, attributes)]
     if qrels is None:
         if len(runs) > 1 or system:
             _require_equal_lists(session, lists)
-        fields = [quote(each.roles["query"]) for each, _ in lists]
+        others = [quote(each.roles["query"]) for each, _ in lists]
         lists[0] = (replace(table, label="qrels"), lists[0][1])
-    return unnested, _load_judgments(session, lists, fields), columns
+    judgments = _load_judgments(session, lists, others)
+    elements = _elements(lists[0][0], column, judged[0][2], lists[0][1])
+    return unnested, replace(judgments, lists=elements), columns
 
 
 def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
@@ -190,10 +215,17 @@ def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Se
     return [name for name in names if name not in numbers.values()]
 
 
-def _find_flag(table: Table, items: Sequence[Ids]) -> str:
-    """The field of retrieved objects that has their grades, if no list has the relevant ids."""
+def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
+    """The field of retrieved objects that has their grades, if no list has the relevant ids.
+
+    rel: what the caller names.
+    """
     column = items[0].column if items else ""
-    if not column or find_list(table, RELEVANT) or not table.columns[column].startswith("STRUCT("):
+    if not column or not table.columns[column].startswith("STRUCT("):
+        return ""
+    if rel is not None:
+        return (isinstance(rel, str) and find_field(table, column, rel)) or ""
+    if find_list(table, RELEVANT):
         return ""
     return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
 
@@ -207,11 +239,39 @@ def _require_both(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    raise RankqlError(
+    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    runs, judged = (
+        dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
+    )
+    calls: list[Call] = [{"item": [x, y]} for x, y in product(runs, judged) if x != y]
+    hint = ". If other tables have the relevant ids, pass qrels= (CLI: the judgments as the last "
+    hint += "file)"
+    for x in lists:
+        fields = fields_of(table.columns[x])
+        outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
+        calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
+        if any(y.kind.endswith("]") for y in fields.values()):
+            hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
+            hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."
+    raise Question(
         f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
-        f"{RETRIEVED[0]} and {RELEVANT[0]}. Pass qrels= (CLI: the judgments as the last file), or "
-        "name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
-        f"RETRIEVED,RELEVANT), two of: {', '.join(lists or table.own_columns)}"
+        f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
+        calls,
+        hint,
+    )
+
+
+def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
+    """Refuse a table whose lists have unknown names, if nothing else is its item."""
+    lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
+    lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
+    if named or not lists or table.known("item") or any(x.column for x in items):
+        return
+    word = "relevant" if table.label == "qrels" else "retrieved"
+    raise Question(
+        f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
+        [{"item": x} for x in lists],
+        otherwise="Pass item=",
     )
 
 
@@ -294,11 +354,12 @@ def _read_run(
     attributes: Sequence[str],
     system: str | None,
     scores: Sequence[str] = (),
+    order: str | None = None,
     flag: str = "",
 ) -> Table:
     """The run with its query and item: a row per item, and its place in a list or its score.
 
-    scores: names of a column with the scores of all ids. flag: the field with grades.
+    scores: names of a column or field with the scores of all ids. flag: the field with grades.
     """
     if choice is None:
         return table
@@ -307,7 +368,13 @@ def _read_run(
         return table
     _require_one_row(session, table, column, system)
     lists = _read_lists(session, table, column, 1, choice.items[0])
-    if not lists.scored:
+    field = find_field(table, column, scores[0]) if len(scores) == 1 else None
+    if order == "list" and table.columns[column].endswith("]"):
+        lists = lists._replace(scored=False)
+    elif field:
+        grade = fields_of(table.columns[column])[field].of("x_")
+        lists = lists._replace(grade=f"CAST({grade} AS DOUBLE)", numbers=field, number=field)
+    elif not lists.scored:
         lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
     roles, columns = {**table.roles, "item": lists.column}, table.columns
     if lists.scored or lists.numbers:
@@ -317,13 +384,21 @@ def _read_run(
         number, roles["score"] = f"{lists.grade} AS {quote(score)}", score
         origins = {score: lists.numbers or f"scores in {column}"}
     else:
-        _require_order(session, table, column)
         roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
         if flag:
             roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
-            number += f", x_[{literal(flag)}] AS rel"
+            number += f", {fields_of(table.columns[column])[flag].of('x_')} AS rel"
     others = _other_columns(replace(table, columns=columns), attributes)
-    return _load(session, table, _unnest(table, lists, others, number), roles, origins)
+    unnested = _load(session, table, _unnest(table, lists, others, number), roles, origins)
+    return replace(unnested, lists=_elements(table, column, choice.items[0], lists, flag))
+
+
+def _elements(table: Table, column: str, item: Ids, lists: _Lists, flag: str = "") -> Elements:
+    """The lists of a table as they were read."""
+    fields = [*item.name.removeprefix(f"{column}.").split(", "), lists.number, flag, *lists.fields]
+    used = {column, lists.numbers, *(f"{column}.{field}" for field in fields)}
+    sql = quote(column) if table.columns[column].endswith("]") else item.lists
+    return Elements(table, column, sql, item.sql, frozenset(used), lists.numbers)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -356,20 +431,25 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return lists._replace(grade=number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
-        objects = _list_objects(session, table, column)
+        objects, paths = _list_objects(session, table, column), fields_of(kind)
         fields, field = objects.columns, item.name.removeprefix(f"{column}.")
-        refuse_rounded(session, table, column, f"unnest(x_)[{literal(field)}]", fields[field])
+        if field in fields:  # not a key of several
+            ids = paths[field].of("unnest(x_)")
+            refuse_rounded(session, table, column, ids, fields[field])
         names = [rel] if isinstance(rel, str) else rel if isinstance(rel, list | tuple) else []
-        named = names[0] if names and names[0] in fields else ""
+        named = (names and find_field(table, column, str(names[0]))) or ""
         if isinstance(rel, Mapping | list | tuple) or (names and not named):
-            free = [x for x in fields if x != field and not table.has(x)]
+            free = {n: x.of("x_") for n, x in paths.items() if n != field and not table.has(n)}
             return lists._replace(grade="hash(x_)", assumed="", fields=free)
-        grade = named or ("" if rel is not None else _find_grade(session, objects, column, field))
+        texts = [name for name, kind in fields.items() if is_text(kind)]
+        known = find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS)
+        grade = named or (known if rel is None else None)
         if not grade:
             return lists
-        lists = lists._replace(grade=f"x_[{literal(grade)}]", assumed=graded)
+        lists = lists._replace(grade=paths[grade].of("x_"), assumed=graded, number=grade)
         read = named or is_text(fields[grade])
-        return lists._replace(assumed="", field=grade) if read else lists
+        field = names[0] if named else grade  # as the caller writes it
+        return lists._replace(assumed="", field=str(field)) if read else lists
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         if session.rows(
             f"SELECT 1 FROM {elements} WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
@@ -378,31 +458,6 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         return lists
     refuse_rounded(session, table, column, "unnest(x_)", kind)
     return lists
-
-
-def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
-    """The field with the grades or ""; an error if numbers or labels may be it."""
-    fields = objects.columns
-    texts = [field for field, kind in fields.items() if is_text(kind)]
-    if grade := find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS):
-        return grade
-    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, "id")}
-    for field in [x for x in fields if squash(x) not in known and x != item]:
-        name, ids = quote(field), quote(item)
-        labels = f"count(DISTINCT {name}) BETWEEN 2 AND {_MAX_LABELS}"
-        labels += f" AND count(DISTINCT {name}) < count({name})" * (field in texts)
-        sql = (
-            f"SELECT {labels} AND (count(DISTINCT {ids}) = count({ids}) OR count(DISTINCT {ids}) < "
-            f"count(DISTINCT ({ids}, {name}))) FROM {objects.sql}"
-        )
-        graded = field in texts or is_number(fields[field])
-        if graded and session.value(sql):
-            read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
-            raise RankqlError(
-                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
-                f"or drop {field} if every one of them is relevant"
-            )
-    return ""
 
 
 def _other_columns(table: Table, attributes: Sequence[str]) -> str:
@@ -468,7 +523,7 @@ def _load_judgments(
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
-    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
+    fields = ", ".join(f"{sql} AS {quote(name)}" for name, sql in first.fields.items())
     parts, empty = [], False
     for (each, ids), columns in zip(lists, others, strict=True):
         nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
@@ -511,13 +566,32 @@ def _require_one_row(session: Session, table: Table, column: str, system: str | 
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
-        others = [x.name for x in find_ids(replace(table, roles={}), "query") if x.name not in keys]
-        named = " or ".join(f"query={name!r}" for name in others) or "query="
-        raise RankqlError(
+        raise Question(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
-            f"row is expected ({keys[0]} is read as the query). Keep one, or pass {named} or "
-            "system="
+            f"row is expected ({keys[0]} is read as the query). Keep one of them",
+            _keys_of_rows(session, table, system),
         )
+
+
+def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Call]:
+    """The columns that tell apart the rows of a query, as the system or as parts of its key."""
+    key, columns = table.roles["query"], table.own_columns
+    parts = [*table.computed.get(key, [key])]
+    lists = {x for x in columns if list_side(x) or is_called(x, (*RETRIEVED, *RELEVANT))}
+    free = [x for x in columns if is_id(table.columns[x]) and x not in {*parts, *lists}]
+    free = [x for x in free if names_part_of_key(x, table.columns[x])]
+    alone = [x for x in free if is_like_id(x)] if len(parts) == 1 else []
+    keys = [[x] for x in alone] + [[*parts, x] for x in free]
+    if len(parts) == 1:
+        keys += [[x, y] for i, x in enumerate(free) for y in free[i + 1 :]]
+    calls: list[Call] = []
+    for names in keys:
+        count = ", ".join(quote(x) for x in (*names, system) if x)
+        if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
+            calls.append({"query": names[0] if len(names) == 1 else names})
+            if is_called(names[-1], RANKED_SYSTEMS) and not system:
+                calls.insert(0, {"system": names[-1]})
+    return calls
 
 
 def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> None:
@@ -550,7 +624,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
         ):
             continue
         order = "DESC" if role == "score" and not is_distance(name) else "ASC"
-        value = f"x_[{literal(name)}]"
+        value = fields_of(table.columns[column])[name].of("x_")
         value = f"TRY_CAST({value} AS DOUBLE)" if is_text(fields[name]) else value
         values = f"list_transform({quote(column)}, lambda x_: {value})"
         values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
@@ -565,5 +639,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
 
 def _list_objects(session: Session, table: Table, column: str) -> Table:
     """The objects in a column of lists, with a column for each field."""
-    rows = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
+    fields = fields_of(table.columns[column])
+    values = ", ".join(f"{field.of('x_')} AS {quote(name)}" for name, field in fields.items())
+    rows = f"(SELECT {values} FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
     return session.describe(table.label, rows)

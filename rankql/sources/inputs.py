@@ -7,15 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from rankql.errors import RankqlError, require
+from rankql.errors import Call, Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
     RANKED_SYSTEMS,
     RANKERS,
     REQUESTS,
     RETRIEVED,
+    ROLES,
     SPLITS,
     SUBTOPIC_NAMES,
     SUBTOPICS,
@@ -25,6 +26,8 @@ from rankql.registry.column_names import (
     is_distance,
 )
 from rankql.sources import computed, role_values
+from rankql.sources.account import account, name_unread
+from rankql.sources.ask import verified
 from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.json_shapes import is_several_runs
@@ -191,23 +194,108 @@ def read_inputs(
     train: Data | None = None,
     catalogue: Data | int | None = None,
 ) -> Inputs:
-    """Open the tables and recognise their columns."""
+    """Open the tables and recognise their columns. A question offers calls that answer it."""
     flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
     alone = system is None or not is_several_runs(run)
     for ok, message in (
         (flag, f"descending must be True or False, not {descending!r}"),
         (weighs, f"weight must be the name of a column, not {weight!r}"),
-        (order in (None, "rows"), f"order must be 'rows' or None, not {order!r}"),
+        (order in (None, "rows", "list"), f"order must be 'rows', 'list' or None, not {order!r}"),
         (alone, "system= is for a single run. The runs of a dict have their names already"),
     ):
         require(ok, message)
+    opened = open_runs(session, run)
+    others = (("qrels", qrels), ("attributes", attributes), ("train", train))
+    judgments, about, history = (
+        None if data is None else session.table(data, label) for label, data in others
+    )
+    runs = opened if isinstance(opened, dict) else {None: opened}
+    tables = _Opened(runs, judgments, about, history, catalogue)
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
-    options, opened = columns, open_runs(session, run)
-    runs: dict[str | None, Table] = opened if isinstance(opened, dict) else {None: opened}
-    judgments = None if qrels is None else session.table(qrels, "qrels")
-    history = None if train is None else session.table(train, "train")
+    options = {**columns, "system": system, "descending": descending, "order": order}
+
+    def read(call: Call) -> Inputs:
+        return _read_tables(session, tables, {**options, **call}, by, weight)
+
+    def is_answer(call: Call) -> bool:
+        noted = len(session.notes)
+        try:
+            return _has_matches(session, read(call))
+        finally:
+            del session.notes[noted:]
+
+    try:
+        return read({})
+    except Question as question:
+        raise verified(question, is_answer) from None
+
+
+class _Opened(NamedTuple):
+    """The tables before their columns are recognised."""
+
+    runs: Mapping[str | None, Table]
+    judgments: Table | None
+    attributes: Table | None
+    train: Table | None
+    catalogue: Data | int | None
+
+
+def _has_matches(session: Session, inputs: Inputs) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+    (judged, *_) = inputs.judging
+    name, matched = judged.roles["rel"], False
+    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
+    numbers = f"count({quote(name)}) = count({number})"
+    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
+        return False
+    if inputs.qrels is None and judged.computed.get(name) == []:  # a constant: nothing is judged
+        sql = f"SELECT count(*) > count(DISTINCT {quote(inputs.query)}) FROM {judged.sql}"
+        if session.value(sql):
+            return False
+    for table in inputs.runs.values():
+        if pos := table.roles.get("pos"):
+            places = [*inputs.ids(table)[: -1 if "item" in table.roles else None], pos]
+            sql = (
+                f"SELECT min({table.number('pos')}) >= 1 AND count({quote(pos)}) = count(DISTINCT "
+            )
+            sql += f"({', '.join(map(quote, places))})) FILTER ({quote(pos)} IS NOT NULL)"
+            if not session.value(f"{sql} FROM {table.sql}"):
+                return False
+        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
+        sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
+        if session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
+            return False
+        ids = [
+            [
+                computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
+                for row, x in (("a", table), ("b", judged))
+            ]
+            for role in roles
+        ]
+        same = " AND ".join(map(" = ".join, ids))
+        sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
+        matched = matched or inputs.qrels is None or bool(session.rows(sql))
+    return matched
+
+
+def _read_tables(
+    session: Session,
+    tables: _Opened,
+    options: Mapping[str, Any],
+    by: Sequence[str],
+    weight: str | None,
+) -> Inputs:
+    """Recognise the columns of the tables, under the options of the caller."""
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    system, descending, order = (options[x] for x in ("system", "descending", "order"))
+    runs, judgments, history = {**tables.runs}, tables.judgments, tables.train
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
+    if system is not None:
+        spec = tuple(system) if isinstance(system, list) else system
+        if isinstance(spec, tuple) or not any(table.has(spec) for table in runs.values()):
+            added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+            runs, system = added, computed.column_name(spec)
     opened_runs = [*runs.values()]
     if system is None and None in runs:
         system = _find_system(session, runs[None], columns, by)
@@ -218,7 +306,7 @@ def read_inputs(
         judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), *([system] if system else [])]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system)
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system, order)
     columns, graded = computed.map_events(
         session, columns, [judgments] if judgments else [*runs.values()]
     )
@@ -226,17 +314,17 @@ def read_inputs(
         (judgments,) = graded
     else:
         runs = dict(zip(runs, graded, strict=True))
-    about = None if attributes is None else session.table(attributes, "attributes")
-    tables = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
+    about = tables.attributes
+    groups = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
     named, (opened, others, abouts) = computed.resolve_columns(
-        session, columns, tables, bool(judgments), [*by, system]
+        session, columns, groups, bool(judgments), [*by, system]
     )
     for name in by:
         argument = "weight" if name == weight else "by"
         abouts, others, opened = computed.add_attribute(
             session, name, argument, [abouts, others, opened]
         )
-    if order is not None:
+    if order == "rows":
         opened = [_number_rows(session, table, named[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
@@ -298,15 +386,35 @@ def read_inputs(
     inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
-    if history or catalogue is not None:
-        beyond = read_beyond(session, history, catalogue, options, opened_runs, inputs.tables)
+    if history or tables.catalogue is not None:
+        given = {role: options.get(role) for role in ROLES}
+        beyond = read_beyond(session, history, tables.catalogue, given, opened_runs, inputs.tables)
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
     inputs = replace(inputs, notes=[*notes, *_describe_types(session, inputs)])
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
-    return inputs
+    return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
+
+
+def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
+    """The inputs with notes on what no role has, and the names of what was not read."""
+    if not session.reads_values:
+        return inputs
+    notes = account(session, [*inputs.runs.values()], inputs.qrels, named)
+    others = [x for x in (inputs.qrels, inputs.attributes) if x]
+    read = [*inputs.by, *([inputs.system] if inputs.system else [])]
+    read += [x for table in inputs.tables for x in table.sources(read)]
+    runs, others = name_unread(session, inputs.runs, others, read)
+    qrels = others.pop(0) if inputs.qrels else None
+    return replace(
+        inputs,
+        runs=runs,
+        qrels=qrels,
+        attributes=others[0] if others else None,
+        notes=[*inputs.notes, *notes],
+    )
 
 
 def _describe_types(session: Session, inputs: Inputs) -> list[str]:
@@ -350,10 +458,8 @@ def _refuse_single_rows(session: Session, table: Table) -> None:
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     if all(session.value(single + rows) for rows in (first, table.sql)):
-        raise RankqlError(
-            f"{table.label}: each {key} has one row. Is it the query? Pass query={key!r}, or the "
-            "column of the queries"
-        )
+        raise Question(f"{table.label}: each {key} has one row. Is it the query?",
+                       [{"query": key}], ", or the column of the queries")  # fmt: skip
 
 
 # Queries that decide whether a column is that of the systems, and rows in which they are sought.
@@ -456,9 +562,9 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     name = table.roles["score"]
     if descending is None:
         if has_two_directions(name):
-            raise RankqlError(
-                f"{table.label}: {name} may be a distance or a score. Pass descending=False if the "
-                "lowest is best, else descending=True"
+            raise Question(
+                f"{table.label}: {name} may be a distance or a score. Is the lowest the best?",
+                [{"descending": False}, {"descending": True}],
             )
         return is_distance(name)
     return not descending

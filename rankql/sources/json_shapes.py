@@ -430,7 +430,8 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
     require(paired, f"{label}: some items are pairs, others are not. {_shapes(label)}")
     items = _id_column([item for item, _ in pairs], label, "item")
     numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
-    return pl.DataFrame([queries, items, numbers]), fields
+    shape = "map" if all(isinstance(x, _DICTS) for x in values) else "pairs"
+    return pl.DataFrame([queries, items, numbers]), fields | {"shape": shape}
 
 
 def _predictions(objects: Sequence[Any], label: str) -> Rows:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rankql.errors import RankqlError, require
+from rankql.errors import Question, RankqlError, require
 from rankql.macros import quote
 from rankql.registry.column_names import (
     ROLES,
@@ -23,6 +23,7 @@ from rankql.sources.tables import (
     Table,
     is_number,
     is_text,
+    quote_name,
     read_text_numbers,
     text_number,
 )
@@ -59,10 +60,10 @@ def require_one_name(
     ]  # fmt: skip
     rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
     if rivals and squash(chosen) != role:
-        calls = " or ".join(f"{role}={x!r}" for x in (chosen, *rivals))
-        raise RankqlError(
+        raise Question(
             f"{table.label}: {join_words([chosen, *rivals])} may all be the {role}, and they "
-            f"differ. Pass {calls}"
+            "differ",
+            [{role: x} for x in (chosen, *rivals)],
         )
     said = {role: f"{chosen}, not {join_words(others)}"} if others else {}
     return replace(table, context={**table.context, **said})
@@ -141,39 +142,51 @@ def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
     query, pos, score = (table.roles.get(x, "") for x in ("query", "pos", "score"))
     if table.unit == "ids" or table.is_assumed("pos"):
         return
-    if pos and _counts(session, table, pos, "1"):
+    if pos and _first_count(session, table, pos, "1") == 1:
         raise RankqlError(
             f"{table.label}: {pos} numbers the rows of all queries together. Number them per "
             f"query: row_number() OVER (PARTITION BY {query} ORDER BY ...)"
         )
     words = {word for name in (*ROLES["score"], *WEAKER["score"]) for word in words_of(name)}
     unknown = score and score not in table.computed and words.isdisjoint(words_of(score))
-    if named and unknown and not pos and _counts(session, table, score, quote(query)):
-        raise RankqlError(
-            f"{table.label}: {score} counts from 1 in each query, like positions. Pass "
-            f"pos={score!r}, or say with descending= that it is a score"
-        )
+    if not (named and unknown and not pos):
+        return
+    is_place = not _PLACES.isdisjoint(words_of(score))
+    first = _first_count(session, table, score, quote(query), is_place)
+    if first == 1 or (first == 0 and is_place):
+        place = score if first else f"{quote_name(score)} + 1"
+        text = f"{table.label}: {score} counts from {first} in each query, like positions"
+        raise Question(text, [{"pos": place}, {"descending": True}])
 
 
-def _counts(session: Session, table: Table, name: str, key: str) -> bool:
-    """Are the values of a column 1 to n in each group, once each, and are there several queries?
+# Words of the names of positions, which may have gaps.
+_PLACES = {"rank", "pos", "position", "slot", "place"}
 
-    In the first rows first, where it mostly is not so.
+
+def _first_count(
+    session: Session, table: Table, name: str, key: str, gaps: bool = False
+) -> int | None:
+    """The first number if the values of a column count the rows of each group, from 0 or 1.
+
+    There must be several queries. gaps: some numbers may be missing. The first rows are read
+    first, where it mostly is not so.
     """
     if not is_number(table.columns[name]) and not table.text:
-        return False  # an error of its own
+        return None  # an error of its own
     query, value = quote(table.roles["query"]), _number(table, name)
     rows = (
         f"(SELECT {query} AS q, {key} AS k, {value} AS p FROM {table.sql} WHERE {value} IS NOT NULL"
     )
     once = "SELECT count(*) = count(DISTINCT (k, p)) AND count(*) > 1 FROM "
     if not session.value(f"{once}{rows} LIMIT {FIRST_ROWS})"):
-        return False
+        return None
     groups = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
     groups += f"count(DISTINCT q) AS queries FROM {rows}) GROUP BY k"
     several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
-    sql = f"SELECT bool_and(n = d AND low = 1 AND high = n) AND {several} FROM ({groups})"
-    return bool(session.value(sql))
+    whole = "low IN (0, 1) AND high < 1e6" if gaps else "high = n + low - 1"
+    sql = f"SELECT bool_and(n = d AND {whole}) AND {several}, min(low), max(low) FROM ({groups})"
+    counts, least, most = session.row(sql)
+    return int(least) if counts and least in (0, 1) and (gaps or least == most) else None
 
 
 def read_numbers(session: Session, table: Table) -> Table:

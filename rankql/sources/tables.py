@@ -6,18 +6,21 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import Question, RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
     ROLES,
+    TIMES,
     WEAKER,
     find_name,
     is_called,
+    is_like_id,
     missing_column,
     recognise,
+    words_of,
 )
 
 Data: TypeAlias = Any
@@ -29,8 +32,24 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 CHOSEN = "chosen by values"
 # How it says that a column was not read.
 NOT_USED = "is not used"
+# What it calls the columns that no role has.
+UNREAD = "not read"
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
+
+
+class Elements(NamedTuple):
+    """The lists of a table that has a row per query, which were unnested."""
+
+    table: Table
+    # The column of the lists, and the SQL of a list and of the id of an element x_.
+    column: str
+    sql: str
+    item: str
+    # The columns and fields that were read.
+    used: frozenset[str] = frozenset()
+    # The list or field with the numbers by which its ids were ranked.
+    numbers: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,12 +93,20 @@ class Table:
     nan: bool = False
     # The column of the judgments that several queries share, because it is one of their key.
     shared: str = ""
+    # Was it {query: {item: number}}, a map, or {query: [(item, number)]}, pairs?
+    shape: Literal["", "map", "pairs"] = ""
+    # The lists that it was unnested from.
+    lists: Elements | None = None
+    # The columns of the source that were not read.
+    unread: Sequence[str] = ()
 
     @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
         columns = {role: self.origins.get(name, name) for role, name in self.roles.items()}
-        return columns | dict(self.context) | ({"order": "ascending"} if self.ascending else {})
+        order = {"order": "ascending"} if self.ascending else {}
+        unread = {UNREAD: ", ".join(self.unread)} if self.unread else {}
+        return columns | dict(self.context) | order | unread
 
     def is_assumed(self, role: str) -> bool:
         """Are the values of a role not as a column of the source has them?"""
@@ -139,9 +166,11 @@ class Table:
         column = self._find(role, name, preferred)
         kind = self.columns[column] if column and role == "query" else ""
         if kind.endswith("]") or kind.startswith(("STRUCT(", "MAP(")):
-            raise RankqlError(
-                f"{self.label}: {column} has lists or objects, which are no ids of queries. Name "
-                "another column: query="
+            fields = [x for x in self.columns if x.startswith(f"{column}.")]
+            raise Question(
+                f"{self.label}: {column} has lists or objects, which are no ids of queries",
+                [{"query": fields}] if fields else [],
+                otherwise="Name another column: query=",
             )
         return column
 
@@ -318,11 +347,60 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     return f"hash(CAST({name} AS {common}))"
 
 
-_HINTS = {
-    "rel": ", or grades of labels: rel={'label': ...} (CLI: --rel label=...). Without another "
-    "column than query and item, every row is relevant",
-    "score": ". The run comes first, the judgments second",
+# Words of the names of columns that say whether an item was good.
+_OUTCOMES = {
+    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
+    *("liked", "useful"),
 }
+
+
+# Names of numbers that order items, which judgments may have as grades.
+_RANKING = (*ROLES["score"], *ROLES["pos"])
+
+
+def is_outcome(name: str, kind: str) -> bool:
+    """Does a column say whether an item was good, by its type or its name?"""
+    words = words_of(name.rpartition(".")[2])
+    return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
+
+
+def missing_role(table: Table, role: str, hint: str = "") -> Question:
+    """The question about a role without a column: which columns may be it, by their types."""
+    free = [x for x in table.own_columns if x in table.free_columns(role)]
+    numbers = [x for x in free if is_number(table.columns[x]) or table.text]
+    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
+    calls = [{role: x} for x in ids if is_text(table.columns[x]) or is_like_id(x)]
+    if role == "rel":
+        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x])]
+        calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
+        calls.append({role: "1"})
+        if table.label != "qrels":
+            hint = ", or qrels= (CLI: the judgments as the last file)" * bool(calls) + hint
+    if role == "score":
+        places = [x for x in numbers if x in ids]
+        calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
+        calls += [{role: x} for x in numbers if table.columns[x] in ("DOUBLE", "FLOAT")]
+        hint = ". The run comes first, the judgments second"
+    text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
+    otherwise = f"Pass {role}="
+    if role == "rel" and table.label != "qrels":
+        otherwise += ", or qrels= (CLI: the judgments as the last file)"
+    return Question(text, calls, hint, otherwise)
+
+
+def quote_name(name: str) -> str:
+    """A name in an expression, in quotes if it needs them."""
+    return name if name.isidentifier() else quote(name)
+
+
+# The types that are no ids.
+_NO_IDS = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
+_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+def is_id(kind: str) -> bool:
+    """May values of this type be ids, although no name says so?"""
+    return not kind.startswith((*_NO_IDS, *_FRACTIONS)) and not kind.endswith("]")
 
 
 def assign_roles(
@@ -338,13 +416,12 @@ def assign_roles(
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
-            hint = _HINTS.get(role, "")
-            if role == "rel" and table.label != "qrels":
-                hint = ", or qrels= (CLI: the judgments as the last file)" + hint
-                if not table.known("item"):
-                    hint += ". compare and gate take values of your own, such as revenue, by "
-                    hint += "rankql.read_values, and as files of a query and numbers alone"
-            if table.text and not any(map(table.known, ROLES)):
+            hint = ""
+            if role == "rel" and table.label != "qrels" and not table.known("item"):
+                hint = ". compare and gate take values of your own, such as revenue, by "
+                hint += "rankql.read_values, and as files of a query and numbers alone"
+            known = [x for each in ROLES.values() for x in each]
+            if table.text and not any(is_called(x, known) for x in table.own_columns):
                 hint += f". If its first line is data, {ADD_HEADER}"
-            raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
+            raise missing_role(table, role, hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -24,8 +24,8 @@ LAST = "the judgments as the last file"
 TABLE = [
     (RUN, None, {}, "or qrels=", {"qrels": QRELS}, LAST, ""),
     (
-        RUN, ITEMS.with_columns(event=EVENTS), {}, "rel={'label': ...}",
-        {"rel": {"buy": 1, "view": 0}}, "--rel label=...", "--rel buy=1,view=0",
+        RUN, ITEMS.with_columns(event=EVENTS), {}, "rel=('event', {'buy': ..., 'view': ...})",
+        {"rel": {"buy": 1, "view": 0}}, "--rel event=buy:...,view:...", "--rel buy=1,view=0",
     ),
     (
         RUN, ITEMS.with_columns(says=EVENTS), {"rel": {"buy": 1, "view": 0}},

@@ -156,7 +156,7 @@ def test_options_of_commands_are_expressions(tmp_path):
     keys = printed("--query", "user,session", "--rel", "buy=1,click=0")
     assert keys.splitlines()[-1] == '"1,,, 2",1.0'
     assert "has no grade for event 'click'" in printed("--rel", "buy=3")
-    assert "grades of labels: --rel label=..." in printed()
+    assert "Pass --rel 1, or a grade for each value: --rel event=buy:...,click:..." in printed()
     CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-4:-2]])
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 

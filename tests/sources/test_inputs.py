@@ -305,7 +305,7 @@ def test_frames_of_pyterrier_are_recognised():
     for frames in ((run, qrels), (run.to_pandas(), qrels.to_pandas())):
         result = rankql.evaluate(*frames, "RR", by="query")
         assert result.columns == {
-            "run": {"query": "qid", "item": "docno", "score": "score"},
+            "run": {"query": "qid", "item": "docno", "score": "score", "not read": "docid"},
             "qrels": {"query": "qid", "item": "docno", "rel": "label"},
         }
         assert result.per_query.rows() == [("1", "cheap flights", 0.5), ("2", "rain", 1.0)]

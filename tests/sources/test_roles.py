@@ -86,10 +86,10 @@ def test_every_function_recognises_the_same_names(name):
     sessions = LOG.with_columns(user=0).rename({"userId": "session-id"})
     options = {"query": "session-id"} if name == "leave_one_out" else {}
     assert call(sessions, **options) == ("session-id" if name == "grade_events" else result)
-    with pytest.raises(RankqlError, match=f"userId and uid .*{argument}='userId' or {argument}='u"):
+    with pytest.raises(RankqlError, match=f"userId and uid .*{argument}='userId'"):
         call(LOG.with_columns(uid=1))
     assert call(LOG.with_columns(uid=1), **{argument: "userId"}) == result
-    with pytest.raises(RankqlError, match=f"No query column.*visitor_id.*Pass {argument}='...'"):
+    with pytest.raises(RankqlError, match=f"No query column.*visitor_id.*Pass {argument}="):
         call(LOG.drop("userId"))
 
 

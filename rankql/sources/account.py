@@ -1,0 +1,547 @@
+"""The account: what may a column mean that no role has, and what do ids say that match nothing?
+
+Each of `DOUBTS` is a question that stops the evaluation, or a note. A role that the caller names is
+not asked about. What is neither is named as not read.
+
+Doubts look at a sample of queries, by the hash of their id as text: those of both tables are the
+same, and no part of a file is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+from rankql.errors import Call, Question
+from rankql.macros import literal, quote
+from rankql.registry.column_names import (
+    AGAINST,
+    EVENTS,
+    KEYS,
+    LOCATORS,
+    RANKED_SYSTEMS,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    TIMES,
+    USERS,
+    is_called,
+    is_distance,
+    list_side,
+    squash,
+    words_of,
+)
+from rankql.sources.candidates import VECTOR, fields_of, find_items
+from rankql.sources.computed import id_text
+from rankql.sources.role_values import FIRST_ROWS
+from rankql.sources.session import Session
+from rankql.sources.tables import (
+    Table,
+    format_mapping,
+    is_id,
+    is_number,
+    is_text,
+    quote_name,
+)
+from rankql.text import format_count, format_queries, is_or_are, join_words
+
+# Of more queries, about so many are looked at.
+_QUERIES = 2000
+# Words of the names of numbers that order items, of those whose lowest is first, and of judgments.
+_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
+_LOWEST = {"distance", "distances", "rank", "ranks", "position"}
+_JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
+# Names of places in a document, which may be part of the key of an item.
+_PLACES = {
+    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
+    *("startline", "section", "paragraph"),
+}
+# What is not a grade, though it is next to ids.
+_NO_GRADES = {
+    squash(name)
+    for names in (*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS, ["id", "iteration"])
+    for name in names
+}
+# Words for nothing that stand in the place of an id.
+_NOTHING = ("none", "null", "nan", "n/a", "na", "-")
+# What stands between several ids in one text.
+_BETWEEN = r"[;|,\s]+"
+# An id without case, scheme, leading zeros, "./" and what comes after "#" or the last "/".
+_PLAIN = r"""regexp_replace(regexp_replace(replace(lower(trim({})), '\', '/'),
+    '^(https?://)?(www\.)?(\./)?|/$|/?#.*$', '', 'g'), '(^|[^0-9])0+([0-9])', '\1\2', 'g')"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The run or the judgments, with what was there before lists were unnested."""
+
+    session: Session
+    table: Table
+    # Of how many queries one is looked at.
+    every: Callable[[], int] = lambda: 1
+
+    @property
+    def source(self) -> Table:
+        """The table with a row per list, or per item."""
+        return self.table.lists.table if self.table.lists else self.table
+
+    @property
+    def column(self) -> str:
+        """The column of the lists; "" if there are none."""
+        return self.table.lists.column if self.table.lists else ""
+
+    @property
+    def kind(self) -> str:
+        """The type of the lists; "" if there are none."""
+        return self.source.columns[self.column] if self.column else ""
+
+    @property
+    def query(self) -> str:
+        """The SQL of the query, as text."""
+        name = self.table.roles["query"]
+        return id_text(quote(name), self.table.columns[name])
+
+    @property
+    def item(self) -> str:
+        """The SQL of the item, as text."""
+        name = self.table.roles["item"]
+        value = self.table.lists.item if self.table.lists else quote(name)
+        return id_text(value, self.table.columns[name])
+
+    @property
+    def name(self) -> str:
+        """The item as item= names it."""
+        objects = not self.column or self.kind.startswith("STRUCT(")
+        return self.table.roles["item"] if objects else self.column
+
+    @cached_property
+    def sample(self) -> str:
+        """The rows of the source of the sampled queries."""
+        every = self.every()
+        where = f" WHERE hash({self.query}) % {every} = 0" if every > 1 else ""
+        return f"(FROM {self.source.sql}{where})"
+
+    @cached_property
+    def rows(self) -> str:
+        """The sampled rows; of lists, a row for each element x_."""
+        lists = self.table.lists
+        return f"(SELECT *, unnest({lists.sql}) AS x_ FROM {self.sample})" if lists else self.sample
+
+    @cached_property
+    def items(self) -> str:
+        """The queries q and items i of the sample."""
+        return f"(SELECT {self.query} AS q, {self.item} AS i FROM {self.rows} WHERE i IS NOT NULL)"
+
+    @cached_property
+    def fields(self) -> dict[str, tuple[str, str]]:
+        """The SQL and the type of each column, and of the fields of the objects in lists."""
+        columns = self.source.own_columns
+        parents = {x for x in columns if any(y.startswith(f"{x}.") for y in columns)}
+        own = {x: (quote(x), self.source.columns[x]) for x in columns if x not in parents}
+        inner = fields_of(self.kind) if self.kind.endswith("]") else {}
+        return {f"{self.column}.{x}": (y.of("x_"), y.kind) for x, y in inner.items()} | own
+
+    @cached_property
+    def used(self) -> set[str]:
+        """The columns and fields that a role has, or that the caller names."""
+        used = {*self.table.lists.used} if self.table.lists else set()
+        for table in (self.table, self.source):
+            used |= {*table.sources([*table.roles.values(), *table.named])}
+        return used
+
+    @cached_property
+    def free(self) -> dict[str, tuple[str, str]]:
+        """The columns and fields that no role has."""
+        return {name: field for name, field in self.fields.items() if name not in self.used}
+
+    def value(self, sql: str) -> Any:
+        """The first value of a query."""
+        return self.session.value(sql)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run and its judgments, None if the run has the grades; the roles that the caller names."""
+
+    run: Side
+    qrels: Side | None
+    named: frozenset[str]
+
+    @property
+    def is_one_table(self) -> bool:
+        """Are the lists of both in one table?"""
+        return self.qrels is not None and self.qrels.source.sql == self.run.source.sql
+
+    def named_items(self, run: str = "", qrels: str = "") -> Call:
+        """The call that names the items of both."""
+        assert self.qrels
+        return {"item": [run or self.run.name, qrels or self.qrels.name]}
+
+
+def account(
+    session: Session, runs: Sequence[Table], qrels: Table | None, named: Iterable[str]
+) -> list[str]:
+    """The notes on what no role has. What may change the result is a question."""
+    notes: dict[str, None] = {}
+    for table in runs:
+        every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
+        run = Side(session, table, every)
+        judged = Side(session, qrels, every) if qrels else None
+        pair = Pair(run, judged, frozenset(named))
+        for doubt in DOUBTS:
+            notes |= dict.fromkeys(doubt(pair))
+    return [*notes]
+
+
+def _count_queries(session: Session, table: Table) -> int:
+    if table.lists:
+        return int(session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
+    key = quote(table.roles["query"])
+    return int(session.value(f"SELECT approx_count_distinct({key}) FROM {table.sql}"))
+
+
+def name_unread(
+    session: Session, runs: Mapping[Any, Table], others: Sequence[Table], read: Iterable[str]
+) -> tuple[dict[Any, Table], list[Table]]:
+    """The tables with the names of the columns that were not read; read: attributes."""
+    sides = [Side(session, table) for table in (*runs.values(), *others)]
+    used: dict[str, set[str]] = {}
+    for side in sides:
+        used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
+    said, tables = set[str](), []
+    for side in sides:
+        known = used[side.source.sql]
+        names = [
+            x for x in side.fields
+            if x.lower() not in known and not any(x.lower().startswith(f"{y}[") for y in known)
+        ]  # fmt: skip
+        repeats = side.table in others and side.source.sql in said  # the lists of a run
+        said.add(side.source.sql)
+        tables.append(side.table if side.table.trec or repeats
+                      else replace(side.table, unread=names))  # fmt: skip
+    return dict(zip(runs, tables, strict=False)), tables[len(runs) :]
+
+
+def _number(sql: str, kind: str) -> str:
+    """The number that a value is, NULL if it is none."""
+    return f"TRY_CAST({sql} AS DOUBLE)" if is_text(kind) else f"CAST({sql} AS DOUBLE)"
+
+
+def _orders_items(name: str) -> bool:
+    """Is a number with this name one that orders items?"""
+    tail = name.rpartition(".")[2]
+    known = (*ROLES["score"], *ROLES["pos"])
+    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def _is_lowest_first(name: str) -> bool:
+    tail = name.rpartition(".")[2]
+    named = is_distance(tail) or is_called(tail, ROLES["pos"])
+    return named or not _LOWEST.isdisjoint(words_of(tail))
+
+
+def _order_of_lists(pair: Pair) -> Iterator[str]:
+    """Numbers inside or next to a list that run against its order."""
+    run, lists = pair.run, pair.run.table.lists
+    if not lists or not run.kind.endswith("]"):
+        return
+    numbers = {
+        x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
+        for x, field in run.fields.items()
+        if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
+        and _orders_items(x)
+    }  # fmt: skip
+    if run.kind.endswith("[][]"):
+        value = "x_[2] ->> '$'" if run.kind.startswith("JSON") else "x_[2]"
+        number = f"TRY_CAST({value} AS DOUBLE)"
+        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {number})"
+    judged = pair.qrels.used if pair.qrels else set()
+    for x, kind in run.source.columns.items():
+        is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
+        if is_list and _orders_items(x) and list_side(x) != "qrels":
+            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
+    if not numbers or {"score", "pos", "order", "descending"} & pair.named:
+        return
+    counts = []
+    for x, values in numbers.items():
+        known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
+        order = "ASC" if _is_lowest_first(x) else "DESC"
+        counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
+        counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
+    found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")
+    wrong = dict(zip(numbers, found[::2], strict=True))
+    agrees = [x for x, n in zip(numbers, found[1::2], strict=True) if n and not wrong[x]]
+    for x, count in wrong.items():
+        if not count:
+            continue
+        queries = format_queries(count)
+        text = f"{run.table.label}: {run.column} is not in the order of {x} in {queries}"
+        if agrees and x != lists.numbers:
+            yield f"{text}. The order of the list counts"
+            continue
+        named = {} if x == "the number" else {"score": x}
+        ways = ({**named, "descending": way} for way in (True, False))
+        text += ". Is the list the ranking, or does the number rank?"
+        raise Question(text, [{"order": "list"}, *ways])
+
+
+def _order_of_rows(pair: Pair) -> Sequence[str]:
+    """Scores of a dict, and distances, that run against the order of the rows."""
+    run, roles = pair.run, pair.run.table.roles
+    if run.column or not run.table.ordered or "score" not in roles or "pos" in roles:
+        return ()
+    if {"score", "order", "descending"} & pair.named:
+        return ()
+    shape, lowest = run.table.shape, is_distance(roles["score"])
+    if not (shape or lowest):
+        return ()
+    score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
+    rows = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
+    rows = f"SELECT q, list(s) AS l FROM (SELECT * FROM ({rows})) GROUP BY q HAVING count(*) > 1"
+    down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
+    up = "bool_or(l <> list_reverse_sort(l))"
+    places = "bool_and(l = list_transform(l, lambda x, i: CAST(i AS DOUBLE)))"
+    is_down, is_up, are_places = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
+    label, calls = run.table.label, [{"descending": True}, {"descending": False}]
+    if shape and are_places:
+        text = f"{label}: the numbers are 1 to n in the order of the items. Are they ranks?"
+        raise Question(text, [{"pos": roles["score"]}, {"descending": True}])
+    if shape == "pairs" and is_up and not lowest:
+        text = f"{label}: the items are not in the order of their scores. Which order counts?"
+        raise Question(text, [{"order": "rows"}, *calls])
+    if lowest and is_down:
+        name = roles["score"]
+        raise Question(
+            f"{label}: rows begin with the highest {name}. Is the highest the best?", calls
+        )
+    return ()
+
+
+def _other_numbers(pair: Pair) -> Iterator[str]:
+    """Scores, ranks and flags of the run that no role has and that differ within queries."""
+    run = pair.run
+    others = {
+        x: sql for x, (sql, kind) in run.free.items()
+        if is_number(kind) and (_orders_items(x) or not _JUDGES.isdisjoint(words_of(x)))
+        and not (run.column and _orders_items(x))
+    }  # fmt: skip
+    if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):
+        return
+    counts = ", ".join(f"count(DISTINCT {sql}) AS n{i}" for i, sql in enumerate(others.values()))
+    groups = f"SELECT {counts} FROM {run.rows} GROUP BY {run.query}"
+    most = ", ".join(f"max(n{i})" for i, _ in enumerate(others))
+    found = run.session.row(f"SELECT {most} FROM ({groups})")
+    if differ := [x for x, n in zip(others, found, strict=True) if (n or 0) > 1]:
+        yield (
+            f"{run.table.label}: {join_words(differ)} {'are' if len(differ) > 1 else 'is'} not "
+            "read, though the items of a query differ in it"
+        )
+
+
+def _part_of_key(pair: Pair) -> Iterator[str]:
+    """A column of both sides that differs for the same query and item."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None:
+        return
+    known = {squash(x.rpartition(".")[2]): x for x in run.free if x not in qrels.used}
+    for name, (sql, kind) in qrels.free.items():
+        tail = squash(name.rpartition(".")[2])
+        own = known.get(tail)
+        if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
+            continue
+        place = tail in _PLACES
+        if not (place or is_id(kind)) or _orders_items(tail) or is_called(tail, ROLES["rel"]):
+            continue
+        mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
+        theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
+        sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
+            (SELECT q, i, list(v) AS vs FROM ({mine} FROM {run.rows}) WHERE v IS NOT NULL
+                GROUP BY ALL)
+            JOIN (SELECT DISTINCT * FROM ({theirs} FROM {qrels.rows}) WHERE w IS NOT NULL)
+            USING (q, i)"""
+        common, equal = run.session.row(sql)
+        if equal == common or not (place or equal >= 0.1 * common):
+            continue
+        text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
+        text += f"{common - equal:,} of {common:,} items that both have"
+        if "item" in pair.named:
+            yield f"{text}. They are not read"
+            continue
+        keys = [
+            ", ".join((x, y.removeprefix(f"{side.column}.") if side.column else y))
+            for side, x, y in ((run, run.name, own), (qrels, qrels.name, name))
+        ]
+        key = {"item": keys if keys[0] != keys[1] else keys[0]}
+        text += ". Are they a part of the item's key?"
+        raise Question(text, [key, pair.named_items()])
+
+
+def _grades(pair: Pair) -> Sequence[str]:
+    """Numbers and labels next to judgments that have no grade."""
+    side = pair.qrels
+    if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
+        return ()
+    if side.table.origins[side.table.roles["rel"]] != "1 for every row":
+        if not side.kind.endswith("[][]") or "item" in pair.named:
+            return ()
+        text = f"{side.table.label}: is the second part of each pair in {side.column} the grade?"
+        raise Question(text, [{"rel": f"{side.column}.2"}, {"rel": "1"}])
+    taken = pair.run.used if pair.is_one_table else set()
+    names = [
+        x for x, (_, kind) in side.free.items()
+        if x not in taken and (not side.column or x.startswith(f"{side.column}."))
+        and squash(x.rpartition(".")[2]) not in _NO_GRADES
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
+    ]  # fmt: skip
+    doubtful, labels = [], ""
+    for x in names:
+        value, kind = side.free[x]
+        count = f"count({value})"
+        if is_text(kind):
+            cells = f"CAST({value} AS VARCHAR)"
+            blanks = f"avg(length({cells}) - length(replace({cells}, ' ', ''))) < 3"
+            most = f"{count} - 1" if side.column else count
+            doubt = f"count(DISTINCT {value}) BETWEEN 2 AND {most} AND {blanks}"
+            some = f"count(DISTINCT {value}) < {count}" if side.column else "true"
+            doubt += f" OR {count} NOT IN (0, count(*)) AND {some}"
+            doubt += f" OR {count} > 0 AND {count} = count(TRY_CAST({value} AS DOUBLE))"
+        else:
+            least = f"min({_number(value, kind)})"
+            constant = f"{least} = max({_number(value, kind)}) AND {count} = count(*)"
+            doubt = f"{count} > 0 AND NOT ({constant} AND {least} >= 1)"
+        if side.column and not _orders_items(x):  # a function of the item is not a grade
+            doubt = f"({doubt}) AND (count(DISTINCT {side.item}) = count({side.item}) OR count("
+            doubt += f"DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
+        per_query = f"SELECT {side.query} AS q, count(DISTINCT {value}) AS n, count(*) AS m"
+        of_query = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({per_query} "
+        of_query += f"FROM {side.rows} GROUP BY q)"
+        if side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(of_query):
+            doubtful.append(x)
+            if is_text(kind) and (is_called(x.rpartition(".")[2], EVENTS) or not labels):
+                sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL"
+                found = [str(v) for (v,) in side.session.rows(f"{sql} ORDER BY 1 LIMIT 10")]
+                labels = format_mapping(dict.fromkeys(found, "..."), x)
+    if doubtful:
+        numbers = [x for x in doubtful if is_number(side.free[x][1])]
+        verb = "Is" if len(doubtful) == 1 else "Are"
+        raise Question(
+            f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
+            f"{verb} {join_words(doubtful)} the grade of {side.name}?",
+            [*({"rel": x} for x in numbers), {"rel": "1"}],
+            hint=f", or a grade for each value: {labels}" if labels else "",
+        )
+    return ()
+
+
+def _other_lists(pair: Pair) -> Iterator[str]:
+    """Other lists with ids of the run."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or not (run.column or qrels.column):
+        return
+    known = [is_called(run.column, RETRIEVED), is_called(qrels.column, RELEVANT)]
+    for side in [run] if pair.is_one_table else [run, qrels]:
+        for name, kind in side.source.columns.items():
+            if kind[-1:] != "]" or name in run.used | qrels.used or VECTOR.fullmatch(kind):
+                continue
+            words = words_of(name)
+            judged = list_side(name) == "qrels"
+            if words & AGAINST or (judged and side is run and not pair.is_one_table):
+                continue
+            if kind.endswith("[][]") or _orders_items(name):
+                continue
+            try:
+                ids = find_items(side.session, side.source, RETRIEVED, name, set())
+            except Question:
+                continue
+            kind = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"
+            other = f"(SELECT {side.query} AS q, {id_text(ids[0].sql, kind)} AS i FROM (SELECT "
+            other += f"*, unnest({quote(name)}) AS x_ FROM {side.sample}))"
+            sql = f"""SELECT count(*), count(*) FILTER ((q, i) IN (FROM {run.items})),
+                count(*) FILTER ((q, i) IN (FROM {qrels.items})) FROM {other}"""
+            count, ranked, relevant = side.session.row(sql)
+            known_ids = f"SELECT count(*) FROM {qrels.items}"
+            copied = count == relevant and count == side.value(known_ids)
+            if copied or not (ranked or (judged and relevant)):
+                continue
+            if ranked == count and run.column and kind == run.kind:
+                same = f"SELECT bool_and({quote(name)} = {quote(run.column)}) FROM {side.sample}"
+                if side is run and side.value(same):
+                    continue
+            second = ranked == count == side.value(f"SELECT count(*) FROM {run.items}")
+            text = f"{side.table.label}: {name} has ids of the run too"
+            if "item" in pair.named or (all(known) and not judged and not second):
+                yield f"{text}, and is not read: {pair.named_items('', name)['item']} reads it"
+                continue
+            calls = [pair.named_items(), pair.named_items(qrels=name)]
+            if pair.is_one_table or side is run:
+                calls = [calls[0], *([] if side is run and not pair.is_one_table else calls[1:])]
+                calls.append(pair.named_items(run=name))
+            raise Question(f"{text}. Which are the retrieved and the relevant ids?", calls)
+
+
+def _odd_ids(pair: Pair) -> Sequence[str]:
+    """Words for nothing, and several ids in one element of a list."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+        return ()
+    for side, other in ((qrels, run), (run, qrels)):
+        if not side.kind.endswith("]") or "[][]" in side.kind or side.kind.startswith("STRUCT("):
+            continue
+        if not is_text(side.kind):
+            continue
+        if side is qrels:
+            word = f"lower(trim(i)) IN ({', '.join(map(literal, _NOTHING))})"
+            sql = f"SELECT min(i) FROM {side.items} WHERE {word} AND i NOT IN (SELECT i FROM "
+            if (found := side.value(f"{sql}{run.items})")) is not None:
+                name, word = quote_name(side.column), literal(found)
+                drop = f"list_filter({name}, lambda x: x <> {word})"
+                if side.column in side.source.origins:  # several ids per cell
+                    drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
+                text = f"{side.table.label}: does {found!r} in {side.column} say that no item is "
+                calls = [pair.named_items(qrels=drop), pair.named_items()]
+                raise Question(f"{text}relevant?", calls)
+        parts = f"list_filter(string_split_regex(trim(i), '{_BETWEEN}'), lambda p: p <> '')"
+        both = f"(SELECT q, list(i) AS ids FROM {other.items} GROUP BY q)"
+        sql = f"""SELECT count(*), min(i) FROM (SELECT q, i, {parts} AS ps FROM {side.items}
+            WHERE regexp_matches(trim(i), '{_BETWEEN}')) JOIN {both} USING (q)
+            WHERE len(ps) > 1 AND NOT list_contains(ids, i) AND list_has_any(ids, ps)"""
+        count, example = side.session.row(sql)
+        if count:
+            split = f"flatten(list_transform({quote_name(side.column)}, lambda x: "
+            split += f"string_split_regex(trim(x), '{_BETWEEN}')))"
+            calls = [pair.named_items(*((split, "") if side is run else ("", split)))]
+            text = f"{side.table.label}: are {example!r} in {side.column} several ids?"
+            raise Question(text, [*calls, pair.named_items()])
+    return ()
+
+
+def _spelling(pair: Pair) -> Iterator[str]:
+    """Judged ids that the run spells differently."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or not (run.column and qrels.column):
+        return
+    sql = f"""SELECT count(*), min(i), min(j) FROM
+        (SELECT * FROM {qrels.items} EXCEPT FROM {run.items})
+        JOIN (SELECT q, i AS j FROM {run.items}) USING (q)
+        WHERE {_PLAIN.format("i")} = {_PLAIN.format("j")}"""
+    count, one, other = run.session.row(sql)
+    if count:
+        yield (
+            f"{format_count(count, 'judged id')} {is_or_are(count)} spelled differently in the run "
+            f"and not found: {one!r} and {other!r}"
+        )
+
+
+# In this order; a question ends the reading.
+DOUBTS = (
+    _order_of_lists,
+    _order_of_rows,
+    _part_of_key,
+    _grades,
+    _other_lists,
+    _odd_ids,
+    _other_numbers,
+    _spelling,
+)

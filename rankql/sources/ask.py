@@ -1,0 +1,42 @@
+"""Calls that answer a question, each tried before it is offered.
+
+A call counts if it reads the tables, matches a judged item, and leaves no item twice in a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import duckdb
+
+from rankql.errors import Call, Question, RankqlError
+
+# More calls are a list to read, not an answer; so many are tried.
+_OFFERED, _TRIED = 3, 12
+
+
+def verified(question: Question, read: Callable[[Call], bool]) -> Question:
+    """The question with the calls that work.
+
+    read: run a call, and say whether it matches and has unique rows. It may raise.
+    """
+    calls: list[Call] = []
+    for call in question.calls[:_TRIED]:
+        calls += [x for x in _try(call, read) if x not in calls]
+        if len(calls) >= _OFFERED:
+            break
+    return Question(question.text, calls[:_OFFERED], question.hint, question.otherwise)
+
+
+def _try(call: Call, read: Callable[[Call], bool], further: bool = True) -> Iterator[Call]:
+    """The call if it works; if it leads to another question, with the first answer to that."""
+    try:
+        if read(call):
+            yield call
+    except Question as question:
+        for more in question.calls if further else ():
+            if works := [*_try({**call, **more}, read, further=False)]:
+                yield from works
+                break
+    except (RankqlError, duckdb.Error):
+        return
