@@ -68,9 +68,9 @@ _NO_GRADES = {
 _NOTHING = ("none", "null", "nan", "n/a", "na", "-")
 # What stands between several ids in one text.
 _BETWEEN = r"[;|,\s]+"
-# An id without case, scheme, leading zeros, "./" and what comes after "#" or the last "/".
+# An id without case, scheme, leading zeros, "./" and the last "/".
 _PLAIN = r"""regexp_replace(regexp_replace(replace(lower(trim({})), '\', '/'),
-    '^(https?://)?(www\.)?(\./)?|/$|/?#.*$', '', 'g'), '(^|[^0-9])0+([0-9])', '\1\2', 'g')"""
+    '^(https?://)?(www\.)?(\./)?|/$', '', 'g'), '(^|[^0-9])0+([0-9])', '\1\2', 'g')"""
 
 
 @dataclass(frozen=True)
@@ -322,10 +322,13 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
 def _other_numbers(pair: Pair) -> Iterator[str]:
     """Scores, ranks and flags of the run that no role has and that differ within queries."""
     run = pair.run
+    chosen = {"score", "pos", "order"} & pair.named or {"score", "pos"} & {*run.table.context}
     others = {
         x: sql for x, (sql, kind) in run.free.items()
-        if is_number(kind) and (_orders_items(x) or not _JUDGES.isdisjoint(words_of(x)))
-        and not (run.column and _orders_items(x))
+        if is_number(kind) and (
+            not _JUDGES.isdisjoint(words_of(x))
+            or (_orders_items(x) and not run.column and not chosen)
+        )
     }  # fmt: skip
     if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):
         return
@@ -395,44 +398,49 @@ def _grades(pair: Pair) -> Sequence[str]:
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
     ]  # fmt: skip
-    doubtful, labels = [], ""
-    for x in names:
-        value, kind = side.free[x]
-        count = f"count({value})"
-        if is_text(kind):
-            cells = f"CAST({value} AS VARCHAR)"
-            blanks = f"avg(length({cells}) - length(replace({cells}, ' ', ''))) < 3"
-            most = f"{count} - 1" if side.column else count
-            doubt = f"count(DISTINCT {value}) BETWEEN 2 AND {most} AND {blanks}"
-            some = f"count(DISTINCT {value}) < {count}" if side.column else "true"
-            doubt += f" OR {count} NOT IN (0, count(*)) AND {some}"
-            doubt += f" OR {count} > 0 AND {count} = count(TRY_CAST({value} AS DOUBLE))"
-        else:
-            least = f"min({_number(value, kind)})"
-            constant = f"{least} = max({_number(value, kind)}) AND {count} = count(*)"
-            doubt = f"{count} > 0 AND NOT ({constant} AND {least} >= 1)"
-        if side.column and not _orders_items(x):  # a function of the item is not a grade
-            doubt = f"({doubt}) AND (count(DISTINCT {side.item}) = count({side.item}) OR count("
-            doubt += f"DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
-        per_query = f"SELECT {side.query} AS q, count(DISTINCT {value}) AS n, count(*) AS m"
-        of_query = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({per_query} "
-        of_query += f"FROM {side.rows} GROUP BY q)"
-        if side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(of_query):
-            doubtful.append(x)
-            if is_text(kind) and (is_called(x.rpartition(".")[2], EVENTS) or not labels):
-                sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL"
-                found = [str(v) for (v,) in side.session.rows(f"{sql} ORDER BY 1 LIMIT 10")]
-                labels = format_mapping(dict.fromkeys(found, "..."), x)
-    if doubtful:
-        numbers = [x for x in doubtful if is_number(side.free[x][1])]
-        verb = "Is" if len(doubtful) == 1 else "Are"
-        raise Question(
-            f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
-            f"{verb} {join_words(doubtful)} the grade of {side.name}?",
-            [*({"rel": x} for x in numbers), {"rel": "1"}],
-            hint=f", or a grade for each value: {labels}" if labels else "",
-        )
-    return ()
+    doubtful = [x for x in names if _may_be_grade(side, x)]
+    if not doubtful:
+        return ()
+    texts, labels = [x for x in doubtful if is_text(side.free[x][1]) and not side.table.text], ""
+    texts.sort(key=lambda x: not is_called(x.rpartition(".")[2], EVENTS))
+    for x in texts[:1]:
+        value = side.free[x][0]
+        sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
+        found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
+        mapping = format_mapping(dict.fromkeys(found, "..."), x)
+        labels = f", or a grade for each value: {mapping}"
+    verb = "Is" if len(doubtful) == 1 else "Are"
+    raise Question(
+        f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
+        f"{verb} {join_words(doubtful)} the grade of {side.name}?",
+        [*({"rel": x} for x in doubtful if x not in texts), {"rel": "1"}],
+        hint=labels,
+    )
+
+
+def _may_be_grade(side: Side, name: str) -> bool:
+    """Is it a number that is not a constant of at least 1, or a label?
+
+    What is the same for all items of a query, or for an item in all queries, is not a grade.
+    """
+    value, kind = side.free[name]
+    number, text, count = _number(value, kind), f"CAST({value} AS VARCHAR)", f"count({value})"
+    constant = f"min({number}) = max({number}) AND {count} = count(*) AND min({number}) >= 1"
+    values, blanks = (
+        f"count(DISTINCT {value})",
+        f"length({text}) - length(replace({text}, ' ', ''))",
+    )
+    # Next to ids in lists, texts are labels only if they repeat.
+    repeats = f"{values} < {count}" if side.column else "true"
+    label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
+    doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
+    doubt += f"ELSE {label} END"
+    if side.column and not _orders_items(name):
+        doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
+        doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
+    queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
+    same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
+    return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
 
 
 def _other_lists(pair: Pair) -> Iterator[str]:
@@ -536,10 +544,10 @@ def _spelling(pair: Pair) -> Iterator[str]:
 
 # In this order; a question ends the reading.
 DOUBTS = (
+    _grades,
     _order_of_lists,
     _order_of_rows,
     _part_of_key,
-    _grades,
     _other_lists,
     _odd_ids,
     _other_numbers,

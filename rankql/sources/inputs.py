@@ -292,7 +292,10 @@ def _read_tables(
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
     if system is not None:
-        spec = tuple(system) if isinstance(system, list) else system
+        names = [system] if isinstance(system, str) else system
+        ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        require(ok, f"system must be the name of a column, not {system!r}")
+        spec = system if isinstance(system, str) else tuple(system)
         if isinstance(spec, tuple) or not any(table.has(spec) for table in runs.values()):
             added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
             runs, system = added, computed.column_name(spec)

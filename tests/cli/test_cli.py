@@ -279,7 +279,7 @@ ERRORS = {
     "eval one.run qrels --weight": "Option '--weight' requires an argument",
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
     "compare one.run two.run qrels --test student": "Unknown test 'student'",
-    "eval distances.csv odd.csv": "--rel COLUMN",
+    "eval distances.csv odd.csv": "Pass --descending or --ascending",
     "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
     "eval one.run qrels -o ''": "is not a regular file",

@@ -50,7 +50,7 @@ def graded(level):
 # Arguments of evaluate, and words of the error.
 DATA = [
     (QRELS, RUN, {}, "No score column in run: .* The run comes first"),
-    (RUN, RUN, {}, r"No grade column in qrels: .* Pass rel='...'"),
+    (RUN, RUN, {}, r"No grade column in qrels: .* Pass rel='score' or rel='1'"),
     ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
     ("", QRELS, {}, "run must be a path, a table, a relation or a frame, not an empty text"),
     (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),
@@ -67,7 +67,7 @@ DATA = [
     ({"q": [*"aba"]}, {"q": ["b"]}, {}, "run has duplicates: query 'q', item 'a'.*collapse="),
     (RUN, QRELS.with_columns(rel=float("inf")), {}, "qrels: rel must be a finite number, not"),
     (RUN, QRELS.with_columns(rel=pl.lit("high")), {}, "qrels: rel must be a number, not text"),
-    (RUN.rename({"item": "thing"}), QRELS, {}, "No item column in run: expected .*item='...'"),
+    (RUN.rename({"item": "thing"}), QRELS, {}, "No item column in run: expected .*item='thing'"),
     (RUN.drop("score"), QRELS, {}, "No score column in run"),
     (RUN, QRELS, {"query": ("query", "q")}, "query='q': no column of that name in qrels"),
     (RUN, QRELS, {"query": ["", "q"]}, "'q'. has an empty name"),
