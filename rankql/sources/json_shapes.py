@@ -10,20 +10,19 @@ of all rows.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from itertools import chain, islice
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, parse_number, require
+from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     COLUMN_NAMES,
@@ -36,13 +35,20 @@ from rankql.registry.column_names import (
     squash,
 )
 from rankql.sources.files import File, read_text
+from rankql.sources.plain import (
+    DICTS,
+    LISTS,
+    MOST_KEYS,
+    id_column,
+    is_series,
+    number_column,
+    plain,
+    to_frame,
+)
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, repeated_names
-from rankql.text import join_words
 
-_LISTS = (list, tuple, set, frozenset)
-_DICTS = (dict, Mapping)  # the check of Mapping is slow
 _QUERIES = {squash(name) for name in ROLES["query"]}
 
 
@@ -58,7 +64,7 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
 
 def _is_row(value: Any) -> bool:
     """Is it an object with several names of columns?"""
-    return isinstance(value, _DICTS) and len({squash(str(name)) for name in value} & _NAMES) > 1
+    return isinstance(value, DICTS) and len({squash(str(name)) for name in value} & _NAMES) > 1
 
 
 def kinds_of(data: Mapping[Any, Any]) -> list[str]:
@@ -74,7 +80,7 @@ def find_part(data: Mapping[Any, Any], place: str) -> Any:
     parts = [
         name for name, value in data.items()
         if _kind_of_value(value) == "rows"
-        or (isinstance(value, _DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"]))
+        or (isinstance(value, DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"]))
     ]  # fmt: skip
     several = f"{place}, {' and '.join(map(repr, parts))} may be the data. Pass one of them"
     require(len(parts) < 2, several)
@@ -83,7 +89,7 @@ def find_part(data: Mapping[Any, Any], place: str) -> Any:
 
 def is_answer(data: Any) -> bool:
     """Is it what _search or _msearch of OpenSearch answers?"""
-    if not isinstance(data, _DICTS):
+    if not isinstance(data, DICTS):
         return False
     hits = data.get("hits")
     parts = data.get("responses") or (hits.get("hits") if isinstance(hits, Mapping) else None)
@@ -99,20 +105,21 @@ def _shapes(label: str) -> str:
 
 
 def _kind_of_value(value: Any) -> str:
-    if isinstance(value, _LISTS):
-        first = next(iter(value), None)
-        if isinstance(first, _DICTS):
+    if isinstance(value, LISTS):
+        first = plain(next(iter(value), None))
+        if isinstance(first, DICTS):
             of_row = (
-                isinstance(x, _LISTS) or squash(str(name)) in _QUERIES for name, x in first.items()
+                squash(str(name)) in _QUERIES or (isinstance(x, LISTS) and list_side(str(name)))
+                for name, x in first.items()
             )
             return "rows" if any(of_row) else "objects"
-        pair = isinstance(first, list | tuple) and len(first) == 2 and isinstance(first[1], Real)
+        pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
         return "pairs" if pair else "items" if value else ""
-    if isinstance(value, _DICTS) and not is_answer(value):
+    if isinstance(value, DICTS) and not is_answer(value):
         first = [*islice(value.values(), 3)]
-        numbers = all(x is None or isinstance(x, Real | str) for x in first)
+        numbers = all(isinstance(plain(x), Real | Decimal | str | None) for x in first)
         return ("numbers" if numbers else "a run") * bool(value)
-    return "items" if _is_array(value) else "a run"
+    return "items" if is_series(value) else "a run"
 
 
 def is_array(data: Any) -> bool:
@@ -125,67 +132,10 @@ def is_array(data: Any) -> bool:
         isinstance(data, list)
         and bool(data)
         and all(
-            isinstance(row, list | tuple) and not any(isinstance(x, _DICTS) for x in row)
+            isinstance(row, list | tuple) and not any(isinstance(x, DICTS) for x in row)
             for row in data
         )
     )
-
-
-def _is_array(value: Any) -> bool:
-    """Is it a Series of pandas or polars, or an array of numpy?"""
-    return hasattr(value, "tolist") or hasattr(value, "to_list")
-
-
-def _as_list(value: Any) -> Any:
-    """A Series or an array as a list; other values as they are."""
-    if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value):
-        return value
-    return value.tolist() if hasattr(value, "tolist") else value.to_list()
-
-
-def _id_column(ids: list[Any], label: str, role: str) -> pl.Series:
-    """A column of ids, which are all text or all whole numbers."""
-    for kind in (pl.String, pl.Int64):  # fast if all are of this type
-        with suppress(TypeError, ValueError, OverflowError):
-            return pl.Series(role, ids, dtype=kind, strict=True)
-    types = _types(ids)
-    names = join_words(sorted(each.__name__ for each in types))
-    require(
-        all(issubclass(each, Integral) for each in types),
-        f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
-        f"{_shapes(label)}, with ids as text: str(id)",
-    )
-    return pl.Series(role, [None if each is None else int(each) for each in ids])
-
-
-def _numbers(
-    pairs: Sequence[tuple[Any, Any]], queries: pl.Series, label: str, role: str
-) -> pl.Series:
-    """A column of numbers: Python's int as integers, so that few grades stay fast."""
-    numbers = [number for _, number in pairs]
-    types = _types(numbers)
-    if str in types:
-        parsed = [parse_number(x) if isinstance(x, str) else x for x in numbers]
-        known = zip(numbers, parsed, strict=True)
-        if all((x is None) == (y is None) and math.isfinite(y or 0) for x, y in known):
-            numbers, types = parsed, _types(parsed)
-    if not all(issubclass(each, Real) for each in types):
-        wrong = next(i for i, x in enumerate(numbers) if not isinstance(x, Real | None))
-        raise RankqlError(
-            f"{label}: the {role} of item {pairs[wrong][0]!r} of query {queries[wrong]!r} must be "
-            f"a number, not {numbers[wrong]!r}. {_shapes(label)}"
-        )
-    if not types <= {int, float}:  # types of numpy
-        numbers = [None if each is None else float(each) for each in numbers]
-    try:
-        return pl.Series(role, numbers, dtype=pl.Int64 if types == {int} else pl.Float64)
-    except (TypeError, OverflowError) as error:
-        largest = max((each for each in numbers if isinstance(each, int)), key=abs)
-        raise RankqlError(f"{label}: the {role} {largest} is too large. Divide it first") from error
-
-
-def _types(values: Iterable[Any]) -> set[type]:
-    return {*map(type, values)} - {type(None)}
 
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
@@ -199,8 +149,6 @@ _TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0
     WHEN starts_with({{0}}, '"') THEN substring({{0}}, 2, length({{0}}) - 2)
     WHEN {{0}} IN ('true', 'false') THEN CAST({{0}} = 'true' AS INTEGER)::VARCHAR
     WHEN {{0}}[1] IN ('[', '{{{{') THEN error('{_NESTED}') ELSE {{0}} END"""
-# An object with more keys is a map, as from ids to scores.
-_MOST_KEYS = 200
 
 
 def load_json(reader: Reader, file: File) -> Table:
@@ -251,45 +199,12 @@ def load_object(
 
 
 def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
-    """The table of objects. Cells of a column with lists and plain values are text, as of a file.
-
-    Objects with many keys are maps, as from ids to scores.
-    """
-    named = all(isinstance(each, Mapping) for each in objects)
-    require(named, f"{label}: every row must be a dict of names and values. Pass a list of them")
-    for name, value in chain(*(each.items() for each in objects)):
-        ordered = list_side(str(name)) != "run" or not isinstance(value, set | frozenset)
-        require(ordered, f"{label}: {name} has a set, which has no order. Write a list")
-    rows = [{str(name): _plain(x) for name, x in each.items()} for each in objects]
-    kinds, keys = defaultdict[str, set[type]](set), defaultdict[str, set[str]](set)
-    for name, value in chain(*(row.items() for row in rows)):
-        if value is not None:
-            kinds[name].add(type(value) if isinstance(value, list | dict) else str)
-        if isinstance(value, dict):
-            keys[name].update(value)
-    mixed = {name for name in kinds if len(kinds[name]) > 1}
-    maps = [name for name in keys if name not in mixed and len(keys[name]) > _MOST_KEYS]
-    for row in rows:
-        row |= {x: json.dumps(row[x]) for x in mixed & {*row} if isinstance(row[x], list | dict)}
-        for name in (name for name in maps if row.get(name) is not None):
-            row[name] = [{"key": key, "value": value} for key, value in row[name].items()]
-    try:
-        frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
-    except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
-        line = str(error).partition("\n")[0]
-        raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
+    """The table of objects. Those with many keys are maps, as from ids to scores."""
+    frame, maps = to_frame(objects, label)
     table = reader.register(label, frame)
     entries = ", ".join(f"map_from_entries({quote(x)}) AS {quote(x)}" for x in maps)
     sql = f"(SELECT * REPLACE ({entries}) FROM {table.sql})"
     return reader.describe(label, sql, ordered=True) if maps else table
-
-
-def _plain(value: Any) -> Any:
-    """A value of Python's own types."""
-    value = _as_list(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(x) for name, x in value.items()}
-    return [*map(_plain, value)] if isinstance(value, _LISTS) else value
 
 
 def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
@@ -339,7 +254,7 @@ def _kind(structure: Any, in_list: bool = False) -> str:
     """The type of DuckDB for the structure of values."""
     if isinstance(structure, list):
         return f"{_kind(structure[0], True)}[]"
-    if isinstance(structure, dict) and 0 < len(structure) <= _MOST_KEYS:
+    if isinstance(structure, dict) and 0 < len(structure) <= MOST_KEYS:
         fields = (f"{quote(name)} {_kind(value)}" for name, value in structure.items())
         return f"STRUCT({', '.join(fields)})"
     if isinstance(structure, dict):
@@ -398,8 +313,10 @@ Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
     merged = _require_unique(chain(*(each.items() for each in objects)))
-    data = {query: _as_list(value) for query, value in merged.items()}
-    kinds = kinds_of(data)
+    data = {
+        query: x if isinstance(x, (*LISTS, *DICTS)) else plain(x) for query, x in merged.items()
+    }
+    kinds, hint = kinds_of(data), _shapes(label)
     judged, values = label == "qrels", list(data.values())
     columns = kinds == ["items"] and len({str(key).lower() for key in data} & COLUMN_NAMES) > 1
     sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
@@ -416,20 +333,20 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         nothing: Any = [None] if kinds == ["items"] else {None: 0}
         values = [value if len(value) else nothing for value in values]
     rows = pl.DataFrame(
-        {"query": _id_column(list(data), label, "query"), "n": list(map(len, values))}
+        {"query": id_column(list(data), label, "query", hint), "n": list(map(len, values))}
     )
     rows = rows.filter(pl.col("n") > 0)
     queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
     if kinds == ["items"]:
-        items = _id_column(list(chain.from_iterable(values)), label, "item")
+        items = id_column(list(chain.from_iterable(values)), label, "item", hint)
         places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
         frame = pl.DataFrame([queries, items, *([] if judged else [places])])
         return frame, fields | {"unit": "ids"}
-    pairs = [*chain.from_iterable(x.items() if isinstance(x, _DICTS) else x for x in values)]
+    pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
     paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
     require(paired, f"{label}: some items are pairs, others are not. {_shapes(label)}")
-    items = _id_column([item for item, _ in pairs], label, "item")
-    numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
+    items = id_column([item for item, _ in pairs], label, "item", hint)
+    numbers = number_column(pairs, queries, label, "rel" if judged else "score", hint)
     return pl.DataFrame([queries, items, numbers]), fields
 
 
@@ -455,12 +372,12 @@ def _hits(rows: Iterable[_Hit], label: str) -> Rows:
     for *_, number in rows:
         if not isinstance(number, int | float | None):
             raise ValueError(f"{number!r} is not a number. Correct it")
-    ranked = rows[0][1] > 0
+    ranked, hint = rows[0][1] > 0, _shapes(label)
     places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
     frame = pl.DataFrame(
         {
-            "query": _id_column([query for query, *_ in rows], label, "query"),
-            "item": _id_column([hit.get("_id") for _, _, hit, _ in rows], label, "item"),
+            "query": id_column([query for query, *_ in rows], label, "query", hint),
+            "item": id_column([hit.get("_id") for _, _, hit, _ in rows], label, "item", hint),
             **places,
             "score" if ranked else "rel": pl.Series([row[3] for row in rows], dtype=pl.Float64),
             "_index": [hit.get("_index") for _, _, hit, _ in rows],

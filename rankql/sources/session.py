@@ -26,6 +26,7 @@ from rankql.macros import literal, require_duckdb
 from rankql.sources import json_shapes
 from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import fetch_rows, library, read_pandas
+from rankql.sources.plain import plain
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
@@ -293,7 +294,7 @@ SHAPES = (
     Shape("arrays", lambda x: json_shapes.is_array(x.data), _load_arrays),
     Shape(
         "list of dicts",
-        lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(x.data[0], Mapping),
+        lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(plain(x.data[0]), dict),
         lambda x: json_shapes.load_objects(x.reader, x.label, x.data),
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
