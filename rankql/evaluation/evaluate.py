@@ -32,9 +32,9 @@ from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.registry.column_names import Named
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
 from rankql.writing import PARQUET, HeaderlessPath, output_path, public_name, remember_inputs
 

@@ -27,9 +27,9 @@ from rankql.registry.column_names import (
 from rankql.sources import computed, role_values
 from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
     Table,

@@ -130,6 +130,14 @@ def _lists(name: str, values: list[Any]) -> pl.Series:
     return column.select(pl.when(pl.col("n") == 0).then(empty).otherwise("x").alias(name))[name]
 
 
+def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of keys and values. Python alone keeps the last of equal keys."""
+    pairs = list(pairs)
+    if len(merged := dict(pairs)) < len(pairs):
+        raise ValueError("a query, or an item of a query, is repeated. Keep one of them")
+    return merged
+
+
 def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
     for kind in (pl.String, pl.Int64):  # fast if all are of this type

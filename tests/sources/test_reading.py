@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -256,7 +257,7 @@ def test_padding_is_refused_with_the_expression_that_drops_it(tmp_path):
     assert both_ways("Success", [path], item=both)["Success"] == 0
     files = [write(tmp_path / f"{name}.json", {"0": rows[0][name]})
              for name in ("retrieved", "relevant")]  # fmt: skip
-    refused("^run: item has -1", files)
+    assert "left out, without an item" in " ".join(both_ways("Success", files).notes)
 
 
 @pytest.mark.parametrize("rows", ["query,item\n0,3\n0,-1\n", pl.DataFrame(
@@ -953,7 +954,63 @@ def test_arrays_have_a_query_per_row():
     with pytest.raises(RankqlError, match="one must have whole numbers, the ids"):
         rankql.evaluate((distances, distances), gold, "RR")
     with pytest.raises(RankqlError, match="has -1, which is not an id"):
-        rankql.evaluate(np.array([[3, -1]]), {0: [3]}, "RR")
+        rankql.evaluate(np.array([[-1, 3]]), {0: [3]}, "RR")
+
+
+LOWEST = np.finfo("float32").min
+
+
+@pytest.mark.parametrize(
+    ("run", "count"),
+    [
+        (np.array([[2, 1, 3], [2, -1, -1]]), "2 places"),
+        ([[4, 1, 3], [2, 3, -1]], "1 place"),
+        ({0: [2, 1, 3], 1: [2, 3, -1]}, "1 place"),
+        ((np.array([[2, 1, 3], [2, 1, 3]]), np.array([[3, 2, LOWEST], [2, LOWEST, LOWEST]])),
+         "3 places"),
+        ((np.array([[0.1, 0.2], [0.3, np.inf]]), np.array([[2, 1], [2, 0]])), "1 place"),
+    ],
+)  # fmt: skip
+def test_padding_at_the_end_of_lists_is_left_out_and_counted(run, count):
+    """That of FAISS, implicit and usearch."""
+    result = rankql.evaluate(run, {0: [1], 1: [2, 0, 7]}, "RR")
+    assert result.per_query["RR"].to_list() == [0.5, 1]
+    assert f"run: {count} at the end of lists left out" in result.notes[0]
+
+
+def test_ids_below_zero_are_no_padding():
+    assert rankql.evaluate([[3, -1], [-7, -1]], {0: [-1], 1: [-7]}, "RR")["RR"] == 0.75
+
+
+TUPLES = [("q1", "d1", 0.9), ("q1", "d2", 0.5), ("q2", "d2", 0.8)]
+
+
+def test_tuples_of_a_cursor_are_rows():
+    gold = [("q1", "d2", 1), ("q2", "d2", 1)]
+    series = pandas.DataFrame(TUPLES, columns=["query", "item", "score"]).set_index(
+        ["query", "item"]
+    )
+    keyed = {(query, item): score for query, item, score in TUPLES}
+    for run in (TUPLES, [*map(list, TUPLES)], keyed, series["score"]):
+        assert rankql.evaluate(run, gold, "RR")["RR"] == 0.75
+    notes = rankql.evaluate(TUPLES, gold, "RR").notes
+    assert notes[0] == "run: the values of a row are read as query, item, score"
+
+
+@pytest.mark.parametrize(
+    ("run", "gold"),
+    [
+        ({0: [10, 11]}, [(0, 11, 1), (1, 13, 1)]),
+        ({0: [10, 11]}, np.array([(0, 11, 1), (1, 13, 1)])),
+        ({0: [10, 11]}, [(0, 11), (1, 13)]),
+        ([(0, 11, 1), (0, 13, 1)], {0: [11]}),
+        ([("q1", "d1", 1, 0.5)], {"q1": ["d1"]}),
+    ],
+)
+def test_rows_that_may_be_lists_of_ids_are_asked_about(run, gold):
+    with pytest.raises(RankqlError, match=r"values rows of a table, or a list of ids") as caught:
+        rankql.evaluate(run, gold, "RR")
+    assert re.search(r"pl\.DataFrame\(data, schema=\['query', 'item'", str(caught.value))
 
 
 @pytest.mark.parametrize("flag", ["has_answer", "relevant", "is_relevant", "grade"])

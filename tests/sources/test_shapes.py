@@ -82,10 +82,13 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1", "d2"}}, "^run has a set of items, which has no order. Pass a list"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, "^run must be one table of queries, not numbers and"),
         ({"a": "a.parquet", "q1": {"d1": 1}}, "^run must be one table .*, not a run and"),
-        ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
+        (
+            {"responses": [{"hits": {"hits": []}}]},
+            "an answer of a search engine, but no query has an item",
+        ),
         ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
-        ({1: numpy.array([["a", "b"]])}, "^run: item ids must be all text or all whole numbers"),
+        ({1: numpy.array([["a", "b"]])}, "^run must be one table of queries, not arrays"),
     ],
 )
 def test_dicts_that_cannot_be_right_are_refused(run, message):
