@@ -29,7 +29,7 @@ from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
-from rankql.writing import HeaderlessPath
+from rankql.writing import HeaderlessPath, Part
 
 
 @contextmanager
@@ -144,8 +144,12 @@ class Session(Reader):
 
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
-        source = Source(self, frames.native(data, label), label)
-        table = next(shape for shape in SHAPES if shape.matches(source)).load(source)
+        data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
+        source = Source(self, frames.native(data, label), label, part)
+        shape = next(shape for shape in SHAPES if shape.matches(source))
+        has_parts = not part or shape.name in ("dict", "JSON")
+        require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
+        table = shape.load(source)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from rankql.cli.main import main
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
 QRELS = {"q1": {"d1": 1}, "q3": {"2024-01-01": 2}}
@@ -261,3 +263,47 @@ def test_values_of_other_libraries_are_read():
 def test_rows_that_no_table_has_are_named(rows):
     with pytest.raises(RankqlError, match=r"^run\b"):
         rankql.evaluate(rows, metrics="RR")
+
+
+# Parts of an object
+
+ROWS = [{"question": "q", "retrieved": ["b", "a"], "relevant": ["a"]}]
+TWO = {"first": {"q": ["b", "a"]}, "second": {"q": ["a", "b"]}, "n": 2, "gold": {"q": {"a": 1}}}
+
+
+def test_a_part_is_picked_by_name(write):
+    file, gold = write("a.json", TWO), {"q": ["a"]}
+    for data in (file, TWO):
+        message = "'first' and 'second' and 'gold' may be the data. Pass one of them, such as "
+        with pytest.raises(RankqlError, match=message + r"part='first' \(CLI: --part first\)"):
+            rankql.evaluate(data, gold, "RR")
+        for part, expected in (("first", 0.5), ("second", 1), (["second", "gold"], 1)):
+            judged = data if isinstance(part, list) else gold
+            result = rankql.evaluate(data, judged, "RR", part=part)
+            assert result["RR"] == expected
+            assert result.columns["run"]["part"] == (part if judged is gold else part[0])
+    compared = rankql.compare({"a": file, "b": TWO}, gold, metrics="RR", part="first")
+    assert compared.pairs["difference"].to_list() == [0]
+    with pytest.raises(RankqlError, match=r"^qrels: in .* part=\[None, 'first'\] \(CLI: --part ,f"):
+        rankql.evaluate(gold, file, "RR")
+    with pytest.raises(RankqlError, match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec"):
+        rankql.evaluate(file, gold, "RR", part="x")
+    with pytest.raises(RankqlError, match=r"^run: part='x' is for objects and JSON files"):
+        rankql.evaluate(pl.DataFrame(ROWS), None, "RR", part="x")
+    with pytest.raises(RankqlError, match=r"^part must be a name, or those of run and qrels"):
+        rankql.evaluate(file, gold, "RR", part=3)
+
+
+def test_rows_win_over_averages(write):
+    for more in ({"mrr": {"value": 0.5}}, {"mrr": 0.5}):
+        data = {"aggregate": more, "per_question": ROWS}
+        result = rankql.evaluate(write("a.json", data), None, "RR")
+        assert result["RR"] == 0.5 and result.columns["run"]["part"] == "per_question"
+
+
+def test_a_part_on_the_command_line(write):
+    file = write("a.json", TWO)
+    for part, expected in (("first,gold", "0.5"), ("second,gold", "1.0")):
+        command = ["eval", file, file, "--part", part, "-m", "RR", "--format", "csv"]
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0 and f"RR,{expected}" in done.output, done.output
