@@ -150,6 +150,8 @@ class Session(Reader):
         has_parts = not part or shape.name in ("dict", "JSON")
         require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
         table = shape.load(source)
+        if label == "qrels" or label.startswith("run"):
+            table = shapes.fold_columns(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 
