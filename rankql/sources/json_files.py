@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require, require_package
 from rankql.macros import literal, quote
 from rankql.registry.column_names import squash
 from rankql.sources import shapes
@@ -45,12 +45,32 @@ def load_json(reader: Reader, file: File, part: str = "") -> Table:
     objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
     names = [name for name in top if squash(name) in shapes.NAMES]  # of a row, or of a part
     is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})
+    if _COMMENTED.search(file.start):  # DuckDB does not read comments
+        objects = _parse(file)
+        if part or (len(objects) == 1 and not names):
+            return shapes.load_dict(reader, file.label, objects[0], part)
+        return shapes.load_list(reader, file.label, objects)
     if part or (file.start.lstrip().startswith("{") and not is_row):
         objects = [{k: v for k, v in x.items() if k != "_comment"} for x in _parse(file)]
         table = shapes.load_object(reader, file.label, repr(file.name), objects, part)
         if table is not None:
             return table
     return replace(_load_rows(reader, file), repeated=repeated_names(top))
+
+
+def load_yaml(reader: Reader, file: File, part: str = "") -> Table:
+    """The objects or rows of a YAML file."""
+    require_package("yaml", "yaml", f"{file.label}: {file.name!r}")
+    import yaml
+
+    try:
+        data = yaml.safe_load(read_text(file.paths[0]))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise file.error(f"cannot be read: {' '.join(str(error).split())}") from error
+    require(isinstance(data, list | dict), f"{file.label}: {file.name!r} has no objects")
+    if isinstance(data, list):
+        return shapes.load_list(reader, file.label, data)
+    return shapes.load_dict(reader, file.label, data, part)
 
 
 def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
@@ -125,13 +145,19 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             last = path.pop()
 
 
+_COMMENTED = re.compile(r"(?m)^\s*(//|/\*)")
+# A text, which stays, or a comment.
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
 def _parse(file: File) -> list[Any]:
     """The objects of files, also of lists and of one per line."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_dict)
     objects: list[Any] = []
     for path in file.paths:
         try:
-            text, end = read_text(path).strip(), 0
+            text, end = read_text(path), 0
+            text = (_COMMENT.sub(r"\1", text) if _COMMENTED.search(text) else text).strip()
             while end < len(text):
                 value, end = decoder.raw_decode(text, end)
                 objects += value if isinstance(value, list) else [value]

@@ -23,8 +23,8 @@ import duckdb
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
 from rankql.sources import frames, shapes
-from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.json_files import load_json
+from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file
+from rankql.sources.json_files import load_json, load_yaml
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
@@ -147,7 +147,7 @@ class Session(Reader):
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
         source = Source(self, frames.native(data, label), label, part)
         shape = next(shape for shape in SHAPES if shape.matches(source))
-        has_parts = not part or shape.name in ("dict", "JSON")
+        has_parts = not part or shape.name in ("dict", "JSON", "YAML")
         require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
         table = shape.load(source)
         if label == "qrels" or label.startswith("run"):
@@ -184,6 +184,7 @@ class Source:
         file = open_file(os.path.expanduser(self.name), self.label, self.reader.hint)
         if "DUCK" in file.start[:16]:
             raise file.error("is a database. Pass con= (CLI: --database) and its table's name")
+        file.refuse_unread()
         alone = file.suffix not in PARQUET and len(file.paths) == 1
         if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", file.start):
             raise file.error("is empty")
@@ -215,6 +216,17 @@ def _load_parquet(source: Source) -> Table:
     names = [x for (x,) in frames.fetch_rows(source.reader.con, sql)][1:] if numbered else []
     same = len(names) == len(table.columns)  # else there are names within objects
     return replace(table, repeated=repeated_names(names)) if same else table
+
+
+def _load_arrow(source: Source) -> Table:
+    import pyarrow.dataset
+
+    kind = "orc" if source.file.suffix == ".orc" else "ipc"
+    try:
+        data = pyarrow.dataset.dataset(source.file.paths, format=kind)
+        return _load_frame(replace(source, data=data))
+    except (OSError, ValueError) as error:  # of pyarrow
+        raise source.file.error(f"is damaged: {str(error).partition(chr(10))[0]}") from error
 
 
 def _load_dict(source: Source) -> Table:
@@ -267,6 +279,8 @@ SHAPES = (
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
+    Shape("Arrow", lambda x: x.file.suffix in ARROW, _load_arrow),
+    Shape("YAML", lambda x: x.file.suffix in YAML, lambda x: load_yaml(x.reader, x.file, x.part)),
     Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
     Shape(
         "file without a header",

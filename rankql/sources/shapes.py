@@ -364,7 +364,7 @@ def fold_columns(reader: Reader, table: Table) -> Table:
         first, kinds = min(names), {table.columns[name] for name in names.values()}
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
             continue
-        texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER")) for kind in kinds)
+        texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER", '"NULL"')) for kind in kinds)
         called = find_name([stem], (*ROLES["score"], *ROLES["rel"]))
         side = numbers if called else ids if texts or find_name([stem], _STEMS) == stem else {}
         side[stem] = [names[i] for i in sorted(names)]
@@ -513,8 +513,8 @@ def _answers(objects: Sequence[Any], label: str) -> Rows:
     parts, what = objects, ""
     if "responses" in objects[0]:
         parts, what = [part for each in objects for part in each["responses"]], "place in responses"
-    if "ids" in parts[0] and len(parts) == 1 and len(parts[0]["ids"]) > 1:  # of several queries
-        parts = [{"query": i, "ids": [ids]} for i, ids in enumerate(parts[0]["ids"])]
+    if len(parts) == 1 and len(ids := parts[0].get("ids", ())) > 1 and isinstance(ids[0], list):
+        parts = [{"query": i, "ids": [ids]} for i, ids in enumerate(ids)]
     key = None if what else find_name(list(dict.fromkeys(chain(*parts))), _QUERY)
     what = what or ("" if key else "row number")
     queries = [part.get(key) if key else place for place, part in enumerate(parts, 1)]
@@ -560,14 +560,15 @@ def _are_answers(keys: set[tuple[str, ...]]) -> bool:
     }
     return not keys.isdisjoint(own) or (
         {("ids",), ("distances",)} <= keys  # Chroma
-        and NAMES.isdisjoint(squash(name) for name, *_ in keys)
+        and NAMES & {squash(name) for name, *_ in keys} <= _QUERIES
     )
 
 
 def _hits_of(answer: Mapping[str, Any]) -> Sequence[Any]:
     """The hits of one query."""
     if "ids" in answer:
-        return [{"id": x} for x in chain.from_iterable(answer["ids"])]
+        lists = (x if isinstance(x, list) else [x] for x in answer["ids"])
+        return [{"id": x} for x in chain.from_iterable(lists)]
     lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
     if (hits := next((x for x in lists if isinstance(x, list)), None)) is None:
         raise LookupError("'hits'")

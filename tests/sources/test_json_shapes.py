@@ -307,3 +307,56 @@ def test_a_part_on_the_command_line(write):
         command = ["eval", file, file, "--part", part, "-m", "RR", "--format", "csv"]
         done = CliRunner().invoke(main, command)
         assert done.exit_code == 0 and f"RR,{expected}" in done.output, done.output
+
+
+# Answers of other engines
+
+HITS = [{"id": "d1", "score": 0.9}, {"id": "d2", "score": 0.8}]
+ENGINES = {
+    "OpenSearch": answer("d1", "d2"),
+    "Pinecone": {"matches": HITS, "namespace": ""},
+    "Qdrant": {"points": HITS},
+    "Qdrant in REST": {"result": {"points": HITS}, "status": "ok"},
+    "Solr": {"responseHeader": {"status": 0}, "response": {"numFound": 2, "docs": HITS}},
+    "Vespa": {"root": {"id": "toplevel", "children": [
+        {"id": hit["id"], "relevance": hit["score"], "fields": {"x": 1}} for hit in HITS]}},
+    "Typesense": {"found": 2, "hits": [
+        {"document": {"id": hit["id"]}, "text_match": 9} for hit in HITS]},
+    "Bedrock": {"retrievalResults": [
+        {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
+        for hit in HITS]},
+    "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_of_engines_by_query(engine, write):
+    """As an object and as a file; each by its query, or with it, or alone."""
+    found = ENGINES[engine]
+    by_query = {"q1": found, "q2": found}
+    logged = [{"query": query, **each} for query, each in by_query.items()]
+    for data in (by_query, logged):
+        lines = "\n".join(map(json.dumps, data)) if data is logged else data
+        for run in (data, write("a.jsonl" if data is logged else "a.json", lines)):
+            assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
+    assert rr(found, {1: ["d2"]}) == [0.5]
+    assert rankql.evaluate({"a": logged, "b": logged}, {"q1": ["d2"]}, "RR").summary.height == 2
+
+
+def test_a_matrix_of_chroma_has_a_query_per_row(write):
+    found = {"ids": [["a", "b"], ["c", "d"]], "distances": [[0.1, 0.2], [0.1, 0.3]]}
+    for run in (found, write("a.json", found)):
+        assert rr(run, {0: ["a"], 1: ["d"]}) == [1, 0.5]
+
+
+def test_rows_with_hits_and_relevant_ids_are_no_answers(write):
+    rows = [{"query": "q", "hits": [{"id": "a"}, {"id": "b"}], "relevant": ["b"]}]
+    for run in (rows, write("a.json", rows)):
+        assert rr(run, None) == [0.5]
+
+
+def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
+    run, qrels = rank_eval(a=["d1", "d2"]), request(a={"d2": 1})
+    assert rr(run, qrels) == [0.5]
+    failed = {"q1": answer("d1"), "q2": answer("d1", timed_out=True)}
+    assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})

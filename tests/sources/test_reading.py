@@ -1086,3 +1086,95 @@ def test_errors_of_json_end_in_one_sentence(row, tmp_path):
     path.write_text(f'{{"query": 1, "item": 2, "score": 3}}\n{row}\n')
     with pytest.raises(rankql.RankqlError, match=r"[a-z]\. Correct it$"):
         rankql.evaluate(path, pl.DataFrame({"query": 1, "item": 2, "rel": 1}), "RR")
+
+
+# Columns that differ in a running number
+
+BOUGHT = pl.DataFrame({"user": ["u", "v", "v"], "item": ["b", "c", "z"]})
+
+
+@pytest.mark.parametrize("name", ["rec_{}", "item_{}", "top{}", "Rec {}", "place-{}", "{}"])
+@pytest.mark.parametrize("form", ["polars", "pandas", "csv"])
+def test_columns_with_a_running_number_are_a_list(name, form, tmp_path):
+    first = 0 if name == "{}" else 1
+    names = [name.format(i) for i in range(first, first + 3)]
+    run = pl.DataFrame(
+        [["u", "a", "b", None], ["v", "c", None, None]], ["user", *names], orient="row"
+    )
+    run.write_csv(tmp_path / "r.csv")
+    data = {"polars": run, "pandas": run.to_pandas(), "csv": tmp_path / "r.csv"}[form]
+    result = rankql.evaluate(data, BOUGHT, "RR")
+    assert result["RR"] == 0.75
+    assert result.notes[0].startswith(f"run: {names[0]} to {names[2]} are read as one list of ids")
+
+
+def test_numbers_beside_columns_with_a_running_number():
+    wide = pl.DataFrame(
+        {"user": ["u", "v"], "item_1": ["a", "c"], "item_2": ["b", None], "rel_1": [0, 1],
+         "rel_2": [1, None], "score_1": [0.9, 0.8], "score_2": [0.5, None]}
+    )  # fmt: skip
+    assert rankql.evaluate(wide, None, "RR")["RR"] == 0.75
+    assert rankql.evaluate(wide.drop("rel_1", "rel_2"), BOUGHT, "RR")["RR"] == 0.75
+    with pytest.raises(RankqlError, match="not in the order of its field score"):
+        rankql.evaluate(wide.with_columns(score_1=pl.lit(0.1)), BOUGHT, "RR")
+    whole = pandas.DataFrame({"user": [1, 2], "item_1": [7, 8], "item_2": [9, None]})
+    assert rankql.evaluate(whole, {1: [9], 2: [8]}, "RR")["RR"] == 0.75
+    qrels = pl.DataFrame({"user": ["u", "v"], "relevant_1": ["b", "c"], "relevant_2": [None, "z"]})
+    expected = rankql.evaluate(wide.drop("rel_1", "rel_2"), BOUGHT, "AP")
+    assert rankql.evaluate(wide.drop("rel_1", "rel_2"), qrels, "AP")["AP"] == expected["AP"]
+
+
+def test_an_id_after_a_missing_one_is_refused():
+    run = pl.DataFrame({"user": ["u"], "item_1": ["a"], "item_2": [None], "item_3": ["b"]})
+    with pytest.raises(RankqlError, match=r"^run: item_1 to item_3 are the places of a list, but"):
+        rankql.evaluate(run, BOUGHT, "RR")
+
+
+@pytest.mark.parametrize("names", [["item_1"], ["item_1", "item_3"], ["item_2", "item_3"]])
+def test_numbers_with_a_gap_are_no_places(names):
+    run = pl.DataFrame({"user": ["u"], **{name: ["a"] for name in names}})
+    with pytest.raises(RankqlError, match=r"^No item column in run"):
+        rankql.evaluate(run, BOUGHT, "RR")
+
+
+def test_numbered_columns_beside_an_item_are_not_read():
+    run = pl.DataFrame({"user": ["u", "u"], "item": ["a", "b"], "score": [2.0, 1.0],
+                        "tag_1": ["x", "y"], "tag_2": ["x", "y"]})  # fmt: skip
+    assert rankql.evaluate(run, BOUGHT, "RR")["RR"] == 0.25
+
+
+# Several runs of any shape
+
+OLD = [{"question": f"q{i}", "retrieved": [*("ab" if i % 2 else "ba")]} for i in range(4)]
+NEW = [{**row, "retrieved": ["a", "b"]} for row in OLD]
+BEST = {f"q{i}": ["a"] for i in range(4)}
+IDS = np.array([[2, 1, 3], [3, 2, 9]])
+NEAR = np.array([[0.1, 0.2, 0.3]] * 2)
+PLACES = {0: [1], 1: [2]}
+BY_QUERY = pandas.Series({row["question"]: row["retrieved"] for row in OLD})
+
+
+@pytest.mark.parametrize(
+    ("runs", "gold", "expected"),
+    [
+        ({"old": OLD, "new": NEW}, BEST, [0.75, 1]),
+        ({"old": OLD, "new": pl.DataFrame(NEW)}, BEST, [0.75, 1]),
+        ({"old": OLD, "new": {row["question"]: row["retrieved"] for row in NEW}}, BEST, [0.75, 1]),
+        ({"only": OLD}, BEST, [0.75]),
+        ({"old": BY_QUERY, "new": NEW}, BEST, [0.75, 1]),
+        ({"flat": IDS, "other": np.array([[2, 3, 1], [3, 9, 2]])}, PLACES, [0.5, 1 / 3]),
+        ({"flat": IDS.tolist(), "other": (NEAR, IDS)}, PLACES, [0.5, 0.5]),
+        ({"flat": (NEAR, IDS), "other": (NEAR, IDS)}, PLACES, [0.5, 0.5]),
+    ],
+)  # fmt: skip
+def test_several_runs_of_any_shape(runs, gold, expected):
+    result = rankql.evaluate(runs, gold, "RR").summary
+    assert dict(zip(result["system"], result["mean"], strict=True)) == pytest.approx(
+        dict(zip(runs, expected, strict=True))
+    )
+
+
+def test_rows_next_to_text_are_a_part_and_no_run():
+    result = rankql.evaluate({"name": "nightly", "results": OLD}, BEST, "RR")
+    assert result["RR"] == 0.75 and result.columns["run"]["part"] == "results"
+    assert rankql.evaluate({"a.jsonl": OLD, "b": NEW}, BEST, "RR").summary.height == 2
