@@ -1,6 +1,6 @@
 """Objects of Python as one frame, column by column: dicts, tuples with names, arrays and Series.
 
-`plain` takes one level apart. `to_frame` makes a frame of rows, whose lists and objects are lists
+`unwrap` takes one level apart. `to_frame` makes a frame of rows, whose lists and objects are lists
 and structs of polars: reading 10,000 rows one by one takes ten times as long.
 """
 
@@ -30,7 +30,7 @@ _KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, boo
 _SIMPLE = {*_KINDS, dict, list, type(None)}
 
 
-def plain(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """A value of Python's own types; the values in it are as they were."""
     if type(value) in _SIMPLE:
         return value
@@ -60,7 +60,7 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
 
     Cells of a column with lists and plain values are text, as of a file.
     """
-    rows = [*map(plain, objects)]
+    rows = [*map(unwrap, objects)]
     named = all(type(row) is dict for row in rows)
     require(named, f"{label}: every row must be a dict of names and values. Pass a list of them")
     columns, maps = list[pl.Series](), list[str]()
@@ -89,7 +89,7 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     """The column of values, of which each may be NULL."""
     types = {*map(type, values)}
     if types - _SIMPLE:
-        values = [*map(plain, values)]
+        values = [*map(unwrap, values)]
         types = {*map(type, values)}
     types.discard(type(None))
     if types == {dict}:
@@ -97,7 +97,9 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     if types == {list}:
         return _lists(name, values)
     if types & {dict, list}:
-        values = [json.dumps(x, default=plain) if isinstance(x, dict | list) else x for x in values]
+        values = [
+            json.dumps(x, default=unwrap) if isinstance(x, dict | list) else x for x in values
+        ]
     for kind in types if len(types) == 1 else ():
         with suppress(KeyError, TypeError, OverflowError):
             return pl.Series(name, values, dtype=_KINDS[kind])
@@ -160,7 +162,7 @@ def number_column(
     numbers = [number for _, number in pairs]
     types = _types(numbers)
     if not types <= {int, float, str}:
-        numbers = [*map(plain, numbers)]
+        numbers = [*map(unwrap, numbers)]
         types = _types(numbers)
     if str in types:
         parsed = [parse_number(x) if isinstance(x, str) else x for x in numbers]

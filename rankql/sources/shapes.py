@@ -20,36 +20,21 @@ import polars as pl
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
-from rankql.registry.column_names import (
-    COLUMN_NAMES,
-    QUESTIONS,
-    RELEVANT,
-    RETRIEVED,
-    ROLES,
-    find_name,
-    list_side,
-    squash,
-)
+from rankql.registry import column_names
+from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
+from rankql.sources import plain
 from rankql.sources.files import DATA, suffix_of
-from rankql.sources.plain import (
-    DICTS,
-    LISTS,
-    id_column,
-    is_series,
-    number_column,
-    plain,
-    to_frame,
-    unique_dict,
-)
+from rankql.sources.plain import DICTS, LISTS
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, is_text
 from rankql.text import format_count
 
 # The names of columns: an object with several such keys is a row, or a column of pandas.
-NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
+_NAMES = column_names.COLUMN_NAMES
+NAMES = {*_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
 _QUERIES = {squash(name) for name in ROLES["query"]}
 # What the key of a query may be called in an answer.
-_QUERY = (*QUESTIONS, "id")
+_QUERY = (*column_names.QUESTIONS, "id")
 _SCALARS = {str, int, float, type(None)}
 
 
@@ -84,14 +69,18 @@ def _kind_of(value: Any) -> str:
     """
     if isinstance(value, DICTS):
         if is_answer(value):
-            return "a run" if "responses" in value or find_name(value, QUESTIONS) else "an answer"
+            return (
+                "a run"
+                if "responses" in value or find_name(value, column_names.QUESTIONS)
+                else "an answer"
+            )
         some = [*islice(value.values(), 3)]
         numbers = {*map(type, some)} <= _SCALARS or all(map(_is_scalar, some))
         return ("numbers" if numbers else "a run") * bool(value)
     if isinstance(value, LISTS) and not hasattr(value, "_asdict"):
         if type(first := next(iter(value), None)) in _SCALARS:
             return "items" if value else ""
-        first = plain(first)
+        first = plain.unwrap(first)
         if isinstance(first, dict):
             of_row = (
                 squash(str(name)) in _QUERIES or (isinstance(x, LISTS) and list_side(str(name)))
@@ -100,8 +89,8 @@ def _kind_of(value: Any) -> str:
             return "rows" if any(of_row) else "objects"
         pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
         return "pairs" if pair else "arrays" if is_array(value) else "items"
-    if not is_series(value):
-        if (own := plain(value)) is not value:
+    if not plain.is_series(value):
+        if (own := plain.unwrap(value)) is not value:
             return _kind_of(own)
         return "a value" if isinstance(value, Real | None) else "a run"
     first = value.iloc[0] if hasattr(value, "iloc") and len(value) else None
@@ -109,7 +98,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _is_scalar(value: Any) -> bool:
-    return isinstance(plain(value), Real | Decimal | str | None)
+    return isinstance(plain.unwrap(value), Real | Decimal | str | None)
 
 
 def is_array(data: Any) -> bool:
@@ -174,11 +163,11 @@ def load_list(reader: Reader, label: str, data: Any) -> Table:
     """The table of rows, of arrays with a row for each query, or of answers."""
     if is_array(data):
         return _load_arrays(reader, label, data)
-    if all(isinstance(plain(x), list) for x in data):
+    if all(isinstance(plain.unwrap(x), list) for x in data):
         queries: dict[Any, Any] = dict(enumerate(data))
         table = load_object(reader, label, "the list", [queries])
         return table or load_objects(reader, label, data)
-    rows = [*map(plain, data)]
+    rows = [*map(plain.unwrap, data)]
     if isinstance(rows[0], dict) and find_shape(outline_of(rows[:_FEW])) is ANSWERS:
         return load_shape(reader, label, "the list", ANSWERS, rows)
     return load_objects(reader, label, rows)
@@ -186,7 +175,7 @@ def load_list(reader: Reader, label: str, data: Any) -> Table:
 
 def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
     """The table of objects. Those with many keys are maps, as from ids to scores."""
-    frame, maps = to_frame(objects, label)
+    frame, maps = plain.to_frame(objects, label)
     table = reader.register(label, frame)
     entries = ", ".join(f"map_from_entries({quote(x)}) AS {quote(x)}" for x in maps)
     sql = f"(SELECT * REPLACE ({entries}) FROM {table.sql})"
@@ -200,7 +189,7 @@ def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     a row is dropped.
     """
     parts = data if isinstance(data, tuple) else [data]
-    arrays = [[*map(plain, x)] if isinstance(x, list) else plain(x) for x in parts]
+    arrays = [[*map(plain.unwrap, x)] if isinstance(x, list) else plain.unwrap(x) for x in parts]
     may_be_rows = isinstance(data, list) or label == "qrels"
     if may_be_rows and (table := _load_tuples(reader, label, arrays[0])):
         return table
@@ -224,13 +213,11 @@ def _without_padding(
     """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
     ends = []
     for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        end = len(ids)
-        for place in reversed(range(end)):
-            least, most = (near[place] <= _LOWEST, near[place] == math.inf) if near else (0, 0)
-            if not (least or ids[place] == -1 or (most and ids[place] == 0)):
-                break
-            end = place
-        ends.append(end)
+        fills = [x == -1 for x in ids]
+        if near:
+            pairs = zip(fills, ids, near, strict=True)
+            fills = [f or y <= _LOWEST or (x == 0 and y == math.inf) for f, x, y in pairs]
+        ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
         return lists
@@ -254,15 +241,8 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
     kinds = [{*map(type, column)} for column in zip(*rows, strict=True)]
     mixed = len(set().union(*kinds) - {type(None)}) > 1
     if mixed and len(kinds) == 3:
-        frame = pl.DataFrame(
-            [
-                id_column([row[0] for row in rows], label, "query", _hint(label)),
-                id_column([row[1] for row in rows], label, "item", _hint(label)),
-                pl.Series(names[2], [row[2] for row in rows], strict=False),
-            ]
-        )
         reader.notes.append(f"{label}: the values of a row are read as {', '.join(names)}")
-        return reader.register(label, frame)
+        return load_objects(reader, label, [dict(zip(names, row, strict=True)) for row in rows])
     keys = [row[0] for row in rows if row[0] is not None]
     require(
         not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),
@@ -295,12 +275,12 @@ def load_object(
         return load_objects(reader, label, rows)
     padded = kinds == {"items"} and all(type(x) is list for each in objects for x in each.values())
     if padded and any(x and x[-1] == -1 for each in objects for x in each.values()):
-        merged = unique_dict(chain(*(each.items() for each in objects)))
+        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         lists = _without_padding(reader, label, [*merged.values()])
         objects = [dict(zip(merged, lists, strict=True))]
     if kinds == {"an answer"}:
-        merged = unique_dict(chain(*(each.items() for each in objects)))
-        answers = [{"query": query, **plain(answer)} for query, answer in merged.items()]
+        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+        answers = [{"query": query, **plain.unwrap(answer)} for query, answer in merged.items()]
         return load_shape(reader, label, source, ANSWERS, answers)
     if (
         len(objects) == 1
@@ -413,12 +393,12 @@ Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
 
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
-    merged = unique_dict(chain(*(each.items() for each in objects)))
+    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
     own = (*LISTS, *DICTS)
-    data = {query: x if isinstance(x, own) else plain(x) for query, x in merged.items()}
+    data = {query: x if isinstance(x, own) else plain.unwrap(x) for query, x in merged.items()}
     kinds, hint = kinds_of(data), _hint(label)
     judged, values = label == "qrels", list(data.values())
-    columns = kinds == ["items"] and len({str(key).lower() for key in data} & COLUMN_NAMES) > 1
+    columns = kinds == ["items"] and len({str(x).lower() for x in data} & _NAMES) > 1
     sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
     other = len(kinds) > 1 or not {*kinds} <= {"numbers", "items", "pairs"}
     for wrong, why in (
@@ -433,20 +413,20 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         nothing: Any = [None] if kinds == ["items"] else {None: 0}
         values = [value if len(value) else nothing for value in values]
     rows = pl.DataFrame(
-        {"query": id_column(list(data), label, "query", hint), "n": list(map(len, values))}
+        {"query": plain.id_column(list(data), label, "query", hint), "n": list(map(len, values))}
     )
     rows = rows.filter(pl.col("n") > 0)
     queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
     if kinds == ["items"]:
-        items = id_column(list(chain.from_iterable(values)), label, "item", hint)
+        items = plain.id_column(list(chain.from_iterable(values)), label, "item", hint)
         places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
         frame = pl.DataFrame([queries, items, *([] if judged else [places])])
         return frame, fields | {"unit": "ids"}
     pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
     paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
     require(paired, f"{label}: some items are pairs, others are not. {_hint(label)}")
-    items = id_column([item for item, _ in pairs], label, "item", hint)
-    numbers = number_column(pairs, queries, label, "rel" if judged else "score", hint)
+    items = plain.id_column([item for item, _ in pairs], label, "item", hint)
+    numbers = plain.number_column(pairs, queries, label, "rel" if judged else "score", hint)
     return pl.DataFrame([queries, items, numbers]), fields
 
 
@@ -474,13 +454,14 @@ def _hits(rows: Iterable[_Hit], label: str) -> Rows:
             raise ValueError(f"{number!r} is not a number. Correct it")
     ranked, hint = rows[0][1] > 0, _hint(label)
     places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
+    queries, _, hits, numbers = map(list, zip(*rows, strict=True))
     frame = pl.DataFrame(
         {
-            "query": id_column([query for query, *_ in rows], label, "query", hint),
-            "item": id_column([_field(hit, _IDS) for _, _, hit, _ in rows], label, "item", hint),
+            "query": plain.id_column(queries, label, "query", hint),
+            "item": plain.id_column([_field(hit, _IDS) for hit in hits], label, "item", hint),
             **places,
-            "score" if ranked else "rel": pl.Series([row[3] for row in rows], dtype=pl.Float64),
-            "_index": [hit.get("_index") for _, _, hit, _ in rows],
+            "score" if ranked else "rel": pl.Series(numbers, dtype=pl.Float64),
+            "_index": [hit.get("_index") for hit in hits],
         }
     )
     return frame, {"origins": {"pos": "order of the hits"} if ranked else {}}
@@ -572,7 +553,7 @@ def _hits_of(answer: Mapping[str, Any]) -> Sequence[Any]:
     lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
     if (hits := next((x for x in lists if isinstance(x, list)), None)) is None:
         raise LookupError("'hits'")
-    return [*map(plain, hits)]
+    return [*map(plain.unwrap, hits)]
 
 
 def _field(value: Any, names: Sequence[str]) -> Any:
