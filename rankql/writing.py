@@ -96,6 +96,29 @@ class HeaderlessPath(os.PathLike[str]):
         return self.path
 
 
+class Part:
+    """An object or a file, and the name of its part that has the data."""
+
+    def __init__(self, data: Any, name: str) -> None:
+        self.data, self.name = data, name
+
+    @property
+    def input_paths(self) -> Sequence[str]:
+        """The path of the file."""
+        return [*named_paths([self.data])]
+
+
+def pick_part(data: Any, name: str | None) -> Any:
+    """The part of an object or a file, or that of each in a dict or list of them."""
+    if not name or data is None:
+        return data
+    if isinstance(data, Mapping) and name not in data:
+        return {key: pick_part(each, name) for key, each in data.items()}
+    if isinstance(data, list | tuple):
+        return [pick_part(each, name) for each in data]
+    return Part(data, name)
+
+
 def name_columns(data: Any, columns: Any) -> Any:
     """A path, or those of a dict or list, with the names of columns for files without a header."""
     lists = columns if isinstance(columns, list | tuple) else [columns]
@@ -122,7 +145,7 @@ def name_columns(data: Any, columns: Any) -> Any:
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
     """Let a function and its result refuse to write over a file that an argument names.
 
-    If the function has `columns=`, its arguments that are data get them here.
+    If the function has `columns=` and `part=`, its arguments that are data get them here.
     """
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
@@ -135,6 +158,15 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
             bound = signature.bind_partial(*args, **keywords)
             for name in data & bound.arguments.keys():
                 bound.arguments[name] = name_columns(bound.arguments[name], columns)
+            args, keywords = bound.args, bound.kwargs  # type: ignore[assignment]
+        if named and (part := keywords.pop("part", None)) is not None:
+            names: Any = [part] if isinstance(part, str) else part
+            if not isinstance(names, list | tuple) or len(names) > 2:
+                raise RankqlError(f"part must be a name, or those of run and qrels, not {part!r}")
+            bound = signature.bind_partial(*args, **keywords)
+            for name in data & bound.arguments.keys() - {"attributes", "train", "catalogue"}:
+                own = names[1:] if name == "qrels" else names[:1]
+                bound.arguments[name] = pick_part(bound.arguments[name], next(iter(own), None))
             args, keywords = bound.args, bound.kwargs  # type: ignore[assignment]
         read = [value for name, value in keywords.items() if name != "output"]
         paths = map(os.path.expanduser, named_paths([*args, *read]))

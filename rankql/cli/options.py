@@ -154,6 +154,7 @@ _SPELLINGS = {
     "interval": _Spelling("auto|t|none", (), lambda text: None if text == "none" else text),
     "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
     "query": _PAIR,
+    "part": _Spelling("NAME[,NAME]", parse=lambda text: [x or None for x in split_commas(text)]),
     "item": _PAIR,
     "rel": _Spelling("COLUMN", (), _parse_rel,
                      "Such as buy=3,click=1, or event=buy:3,click:1 with their column."),

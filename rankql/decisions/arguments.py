@@ -17,7 +17,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, align_values
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
-from rankql.sources.json_shapes import is_several_runs
+from rankql.sources.shapes import is_several_runs
 from rankql.writing import public_name
 
 Results = Result | str | os.PathLike[str]

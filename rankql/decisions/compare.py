@@ -29,7 +29,7 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
-from rankql.sources.json_shapes import is_several_runs
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 

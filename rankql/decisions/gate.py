@@ -36,6 +36,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.choice import require_named
+from rankql.sources.inputs import RANKED_APART
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -196,11 +197,14 @@ def gate(
 
     checked = [*data] if drops else ["run"]
     known_results = {name: results[name] or evaluate_one(name) for name in checked}
+    notes, rows = list[str](), list[dict[str, Any]]()
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         beyond["min_score"] = min_score  # both are read as compare reads them
         pair = evaluate(data, qrels, metrics, interval=None, **beyond, **keywords)
+        notes += [note for note in pair.notes if note.startswith(RANKED_APART)]
         for name, roles in zip(data, _run_columns(pair), strict=True):
-            known_results[name] = evaluate_one(name, score=roles["score"])
+            if not notes:  # both have scores
+                known_results[name] = evaluate_one(name, score=roles["score"])
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
@@ -209,7 +213,6 @@ def gate(
     names = evaluated["run"].metrics
     run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
-    notes, rows = list[str](), list[dict[str, Any]]()
     if any(not limit.bound for limit in drops):
         notes.append(
             "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "

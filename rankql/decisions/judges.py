@@ -27,9 +27,9 @@ from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.computed import assume_grades
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
     assign_roles,

@@ -110,7 +110,8 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     """
     for table in inputs.runs.values():
         if "score" not in table.roles:
-            raise RankqlError(f"min_score needs scores, and {table.label} has none. Pass score=")
+            label = f"run {inputs.unscored!r}" if inputs.unscored else table.label
+            raise RankqlError(f"min_score needs scores, and {label} has none. Pass score=")
     asked = min_score
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None

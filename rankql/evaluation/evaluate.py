@@ -32,11 +32,11 @@ from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.registry.column_names import Named
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
-from rankql.writing import PARQUET, HeaderlessPath, output_path, public_name, remember_inputs
+from rankql.writing import PARQUET, HeaderlessPath, Part, output_path, public_name, remember_inputs
 
 
 @remember_inputs
@@ -154,6 +154,9 @@ def evaluate(
         Names of the columns of text files without a header, such as ["query", "item", "rel"].
 
         If those of run and judgments differ, a list of both.
+    part : str or list of str, optional
+        Part of an object or a JSON file that has the run, such as "per_question"; a pair names that
+        of the judgments too.
     order : 'rows', optional
         Take positions from the order of the rows of each run, a file or frame.
     collapse : str, optional
@@ -295,9 +298,12 @@ def _describe_call(request: Request) -> dict[str, Any]:
     ]
     if isinstance(request.catalogue, int):
         options["catalogue"] = tables.pop("catalogue")
-    for table in tables.values():
+    for name, table in tables.items():
         if isinstance(table, HeaderlessPath):
             options["columns"] = table.columns
+        if isinstance(table, Part):
+            parts = options.setdefault("part", [None, None])
+            parts[name == "qrels"], tables[name] = table.name, table.data
     inputs = {name: public_name(table) for name, table in tables.items()}
     return {"function": "evaluate", "inputs": inputs, "options": options}
 

@@ -146,6 +146,11 @@ def resolve_conventions(
             what = f"The metric {metric.label!r} = {metric.expression!r}"
             require_scalar(metric.expression, what)
     if not inputs.scored:
+        require(
+            not inputs.unscored or conventions.ties == "item",
+            f"ties={conventions.ties!r} needs scores, and run {inputs.unscored!r} has none. Pass "
+            "ties='item'",
+        )
         conventions = replace(conventions, ties="item")  # positions are never tied
     elif inputs.numbered and conventions.ties == "item":
         conventions = replace(conventions, ties="expected")

@@ -40,6 +40,7 @@ class Columns(TypedDict, total=False):
     system: str | None
     descending: bool | None
     columns: Sequence[str] | Sequence[Sequence[str]] | None
+    part: str | Sequence[str | None] | None
 
 
 class RowOptions(Columns, total=False):

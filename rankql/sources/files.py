@@ -10,7 +10,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from glob import glob, has_magic
@@ -26,13 +26,25 @@ from rankql.registry.column_names import COLUMN_NAMES, squash
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv")
 JSON = (".json", ".jsonl", ".ndjson")
+ARROW = (".feather", ".arrow", ".ipc", ".orc")
+YAML = (".yaml", ".yml")
 COMPRESSED = (".gz", ".zst")
 # The suffixes of files that are no databases.
-DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
+DATA = (*PARQUET, *CSV, *JSON, *ARROW, *YAML, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
 QUOTED, PLAIN = "quote = '\"', escape = '\"'", "quote = '', escape = ''"
 # The size of the start of a file that is read to see what is in it.
 START = 2**16
+# What is not read, by its suffix or its first characters: what it is, and the call that reads it.
+_UNREAD = (
+    (".xlsx", "\0", "an Excel file", "polars.read_excel({path!r}) (pip install fastexcel)"),
+    (".npy", "\ufffdNUMPY", "an array", "numpy.load({path!r})"),
+    (".avro", "Obj\x01", "an Avro file", "polars.read_avro({path!r})"),
+    (
+        *(".sqlite", "SQLite format 3", "a SQLite database"),
+        "polars.read_database('SELECT * FROM {table}', sqlite3.connect({path!r}))",
+    ),
+)
 # The streams that were read, which can be read only once, as files in memory.
 _STREAMS: dict[str, IO[bytes]] = {}
 
@@ -62,6 +74,16 @@ class File:
         if len(self.start) >= START // 4 and len(lines) > 1:
             lines.pop()  # cut off
         return [line for line in lines if line.strip()]
+
+    def refuse_unread(self) -> None:
+        """Refuse a file of another kind, with the call that reads it; of a pickle, without one."""
+        if self.suffix in (".pkl", ".pickle"):
+            raise self.error("is a pickle, which may run code when it is read. Write Parquet")
+        for suffix, start, kind, call in _UNREAD:
+            if self.suffix == suffix or self.start.startswith(start):
+                table = _first_table(self.paths[0]) if "table" in call else ""
+                call = call.format(path=self.paths[0], table=table)
+                raise self.error(f"is {kind}, which is not read. Pass {call}")
 
     def not_utf8(self, path: str, where: str = "") -> RankqlError:
         """The error about text in another encoding."""
@@ -149,6 +171,11 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
             f"{label}: folder {name!r} has no Parquet files. Name its files, such as "
             f"'{name.rstrip('/')}/*.csv'"
         )
+    if re.match(r"\w+://", name):
+        raise RankqlError(
+            f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass "
+            f'con=con and con.sql("FROM {literal(name[:200])}")'
+        )
     if not (paths and os.path.isfile(paths[0])):
         raise RankqlError(f"{label}: file {name[:200]!r} does not exist. {hint}")
     return paths, pattern
@@ -208,6 +235,15 @@ def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
 def count_known(names: Sequence[str]) -> int:
     """How many of the names of columns are recognised."""
     return len(COLUMN_NAMES & {*map(squash, names)})
+
+
+def _first_table(path: str) -> str:
+    """The first table of a SQLite database."""
+    import sqlite3
+
+    with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as con:
+        tables = con.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return next(iter(tables), ("table",))[0]
 
 
 def _damaged(label: str, path: str, why: object) -> RankqlError:

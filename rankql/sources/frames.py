@@ -30,7 +30,11 @@ TYPES = {
 }
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
-_WIDE = ("Int128", "UInt128")
+# Types that DuckDB does not read. Decimals of 38 digits hold nearly all of the integers.
+_CASTS: dict[str, Any] = {
+    **dict.fromkeys(("Int128", "UInt128"), pl.Decimal(38, 0)),
+    "Float16": pl.Float32,
+}
 
 
 def library(data: Any) -> str:
@@ -38,13 +42,75 @@ def library(data: Any) -> str:
     return type(data).__module__.partition(".")[0]
 
 
+# What has its rows elsewhere, and the call that reads them. A dataset's .data.table has all rows,
+# whatever its filters.
+_CALLS = {
+    "datasets": "with_format('arrow')[:]",
+    "dask": "compute()",
+    "datasets.IterableDataset": "pl.DataFrame(list(data))",
+    "deltalake": "to_pyarrow_table()",
+    "pyiceberg": "scan().to_arrow()",
+    "pyiceberg.DataScan": "data.to_arrow()",
+    "pyspark": "toArrow()",
+    "vortex": "to_arrow()",
+    "xarray": "to_dataframe().reset_index()",
+    "sqlalchemy": "mappings().all()",
+}
+
+
+def native(data: Any, label: str) -> Any:
+    """A frame or Series of another library as one that is read, a Series as a dict."""
+    kind = library(data)
+    if kind == "narwhals":
+        return native(data.to_native(), label)
+    if kind == "modin":
+        return data.modin.to_pandas()
+    if kind == "pandas" and hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        if data.index.nlevels == 1:
+            return data.to_dict()
+        name = "rel" if label == "qrels" else "score"
+        return data.to_frame(name if data.name is None else data.name).reset_index()
+    if isinstance(data, list) and data and hasattr(data[0], "columns"):  # record batches
+        return pl.concat([read_stream(each, label) for each in data])
+    if getattr(getattr(data, "dtype", None), "names", None):  # an array with named fields
+        return pl.DataFrame(data)
+    if kind == "pyarrow" and hasattr(data, "combine_chunks") and "halffloat" in str(data.schema):
+        return pl.DataFrame(data)
+    if isinstance(data, duckdb.DuckDBPyConnection):
+        raise RankqlError(f"{label} is a connection. Pass a relation: con.sql('SELECT ...')")
+    scans = hasattr(data, "to_table") and not hasattr(data, "scanner")
+    return data.to_table() if scans and kind in ("pyarrow", "lance") else data
+
+
+def read_stream(data: Any, label: str) -> pl.DataFrame:
+    """The frame of an object that can be read as Arrow, with floats that DuckDB reads."""
+    arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if not arrow or hasattr(data, "dtype"):
+        name = "an empty text" if isinstance(data, str) else type(data).__name__
+        kind = library(data)
+        call = _CALLS.get(f"{kind}.{name}", f"data.{_CALLS[kind]}" if kind in _CALLS else "")
+        if getattr(data, "ndim", 0) == 1:
+            call = "pl.DataFrame({'query': np.repeat(range(len(sizes)), sizes), 'rel': labels, "
+            call += "'score': scores})"
+        call = f". Pass {call}" if call else ""
+        raise RankqlError(
+            f"{label} must be a path, a table, a relation or a frame, not {name}{call}"
+        )
+    try:
+        return pl.DataFrame(data)
+    except Exception as error:  # of any library
+        what = f"{label}: {type(data).__name__} cannot be read as Arrow"
+        raise RankqlError(f"{what}: {str(error).partition(chr(10))[0]}") from error
+
+
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation."""
     with _CONVERTING:
+        if isinstance(data, pl.DataFrame | pl.LazyFrame):
+            kinds = [kind for kind in {*data.collect_schema().dtypes()} if str(kind) in _CASTS]
+            casts = [pl.col(kind).cast(_CASTS[str(kind)]) for kind in kinds]
+            data = data.with_columns(casts) if casts else data
         if isinstance(data, pl.DataFrame):
-            wide = [kind for kind in set(data.dtypes) if str(kind) in _WIDE]
-            # Arrow has no such integers; decimals of 38 digits hold nearly all of them.
-            data = data.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else data
             data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
         con.register(name, data)
 

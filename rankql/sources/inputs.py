@@ -30,9 +30,9 @@ from rankql.sources.account import account, name_unread
 from rankql.sources.ask import verified
 from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
-from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
+from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
     Table,
@@ -45,6 +45,9 @@ from rankql.sources.tables import (
 )
 from rankql.sources.training import read_beyond, split_log
 from rankql.text import format_count, is_or_are
+
+# What a note says if some runs have only positions, and others only scores.
+RANKED_APART = "Each run is ranked by what it has"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class Inputs:
     own: Mapping[str, str] = field(default_factory=dict)
     # The lowest score that is shown, that of each system, or a tuple of a list; others are NULL.
     min_score: Any = None
+    # The first run without scores, if others have only scores: each is ranked by what it has.
+    unscored: str = ""
     # Do the judgments have a column `subtopics`, which metrics read?
     subtopics: bool = False
     # Does the caller have the option collapse=, which errors about duplicates recommend?
@@ -350,17 +355,19 @@ def _read_tables(
             session, table, descending is None and bool(named[0].get("score"))
         )
         notes += role_values.describe_positions(session, table)
+    unscored = ""
     if len({"pos" in table.roles for table in runs.values()}) > 1:
-        scored = all("score" in t.roles and not t.is_assumed("pos") for t in runs.values())
-        require(
-            scored and not named[0].get("pos"),
-            "Some runs have positions, others scores. Name the column that all have, such as "
-            "score=",
-        )
+        lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
+        unscored = str(next(lack, next(iter(runs)) if named[0].get("pos") else ""))
         for label, table in runs.items():
-            if "pos" in table.roles:
+            if unscored and "pos" not in table.roles:
+                runs[label] = _rank_by_score(session, table)
+            elif not unscored and "pos" in table.roles:
                 table = role_values.drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
+    if unscored:
+        orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
+        notes.append(f"{RANKED_APART}: {', '.join(orders)}")
     if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
         runs = {label: table.without("score") for label, table in runs.items()}
     if judgments:
@@ -386,7 +393,7 @@ def _read_tables(
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
+    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight, unscored=unscored)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or tables.catalogue is not None:
@@ -618,6 +625,22 @@ def _number(
         columns={**table.columns, name: "BIGINT"},
         roles={**table.roles, role: name},
         origins={**table.origins, name: origin},
+    )
+
+
+def _rank_by_score(session: Session, table: Table) -> Table:
+    """The run with positions by its scores; the higher item id comes first among equal ones."""
+    name, score = f"{INTERNAL_PREFIX}place", table.number("score")
+    order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
+    place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
+    sql = f"(SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql})"
+    return replace(
+        table,
+        sql=session.load(table.label, sql, text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, "pos": name},
+        origins={**table.origins, name: table.role_columns["score"]},
+        ascending=False,
     )
 
 

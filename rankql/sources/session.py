@@ -1,8 +1,7 @@
 """A session: a DuckDB connection that reads what people pass, in any of `SHAPES`.
 
 Each shape says how it is recognised and how it is loaded. The first that matches is loaded. To add
-one, write an entry of `SHAPES`, or of `JSON_SHAPES` in `json_shapes` for JSON that is not one
-object per row.
+one, write an entry of `SHAPES` here, or of that in `shapes` for objects that are not one per row.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ import duckdb
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
-from rankql.sources import json_shapes
-from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.frames import fetch_rows, library, read_pandas
+from rankql.sources import frames, shapes
+from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file
+from rankql.sources.json_files import load_json, load_yaml
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
-from rankql.writing import HeaderlessPath
+from rankql.writing import HeaderlessPath, Part
 
 
 @contextmanager
@@ -109,7 +108,7 @@ _LOCKS_LOCK = threading.Lock()
 def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
     """The inputs, with the runs of a dict one by one."""
     for data in inputs:
-        yield from data.values() if json_shapes.is_several_runs(data) else [data]
+        yield from data.values() if shapes.is_several_runs(data) else [data]
 
 
 @contextmanager
@@ -145,8 +144,14 @@ class Session(Reader):
 
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
-        source = Source(self, data, label)
-        table = next(shape for shape in SHAPES if shape.matches(source)).load(source)
+        data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
+        source = Source(self, frames.native(data, label), label, part)
+        shape = next(shape for shape in SHAPES if shape.matches(source))
+        has_parts = not part or shape.name in ("dict", "JSON", "YAML")
+        require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
+        table = shape.load(source)
+        if label == "qrels" or label.startswith("run"):
+            table = shapes.fold_columns(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 
@@ -158,6 +163,8 @@ class Source:
     reader: Reader
     data: Any
     label: str
+    # The part of an object that the caller names.
+    part: str = ""
 
     @cached_property
     def name(self) -> str:
@@ -177,6 +184,7 @@ class Source:
         file = open_file(os.path.expanduser(self.name), self.label, self.reader.hint)
         if "DUCK" in file.start[:16]:
             raise file.error("is a database. Pass con= (CLI: --database) and its table's name")
+        file.refuse_unread()
         alone = file.suffix not in PARQUET and len(file.paths) == 1
         if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", file.start):
             raise file.error("is empty")
@@ -205,40 +213,29 @@ def _load_parquet(source: Source) -> Table:
     first = re.sub(r"([\[*?])", r"[\1]", file.paths[0])
     sql = f"SELECT name FROM parquet_schema({literal(first)})"
     numbered = any(re.search(r"_\d+$", name) for name in table.columns)
-    names = [x for (x,) in fetch_rows(source.reader.con, sql)][1:] if numbered else []
+    names = [x for (x,) in frames.fetch_rows(source.reader.con, sql)][1:] if numbered else []
     same = len(names) == len(table.columns)  # else there are names within objects
     return replace(table, repeated=repeated_names(names)) if same else table
 
 
-def _load_dict(source: Source, shape: json_shapes.JsonShape = json_shapes.BY_QUERY) -> Table:
-    reader, label, data = source.reader, source.label, source.data
-    table = (
-        json_shapes.load_object(reader, label, "the dict", [data])
-        if shape is json_shapes.BY_QUERY
-        else None
-    )
-    return table or json_shapes.load_shape(reader, label, "the dict", shape, [data])
+def _load_arrow(source: Source) -> Table:
+    import pyarrow.dataset
+
+    kind = "orc" if source.file.suffix == ".orc" else "ipc"
+    try:
+        data = pyarrow.dataset.dataset(source.file.paths, format=kind)
+        return _load_frame(replace(source, data=data))
+    except (OSError, ValueError) as error:  # of pyarrow
+        raise source.file.error(f"is damaged: {str(error).partition(chr(10))[0]}") from error
 
 
-def _load_arrays(source: Source) -> Table:
-    """The ids of an array with a row per query, in their order, or of two with distances too.
-
-    So FAISS, hnswlib and implicit return them: row i is query i, from 0.
-    """
-    parts = source.data if isinstance(source.data, tuple) else [source.data]
-    arrays = [x.tolist() if hasattr(x, "tolist") else x for x in parts]
-    whole = [x for x in arrays if not any(isinstance(value, float) for row in x for value in row)]
-    require(
-        len(whole) == 1,
-        f"{source.label}: of two arrays, one must have whole numbers, the ids. Pass the array of "
-        "the ids alone",
-    )
-    return _load_dict(replace(source, data=dict(enumerate(whole[0]))))
+def _load_dict(source: Source) -> Table:
+    return shapes.load_dict(source.reader, source.label, source.data, source.part)
 
 
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
-    data, label, kind = source.data, source.label, library(source.data)
+    data, label, kind = source.data, source.label, frames.library(source.data)
     lazy = hasattr(data, "collect_schema")
     schema = data.collect_schema() if lazy else getattr(data, "schema", None)
     index = data.index.names if kind == "pandas" else ()
@@ -255,15 +252,10 @@ def _load_frame(source: Source) -> Table:
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if is_pandas := kind == "pandas":
-        data, kind = read_pandas(data, label), "polars"
+        data, kind = frames.read_pandas(data, label), "polars"
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
-        if not hasattr(data, "__arrow_c_stream__"):
-            kind = "an empty text" if isinstance(data, str) else type(data).__name__
-            raise RankqlError(f"{label} must be a path, a table, a relation or a frame, not {kind}")
-        import polars
-
-        data = polars.DataFrame(data)  # a stream may be read only once
+        data = frames.read_stream(data, label)  # a stream may be read only once
     table = source.reader.register(label, data)
     return replace(table, ordered="duckdb" not in kind, repeated=repeated, nan=is_pandas)
 
@@ -279,25 +271,16 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
+    Shape("dict", lambda x: isinstance(x.data, Mapping), _load_dict),
     Shape(
-        "answer of _search",
-        lambda x: json_shapes.is_answer(x.data),
-        lambda x: _load_dict(x, json_shapes.SEARCH),
-    ),
-    Shape("dict by query", lambda x: isinstance(x.data, Mapping), _load_dict),
-    Shape(
-        "pandas Series by query",
-        lambda x: library(x.data) == "pandas" and not hasattr(x.data, "columns"),
-        lambda x: _load_dict(replace(x, data=x.data.to_dict())),
-    ),
-    Shape("arrays", lambda x: json_shapes.is_array(x.data), _load_arrays),
-    Shape(
-        "list of dicts",
-        lambda x: isinstance(x.data, list) and bool(x.data) and isinstance(x.data[0], Mapping),
-        lambda x: json_shapes.load_objects(x.reader, x.label, x.data),
+        "rows, arrays or answers",
+        lambda x: bool(len(x.data)) if isinstance(x.data, list) else shapes.is_array(x.data),
+        lambda x: shapes.load_list(x.reader, x.label, x.data),
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
+    Shape("Arrow", lambda x: x.file.suffix in ARROW, _load_arrow),
+    Shape("YAML", lambda x: x.file.suffix in YAML, lambda x: load_yaml(x.reader, x.file, x.part)),
     Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
     Shape(
         "file without a header",
@@ -306,7 +289,9 @@ SHAPES = (
     ),
     Shape("TREC or MS MARCO", lambda x: is_trec(x.file), lambda x: load_trec(x.reader, x.file)),
     Shape(
-        "JSON", lambda x: x.file.suffix in JSON, lambda x: json_shapes.load_json(x.reader, x.file)
+        "JSON",
+        lambda x: x.file.suffix in JSON,
+        lambda x: load_json(x.reader, x.file, x.part),
     ),
     Shape("CSV", lambda x: True, lambda x: load_csv(x.reader, x.file)),
 )

@@ -141,6 +141,11 @@ def load_trec(reader: Reader, file: files.File) -> Table:
     """
     lines = [line for line in file.lines if not line.lstrip().startswith("#")]
     if lines and _RANKLIB.fullmatch(lines[0]):
+        if not any("#" in line for line in lines):
+            raise file.error(
+                "has labels and features, but no ids of items. Pass a frame with the columns "
+                "query (its qid), rel (the label) and score (the prediction of your model)"
+            )
         return _load_ranklib(reader, file)
     columns, header = _detect_columns(file, lines)
     # Columns separated by one character are read in parallel. An error would end a transaction.

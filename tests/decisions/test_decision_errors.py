@@ -116,7 +116,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
         ((RUNS, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
         ((RUN, QRELS, RUN.select("query", "item", pos=pl.lit([1, 2, 1, 2]).explode())),
-         {"max_drop": "AP:0"}, "Some runs have positions, others scores"),
+         {"max_drop": "AP:0", "min_score": 0}, "min_score needs scores, and run 'baseline' has"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
         ((RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
         ((RESULT,), {"minimum": "AP>=0", "judge": JUDGE}, "judge= needs rankings, not results"),

@@ -350,3 +350,31 @@ def test_booleans_of_arrow_are_read():
     table = table.with_columns(score=pl.col("item") * 1.0)
     result = rankql.evaluate(table, None, ["nDCG@10", "AP", "P@5"], con=con, interval=None)
     assert result.summary["mean"].to_list() == [1, 1, 1]
+
+
+def test_runs_with_positions_alone_and_with_scores_alone_are_ranked_by_what_they_have():
+    """Ties have the order of trec_eval, and the lowest distance is best."""
+    scored = pl.DataFrame(
+        {"query": ["a", "a", "b", "b", "b"], "item": [*"xyxzw"], "score": [2.0, 1, 1, 1, None]}
+    )
+    places = pl.DataFrame({"query": [*"aabb"], "item": [*"yxxz"], "pos": [1, 2, 1, 2]})
+    lists = {"a": ["y", "x"], "b": ["x", "z"]}
+    near = scored.select("query", "item", distance=-pl.col("score"))
+    qrels = {"a": ["y"], "b": ["x"]}
+    alone = rankql.evaluate(scored, qrels, ["RR", "AP"]).per_query
+    for one in (scored, near):
+        for two in (places, lists):
+            result = rankql.evaluate({"one": one, "two": two}, qrels, ["RR", "AP"])
+            own = result.per_query.filter(pl.col("system") == "one").drop("system")
+            assert own.equals(alone)
+            assert result.per_query.filter(pl.col("system") == "two")["RR"].to_list() == [1, 1]
+            name = one.columns[2]
+            note = f"Each run is ranked by what it has: one by {name}, two by pos"
+            assert note in result.notes
+            assert result.columns["run 'one'"]["pos"] == name
+            compared = rankql.compare({"one": one, "two": two}, qrels, metrics="RR")
+            assert note in compared.notes and compared.pairs["difference"].to_list() == [0.5]
+            gated = rankql.gate(one, qrels, baseline=two, max_drop="RR:0.6")
+            assert gated.passed is not None and any(x.startswith(note[:33]) for x in gated.notes)
+    named = {"one": scored, "two": places.with_columns(score=-pl.col("pos").cast(float))}
+    assert rankql.evaluate(named, qrels, "RR").columns["run 'one'"]["score"] == "score"

@@ -42,7 +42,12 @@ IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "float32 must be true or false, not 1": lambda: rr(float32=1),
     ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
-    "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
+    "min_score needs scores, and run 'two' has none. Pass score=": lambda: rr(
+        {"one": RUN, "two": POSITIONS_GIVEN}, min_score=1
+    ),
+    "ties='expected' needs scores, and run 'two' has none. Pass ties='item'": lambda: rr(
+        {"one": RUN, "two": POSITIONS_GIVEN}, ties="expected"
+    ),
     "system= is for a single run. The runs of a dict have their names already": lambda: rr(
         {"one": RUN.with_columns(segment=pl.lit("x"))}, system="segment"
     ),

@@ -81,7 +81,7 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
 def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match="does not exist"):
+        with pytest.raises(RankqlError, match="is not a local file"):
             function(url, QRELS)
     assert not [*tmp_path.iterdir()]
 

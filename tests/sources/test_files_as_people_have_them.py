@@ -1,10 +1,14 @@
 """Files without a header or ids, with a text of ids, or with a header in a file like TREC."""
 
 import json
+import pickle
+import sqlite3
+from contextlib import closing
 
 import duckdb
 import numpy as np
 import polars as pl
+import pyarrow.orc
 import pytest
 from click.testing import CliRunner
 
@@ -237,3 +241,83 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0 and "b - impressions" in done.stdout
+
+
+# Other formats
+
+FRAME = pl.DataFrame({"query": ["q1", "q1"], "item": ["a", "b"], "score": [0.9, 0.5]})
+GOLD = {"q1": ["b"]}
+
+
+def write_orc(path):
+    text = pyarrow.schema([("query", "string"), ("item", "string"), ("score", "double")])
+    pyarrow.orc.write_table(FRAME.to_arrow().cast(text), path)
+
+
+@pytest.mark.parametrize("name", ["r.feather", "r.arrow", "r.orc"])
+def test_files_of_arrow_and_orc_are_read(name, tmp_path):
+    path = tmp_path / name
+    write_orc(path) if name == "r.orc" else FRAME.write_ipc(path)
+    assert rankql.evaluate(path, GOLD, "RR")["RR"] == 0.5
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(RankqlError, match=rf"^run: '.*{name}' is damaged"):
+        rankql.evaluate(path, GOLD, "RR")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        ("r.yaml", "- query: q1\n  retrieved: [a, b]\n", None),
+        ("r.yml", "q1: [a, b]\n", None),
+        ("r.yaml", "n: 1\nsecond:\n  q1: [a, b]\nfirst:\n  q1: [b]\n", "second"),
+        ("c.jsonl", '// ours\n{"query": "q1", "retrieved": ["a", "b"], "u": "http://x"}\n', None),
+        ("c.json", '/* ours\n */\n{"q1": ["a", "b"] // best\n}\n', None),
+        ("c.json", '// ours\n{"n": 1, "x": {"q1": ["b"]}, "y": {"q1": ["a", "b"]}}', "y"),
+    ],
+)
+def test_yaml_and_json_with_comments_are_read(name, text, part, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert rankql.evaluate(tmp_path / name, GOLD, "RR", part=part)["RR"] == 0.5
+
+
+def test_yaml_that_cannot_be_read_is_named(tmp_path):
+    for text, message in (("a: [", "r.yaml' cannot be read: "), ("text", "has no objects")):
+        (tmp_path / "r.yaml").write_text(text)
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(tmp_path / "r.yaml", GOLD, "RR")
+
+
+@pytest.mark.parametrize("name", ["r.xlsx", "r.sqlite", "r.avro", "r.npy"])
+def test_the_error_about_another_format_has_the_call_that_reads_it(name, tmp_path):
+    path = tmp_path / name
+    if name == "r.npy":
+        np.save(path, [[1, 2]])
+    elif name == "r.sqlite":
+        with closing(sqlite3.connect(path)) as con:
+            FRAME.to_pandas().to_sql("the_runs", con, index=False)
+            con.commit()
+    else:
+        {"r.xlsx": pytest.importorskip("xlsxwriter") and FRAME.write_excel,
+         "r.avro": FRAME.write_avro}[name](path)  # fmt: skip
+    with pytest.raises(RankqlError, match=r"which is not read\. Pass ") as caught:
+        rankql.evaluate(path, GOLD, "RR")
+    if name == "r.xlsx":
+        pytest.importorskip("fastexcel")
+    call = str(caught.value).partition("Pass ")[2].partition(" (pip")[0]
+    run = eval(call, {"polars": pl, "numpy": np, "sqlite3": sqlite3})
+    gold = {0: [2]} if name == "r.npy" else GOLD
+    assert rankql.evaluate(run, gold, "RR")["RR"] == 0.5
+
+
+def test_pickles_and_addresses_are_not_read(tmp_path):
+    (tmp_path / "r.pkl").write_bytes(pickle.dumps([1]))
+    letor = tmp_path / "mslr.txt"
+    letor.write_text("2 qid:1 1:0.5 2:0.1\n0 qid:1 1:0.2 2:0.3\n")
+    for run, message in (
+        (tmp_path / "r.pkl", r"is a pickle, which may run code when it is read\. Write Parquet$"),
+        ("s3://b/r.parquet", r"pass con=con and con\.sql\(\"FROM 's3://b/r.parquet'\"\)$"),
+        ("hf://b/r.parquet", "Load httpfs on a connection"),
+        (letor, r"no ids of items\. Pass a frame .* rel \(the label\) and score \(the prediction"),
+    ):
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(run, GOLD, "RR")

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from rankql.cli.main import main
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
 QRELS = {"q1": {"d1": 1}, "q3": {"2024-01-01": 2}}
@@ -175,14 +177,14 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ({"query": "q1", "hits": {"hits": [{"_id": "d1", "_score": 10**400}]}}, "too large"),
         ({"q1": {}, "q2": {}}, "run is empty"),
         ({"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}}, "it has 2 subsets or"),
-        ([answer("d1", query="q1"), ERROR], "_search, but a search without query failed or is inc"),
-        ({"took": 3, "responses": [ERROR]}, "_search, but the search of query 1 failed or is inc"),
-        ({**ERROR, "query": "q1"}, "_search, but the search of query q1 failed or is incomplete"),
+        ([answer("d1", query="q1"), ERROR], "engine, but a search without query failed or is inc"),
+        ({"took": 3, "responses": [ERROR]}, "engine, but the search of query 1 failed or is inc"),
+        ({**ERROR, "query": "q1"}, "engine, but the search of query q1 failed or is incomplete"),
         ({"responses": [answer("d1"), answer("d1", timed_out=True)]}, "of query 2 failed or is"),
         ({"responses": [answer("d1"), answer("d1", _shards=PARTIAL)]}, "of query 2 failed or is"),
         (rank_eval(["b"], a=["d1"]), "_rank_eval, but the search of b failed"),
         (rank_eval(a=[], b=[]), "_rank_eval, but no query has an item"),
-        ([answer(query="q1")], "_search, but no query has an item"),
+        ([answer(query="q1")], "engine, but no query has an item"),
         (REPEATED, "run has duplicates: query"),
     ],
 )
@@ -261,3 +263,100 @@ def test_values_of_other_libraries_are_read():
 def test_rows_that_no_table_has_are_named(rows):
     with pytest.raises(RankqlError, match=r"^run\b"):
         rankql.evaluate(rows, metrics="RR")
+
+
+# Parts of an object
+
+ROWS = [{"question": "q", "retrieved": ["b", "a"], "relevant": ["a"]}]
+TWO = {"first": {"q": ["b", "a"]}, "second": {"q": ["a", "b"]}, "n": 2, "gold": {"q": {"a": 1}}}
+
+
+def test_a_part_is_picked_by_name(write):
+    file, gold = write("a.json", TWO), {"q": ["a"]}
+    for data in (file, TWO):
+        message = "'first' and 'second' and 'gold' may be the data. Pass one of them, such as "
+        with pytest.raises(RankqlError, match=message + r"part='first' \(CLI: --part first\)"):
+            rankql.evaluate(data, gold, "RR")
+        for part, expected in (("first", 0.5), ("second", 1), (["second", "gold"], 1)):
+            judged = data if isinstance(part, list) else gold
+            result = rankql.evaluate(data, judged, "RR", part=part)
+            assert result["RR"] == expected
+            assert result.columns["run"]["part"] == (part if judged is gold else part[0])
+    compared = rankql.compare({"a": file, "b": TWO}, gold, metrics="RR", part="first")
+    assert compared.pairs["difference"].to_list() == [0]
+    with pytest.raises(RankqlError, match=r"^qrels: in .* part=\[None, 'first'\] \(CLI: --part ,f"):
+        rankql.evaluate(gold, file, "RR")
+    with pytest.raises(RankqlError, match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec"):
+        rankql.evaluate(file, gold, "RR", part="x")
+    with pytest.raises(RankqlError, match=r"^run: part='x' is for objects and JSON files"):
+        rankql.evaluate(pl.DataFrame(ROWS), None, "RR", part="x")
+    with pytest.raises(RankqlError, match=r"^part must be a name, or those of run and qrels"):
+        rankql.evaluate(file, gold, "RR", part=3)
+
+
+def test_rows_win_over_averages(write):
+    for more in ({"mrr": {"value": 0.5}}, {"mrr": 0.5}):
+        data = {"aggregate": more, "per_question": ROWS}
+        result = rankql.evaluate(write("a.json", data), None, "RR")
+        assert result["RR"] == 0.5 and result.columns["run"]["part"] == "per_question"
+
+
+def test_a_part_on_the_command_line(write):
+    file = write("a.json", TWO)
+    for part, expected in (("first,gold", "0.5"), ("second,gold", "1.0")):
+        command = ["eval", file, file, "--part", part, "-m", "RR", "--format", "csv"]
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0 and f"RR,{expected}" in done.output, done.output
+
+
+# Answers of other engines
+
+HITS = [{"id": "d1", "score": 0.9}, {"id": "d2", "score": 0.8}]
+ENGINES = {
+    "OpenSearch": answer("d1", "d2"),
+    "Pinecone": {"matches": HITS, "namespace": ""},
+    "Qdrant": {"points": HITS},
+    "Qdrant in REST": {"result": {"points": HITS}, "status": "ok"},
+    "Solr": {"responseHeader": {"status": 0}, "response": {"numFound": 2, "docs": HITS}},
+    "Vespa": {"root": {"id": "toplevel", "children": [
+        {"id": hit["id"], "relevance": hit["score"], "fields": {"x": 1}} for hit in HITS]}},
+    "Typesense": {"found": 2, "hits": [
+        {"document": {"id": hit["id"]}, "text_match": 9} for hit in HITS]},
+    "Bedrock": {"retrievalResults": [
+        {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
+        for hit in HITS]},
+    "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_of_engines_by_query(engine, write):
+    """As an object and as a file; each by its query, or with it, or alone."""
+    found = ENGINES[engine]
+    by_query = {"q1": found, "q2": found}
+    logged = [{"query": query, **each} for query, each in by_query.items()]
+    for data in (by_query, logged):
+        lines = "\n".join(map(json.dumps, data)) if data is logged else data
+        for run in (data, write("a.jsonl" if data is logged else "a.json", lines)):
+            assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
+    assert rr(found, {1: ["d2"]}) == [0.5]
+    assert rankql.evaluate({"a": logged, "b": logged}, {"q1": ["d2"]}, "RR").summary.height == 2
+
+
+def test_a_matrix_of_chroma_has_a_query_per_row(write):
+    found = {"ids": [["a", "b"], ["c", "d"]], "distances": [[0.1, 0.2], [0.1, 0.3]]}
+    for run in (found, write("a.json", found)):
+        assert rr(run, {0: ["a"], 1: ["d"]}) == [1, 0.5]
+
+
+def test_rows_with_hits_and_relevant_ids_are_no_answers(write):
+    rows = [{"query": "q", "hits": [{"id": "a"}, {"id": "b"}], "relevant": ["b"]}]
+    for run in (rows, write("a.json", rows)):
+        assert rr(run, None) == [0.5]
+
+
+def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
+    run, qrels = rank_eval(a=["d1", "d2"]), request(a={"d2": 1})
+    assert rr(run, qrels) == [0.5]
+    failed = {"q1": answer("d1"), "q2": answer("d1", timed_out=True)}
+    assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -256,7 +257,7 @@ def test_padding_is_refused_with_the_expression_that_drops_it(tmp_path):
     assert both_ways("Success", [path], item=both)["Success"] == 0
     files = [write(tmp_path / f"{name}.json", {"0": rows[0][name]})
              for name in ("retrieved", "relevant")]  # fmt: skip
-    refused("^run: item has -1", files)
+    assert "left out, without an item" in " ".join(both_ways("Success", files).notes)
 
 
 @pytest.mark.parametrize("rows", ["query,item\n0,3\n0,-1\n", pl.DataFrame(
@@ -961,7 +962,63 @@ def test_arrays_have_a_query_per_row():
     with pytest.raises(RankqlError, match="one must have whole numbers, the ids"):
         rankql.evaluate((distances, distances), gold, "RR")
     with pytest.raises(RankqlError, match="has -1, which is not an id"):
-        rankql.evaluate(np.array([[3, -1]]), {0: [3]}, "RR")
+        rankql.evaluate(np.array([[-1, 3]]), {0: [3]}, "RR")
+
+
+LOWEST = np.finfo("float32").min
+
+
+@pytest.mark.parametrize(
+    ("run", "count"),
+    [
+        (np.array([[2, 1, 3], [2, -1, -1]]), "2 places"),
+        ([[4, 1, 3], [2, 3, -1]], "1 place"),
+        ({0: [2, 1, 3], 1: [2, 3, -1]}, "1 place"),
+        ((np.array([[2, 1, 3], [2, 1, 3]]), np.array([[3, 2, LOWEST], [2, LOWEST, LOWEST]])),
+         "3 places"),
+        ((np.array([[0.1, 0.2], [0.3, np.inf]]), np.array([[2, 1], [2, 0]])), "1 place"),
+    ],
+)  # fmt: skip
+def test_padding_at_the_end_of_lists_is_left_out_and_counted(run, count):
+    """That of FAISS, implicit and usearch."""
+    result = rankql.evaluate(run, {0: [1], 1: [2, 0, 7]}, "RR")
+    assert result.per_query["RR"].to_list() == [0.5, 1]
+    assert f"run: {count} at the end of lists left out" in result.notes[0]
+
+
+def test_ids_below_zero_are_no_padding():
+    assert rankql.evaluate([[3, -1], [-7, -1]], {0: [-1], 1: [-7]}, "RR")["RR"] == 0.75
+
+
+TUPLES = [("q1", "d1", 0.9), ("q1", "d2", 0.5), ("q2", "d2", 0.8)]
+
+
+def test_tuples_of_a_cursor_are_rows():
+    gold = [("q1", "d2", 1), ("q2", "d2", 1)]
+    series = pandas.DataFrame(TUPLES, columns=["query", "item", "score"]).set_index(
+        ["query", "item"]
+    )
+    keyed = {(query, item): score for query, item, score in TUPLES}
+    for run in (TUPLES, [*map(list, TUPLES)], keyed, series["score"]):
+        assert rankql.evaluate(run, gold, "RR")["RR"] == 0.75
+    notes = rankql.evaluate(TUPLES, gold, "RR").notes
+    assert notes[0] == "run: the values of a row are read as query, item, score"
+
+
+@pytest.mark.parametrize(
+    ("run", "gold"),
+    [
+        ({0: [10, 11]}, [(0, 11, 1), (1, 13, 1)]),
+        ({0: [10, 11]}, np.array([(0, 11, 1), (1, 13, 1)])),
+        ({0: [10, 11]}, [(0, 11), (1, 13)]),
+        ([(0, 11, 1), (0, 13, 1)], {0: [11]}),
+        ([("q1", "d1", 1, 0.5)], {"q1": ["d1"]}),
+    ],
+)
+def test_rows_that_may_be_lists_of_ids_are_asked_about(run, gold):
+    with pytest.raises(RankqlError, match=r"values rows of a table, or a list of ids") as caught:
+        rankql.evaluate(run, gold, "RR")
+    assert re.search(r"pl\.DataFrame\(data, schema=\['query', 'item'", str(caught.value))
 
 
 @pytest.mark.parametrize("flag", ["has_answer", "relevant", "is_relevant", "grade"])
@@ -1037,3 +1094,95 @@ def test_errors_of_json_end_in_one_sentence(row, tmp_path):
     path.write_text(f'{{"query": 1, "item": 2, "score": 3}}\n{row}\n')
     with pytest.raises(rankql.RankqlError, match=r"[a-z]\. Correct it$"):
         rankql.evaluate(path, pl.DataFrame({"query": 1, "item": 2, "rel": 1}), "RR")
+
+
+# Columns that differ in a running number
+
+BOUGHT = pl.DataFrame({"user": ["u", "v", "v"], "item": ["b", "c", "z"]})
+
+
+@pytest.mark.parametrize("name", ["rec_{}", "item_{}", "top{}", "Rec {}", "place-{}", "{}"])
+@pytest.mark.parametrize("form", ["polars", "pandas", "csv"])
+def test_columns_with_a_running_number_are_a_list(name, form, tmp_path):
+    first = 0 if name == "{}" else 1
+    names = [name.format(i) for i in range(first, first + 3)]
+    run = pl.DataFrame(
+        [["u", "a", "b", None], ["v", "c", None, None]], ["user", *names], orient="row"
+    )
+    run.write_csv(tmp_path / "r.csv")
+    data = {"polars": run, "pandas": run.to_pandas(), "csv": tmp_path / "r.csv"}[form]
+    result = rankql.evaluate(data, BOUGHT, "RR")
+    assert result["RR"] == 0.75
+    assert result.notes[0].startswith(f"run: {names[0]} to {names[2]} are read as one list of ids")
+
+
+def test_numbers_beside_columns_with_a_running_number():
+    wide = pl.DataFrame(
+        {"user": ["u", "v"], "item_1": ["a", "c"], "item_2": ["b", None], "rel_1": [0, 1],
+         "rel_2": [1, None], "score_1": [0.9, 0.8], "score_2": [0.5, None]}
+    )  # fmt: skip
+    assert rankql.evaluate(wide, None, "RR")["RR"] == 0.75
+    assert rankql.evaluate(wide.drop("rel_1", "rel_2"), BOUGHT, "RR")["RR"] == 0.75
+    with pytest.raises(RankqlError, match="not in the order of its field score"):
+        rankql.evaluate(wide.with_columns(score_1=pl.lit(0.1)), BOUGHT, "RR")
+    whole = pandas.DataFrame({"user": [1, 2], "item_1": [7, 8], "item_2": [9, None]})
+    assert rankql.evaluate(whole, {1: [9], 2: [8]}, "RR")["RR"] == 0.75
+    qrels = pl.DataFrame({"user": ["u", "v"], "relevant_1": ["b", "c"], "relevant_2": [None, "z"]})
+    expected = rankql.evaluate(wide.drop("rel_1", "rel_2"), BOUGHT, "AP")
+    assert rankql.evaluate(wide.drop("rel_1", "rel_2"), qrels, "AP")["AP"] == expected["AP"]
+
+
+def test_an_id_after_a_missing_one_is_refused():
+    run = pl.DataFrame({"user": ["u"], "item_1": ["a"], "item_2": [None], "item_3": ["b"]})
+    with pytest.raises(RankqlError, match=r"^run: item_1 to item_3 are the places of a list, but"):
+        rankql.evaluate(run, BOUGHT, "RR")
+
+
+@pytest.mark.parametrize("names", [["item_1"], ["item_1", "item_3"], ["item_2", "item_3"]])
+def test_numbers_with_a_gap_are_no_places(names):
+    run = pl.DataFrame({"user": ["u"], **{name: ["a"] for name in names}})
+    with pytest.raises(RankqlError, match=r"^No item column in run"):
+        rankql.evaluate(run, BOUGHT, "RR")
+
+
+def test_numbered_columns_beside_an_item_are_not_read():
+    run = pl.DataFrame({"user": ["u", "u"], "item": ["a", "b"], "score": [2.0, 1.0],
+                        "tag_1": ["x", "y"], "tag_2": ["x", "y"]})  # fmt: skip
+    assert rankql.evaluate(run, BOUGHT, "RR")["RR"] == 0.25
+
+
+# Several runs of any shape
+
+OLD = [{"question": f"q{i}", "retrieved": [*("ab" if i % 2 else "ba")]} for i in range(4)]
+NEW = [{**row, "retrieved": ["a", "b"]} for row in OLD]
+BEST = {f"q{i}": ["a"] for i in range(4)}
+IDS = np.array([[2, 1, 3], [3, 2, 9]])
+NEAR = np.array([[0.1, 0.2, 0.3]] * 2)
+PLACES = {0: [1], 1: [2]}
+BY_QUERY = pandas.Series({row["question"]: row["retrieved"] for row in OLD})
+
+
+@pytest.mark.parametrize(
+    ("runs", "gold", "expected"),
+    [
+        ({"old": OLD, "new": NEW}, BEST, [0.75, 1]),
+        ({"old": OLD, "new": pl.DataFrame(NEW)}, BEST, [0.75, 1]),
+        ({"old": OLD, "new": {row["question"]: row["retrieved"] for row in NEW}}, BEST, [0.75, 1]),
+        ({"only": OLD}, BEST, [0.75]),
+        ({"old": BY_QUERY, "new": NEW}, BEST, [0.75, 1]),
+        ({"flat": IDS, "other": np.array([[2, 3, 1], [3, 9, 2]])}, PLACES, [0.5, 1 / 3]),
+        ({"flat": IDS.tolist(), "other": (NEAR, IDS)}, PLACES, [0.5, 0.5]),
+        ({"flat": (NEAR, IDS), "other": (NEAR, IDS)}, PLACES, [0.5, 0.5]),
+    ],
+)  # fmt: skip
+def test_several_runs_of_any_shape(runs, gold, expected):
+    result = rankql.evaluate(runs, gold, "RR").summary
+    assert dict(zip(result["system"], result["mean"], strict=True)) == pytest.approx(
+        dict(zip(runs, expected, strict=True))
+    )
+
+
+def test_rows_next_to_text_are_a_part_and_no_run():
+    result = rankql.evaluate({"name": "nightly", "results": OLD}, BEST, "RR")
+    assert result["RR"] == 0.75 and result.columns["run"]["part"] == "results"
+    assert rankql.evaluate({"a.jsonl": OLD, "b": NEW}, BEST, "RR").summary.height == 2

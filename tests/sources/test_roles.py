@@ -194,9 +194,10 @@ def test_judgments_of_ranklib(comment, features, tmp_path):
     path = tmp_path / "qrels.txt"
     path.write_text(f"# a comment\n2 qid:1 {features}# {comment}\n0 qid:1 {features}# d8\n")
     assert rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")["RR"] == 0.5
-    path.write_text(f"2 qid:1 {features}\n")
-    with pytest.raises(RankqlError, match="without an id in a comment"):
-        rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")
+    for first, message in (("# d8", "without an id in a comment"), ("", "no ids of items")):
+        path.write_text(f"0 qid:1 {first}\n2 qid:1 {features}\n")
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")
 
 
 NUMBERS = pl.DataFrame({"query": [1, 1, 12, 12], "item": [*"abab"], "score": [2.0, 1.0, 2.0, 1.0]})

@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy
@@ -79,10 +82,13 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1", "d2"}}, "^run has a set of items, which has no order. Pass a list"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, "^run must be one table of queries, not numbers and"),
         ({"a": "a.parquet", "q1": {"d1": 1}}, "^run must be one table .*, not a run and"),
-        ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
+        (
+            {"responses": [{"hits": {"hits": []}}]},
+            "an answer of a search engine, but no query has an item",
+        ),
         ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
-        ({1: numpy.array([["a", "b"]])}, "^run: item ids must be all text or all whole numbers"),
+        ({1: numpy.array([["a", "b"]])}, "^run must be one table of queries, not arrays"),
     ],
 )
 def test_dicts_that_cannot_be_right_are_refused(run, message):
@@ -377,3 +383,64 @@ def test_other_text_than_numbers_is_refused(value):
     ):
         with pytest.raises(RankqlError, match=r"must be a (number|list of ids), not"):
             rankql.evaluate(run, TEXT_QRELS, "RR")
+
+
+# Objects of other libraries
+
+
+class Hit(NamedTuple):
+    doc_id: str
+    score: float
+
+
+@dataclass
+class Point:
+    id: str
+    score: float
+
+
+class Model:
+    """As an object of pydantic."""
+
+    def __init__(self, **fields):
+        self.fields = fields
+
+    def model_dump(self):
+        return self.fields
+
+
+@pytest.mark.parametrize("kind", [Hit, Point, lambda doc, score: Model(id=doc, score=score)])
+def test_objects_with_fields_are_dicts(kind):
+    run = {"q1": [kind("d1", 0.9), kind("d2", 0.5)], "q2": [kind("d2", 0.8)]}
+    qrels = {"q1": {"d2": 1}, "q2": {"d2": 1}}
+    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.75
+    rows = [Model(query=q, item=d, score=s) for q, d, s in frame(RUN, "score").rows()]
+    assert rankql.evaluate(rows, QRELS, "RR")["RR"] == rankql.evaluate(RUN, QRELS, "RR")["RR"]
+
+
+def test_lists_in_hits_are_not_lists_of_ids():
+    """As OpenSearch writes `sort`, and LanceDB a vector."""
+    for more in ({"sort": [1.5]}, {"vector": [0.1, 0.2]}, {"matched_queries": ["t"]}):
+        run = {"q1": [{"_id": "d1", **more}, {"_id": "d2", **more}], "q2": [{"_id": "d2", **more}]}
+        assert rankql.evaluate(run, {"q1": ["d2"], "q2": ["d2"]}, "RR")["RR"] == 0.75
+
+
+def test_decimals_and_arrays_without_dimension_are_numbers():
+    for kind in (Decimal, numpy.array, numpy.float32):
+        run = {"q1": {"d1": kind(0.9), "d2": kind(0.5)}, "q2": {"d2": kind(0.8)}}
+        assert rankql.evaluate(run, {"q1": ["d2"], "q2": ["d2"]}, "RR")["RR"] == 0.75
+    large = {"q1": {"d1": Decimal(2**53 + 1), "d2": Decimal(2**53)}}
+    with pytest.raises(RankqlError, match="has so many digits that different scores"):
+        rankql.evaluate(large, {"q1": ["d2"]}, "RR")
+
+
+def test_lists_of_columns_may_be_missing_or_empty():
+    rows = [
+        {"query": "a", "retrieved": [{"id": "x", "tags": ["t"]}, {"id": "y", "tags": None}]},
+        {"query": "b", "retrieved": [], "relevant": ["x"]},
+        {"query": "c", "retrieved": [{"id": "y", "note": {"n": 1}}, {"id": "x"}]},
+    ]
+    both = [{**row, "relevant": ["x"]} for row in rows]
+    expected = rankql.evaluate(pl.DataFrame(both, infer_schema_length=None), None, "RR")
+    assert rankql.evaluate(both, None, "RR").per_query.equals(expected.per_query)
+    assert expected.per_query["RR"].to_list() == [1, 0, 0.5]

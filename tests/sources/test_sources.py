@@ -4,10 +4,13 @@ import sqlite3
 from datetime import date, datetime
 
 import duckdb
+import numpy
 import polars as pl
+import pyarrow.dataset
 import pytest
 
 import rankql
+from rankql import RankqlError
 from rankql.cli import demo
 from rankql.sources import frames as reading
 from support.components import optional
@@ -222,3 +225,98 @@ def test_python_objects_are_refused():
     frame = frame.with_columns(rel=pl.Series([object()], dtype=pl.Object))
     with pytest.raises(rankql.RankqlError, match=r"(?i)object|rel must be a number"):
         rankql.evaluate(frame, None, "RR")
+
+
+# Frames of other libraries
+
+SCORED = pl.DataFrame({"query": ["q1", "q1"], "item": ["a", "b"], "score": [0.9, 0.5]})
+
+
+class OnlyArray:
+    """What has `__arrow_c_array__` alone, as a record batch of arro3."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.batch.__arrow_c_array__(requested_schema)
+
+
+def half(frame):
+    return frame.with_columns(pl.col("score").cast(pl.Float16))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: OnlyArray(frame.to_arrow().to_batches()[0]),
+        lambda frame: frame.to_arrow().to_batches(),
+        lambda frame: pyarrow.dataset.dataset(frame.to_arrow()).scanner(),
+        half,
+        lambda frame: half(frame).lazy(),
+        lambda frame: half(frame).to_arrow(),
+        lambda frame: frame.to_numpy(structured=True),
+    ],
+)
+def test_frames_of_other_kinds_are_read(convert):
+    assert rankql.evaluate(convert(SCORED), {"q1": ["b"]}, "RR")["RR"] == 0.5
+
+
+@pytest.mark.frames
+def test_frames_of_other_libraries_are_read():
+    import ibis
+    import narwhals
+
+    for run in (
+        ibis.memtable(SCORED.to_pandas()).filter(ibis._.score > 0),
+        narwhals.from_native(SCORED.lazy()),
+        narwhals.from_native(SCORED.to_pandas()),
+    ):
+        assert rankql.evaluate(run, {"q1": ["b"]}, "RR")["RR"] == 0.5
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["datasets", "dask", "deltalake", "pyiceberg", "scan"])
+def test_the_error_writes_the_call_that_reads(library, tmp_path):
+    """A dataset that is filtered must not be read by .data.table, which has all rows."""
+    table = SCORED.to_arrow().cast(SCORED.to_pandas().pipe(pyarrow.Table.from_pandas).schema)
+    if library == "datasets":
+        from datasets import Dataset
+
+        data = Dataset.from_pandas(SCORED.to_pandas()).filter(lambda row: row["item"] == "b")
+    elif library == "dask":
+        import dask.dataframe
+
+        data = dask.dataframe.from_pandas(SCORED.to_pandas(), npartitions=1)
+    elif library == "deltalake":
+        import deltalake
+
+        deltalake.write_deltalake(tmp_path / "delta", table)
+        data = deltalake.DeltaTable(tmp_path / "delta")
+    else:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        catalog = SqlCatalog("c", uri="sqlite://", warehouse=f"file://{tmp_path}")
+        catalog.create_namespace("n")
+        data = catalog.create_table("n.t", schema=table.schema)
+        data.append(table)
+        data = data.scan() if library == "scan" else data
+    with pytest.raises(RankqlError, match=r"^run must be a path, .* Pass data\.") as caught:
+        rankql.evaluate(data, {"q1": ["b"]}, "RR")
+    run = eval(str(caught.value).partition("Pass ")[2], {"data": data})
+    expected = 1 if library == "datasets" else 0.5
+    assert rankql.evaluate(run, {"q1": ["b"]}, "RR")["RR"] == expected
+
+
+def test_what_is_no_table_is_named():
+    class Fails:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise NotImplementedError("object dtype")
+
+    for run, message in (
+        (Fails(), "^run: Fails cannot be read as Arrow: object dtype"),
+        (duckdb.connect().execute("SELECT 1"), r"^run is a connection\. Pass a relation: con\.sql"),
+        (numpy.array([0.5, 0.2]), r"not ndarray\. Pass pl\.DataFrame\(\{'query': np\.repeat"),
+    ):
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(run, {"q1": ["b"]}, "RR")

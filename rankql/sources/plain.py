@@ -1,0 +1,190 @@
+"""Objects of Python as one frame, column by column: dicts, tuples with names, arrays and Series.
+
+`unwrap` takes one level apart. `to_frame` makes a frame of rows, whose lists and objects are lists
+and structs of polars: reading 10,000 rows one by one takes ten times as long.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from itertools import chain, repeat
+from numbers import Integral, Real
+from typing import Any
+
+import polars as pl
+
+from rankql.errors import RankqlError, parse_number, require
+from rankql.registry.column_names import list_side
+from rankql.text import join_words
+
+LISTS = (list, tuple, set, frozenset)
+DICTS = (dict, Mapping)  # the check of Mapping is slow
+# An object with more keys is a map, as from ids to scores.
+MOST_KEYS = 200
+_KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+_SIMPLE = {*_KINDS, dict, list, type(None)}
+
+
+def unwrap(value: Any) -> Any:
+    """A value of Python's own types; the values in it are as they were."""
+    if type(value) in _SIMPLE:
+        return value
+    if hasattr(value, "_asdict"):  # a tuple with names
+        return dict(value._asdict())
+    if hasattr(value, "columns"):  # a frame
+        return value
+    if isinstance(value, LISTS):
+        return list(value)
+    if isinstance(value, DICTS):
+        return dict(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for name in ("model_dump", "tolist", "to_list", "to_pylist"):  # pydantic, arrays, Series, Arrow
+        if callable(method := getattr(value, name, None)):
+            return method()
+    return value
+
+
+def is_series(value: Any) -> bool:
+    """Is it a Series, an array or a tensor?"""
+    return hasattr(value, "tolist") or hasattr(value, "to_list")
+
+
+def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str]]:
+    """The frame of objects, and its columns that are maps: lists of keys and values.
+
+    Cells of a column with lists and plain values are text, as of a file.
+    """
+    rows = [*map(unwrap, objects)]
+    named = all(type(row) is dict for row in rows)
+    require(named, f"{label}: every row must be a dict of names and values. Pass a list of them")
+    columns, maps = list[pl.Series](), list[str]()
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(name) for row in rows]
+        types = {*map(type, values)}
+        ordered = list_side(str(name)) != "run" or types.isdisjoint((set, frozenset))
+        require(ordered, f"{label}: {name} has a set, which has no order. Write a list")
+        if types <= {dict, type(None)}:
+            keys = {*chain.from_iterable(filter(None, values))}
+            if len(keys) > MOST_KEYS:
+                maps.append(str(name))
+                values = [
+                    None if x is None else [{"key": str(k), "value": v} for k, v in x.items()]
+                    for x in values
+                ]
+        try:
+            columns.append(_column(str(name), values))
+        except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
+            line = str(error).partition("\n")[0]
+            raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
+    return pl.DataFrame(columns), maps
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """The column of values, of which each may be NULL."""
+    types = {*map(type, values)}
+    if types - _SIMPLE:
+        values = [*map(unwrap, values)]
+        types = {*map(type, values)}
+    types.discard(type(None))
+    if types == {dict}:
+        return _structs(name, values)
+    if types == {list}:
+        return _lists(name, values)
+    if types & {dict, list}:
+        values = [
+            json.dumps(x, default=unwrap) if isinstance(x, dict | list) else x for x in values
+        ]
+    for kind in types if len(types) == 1 else ():
+        with suppress(KeyError, TypeError, OverflowError):
+            return pl.Series(name, values, dtype=_KINDS[kind])
+    rows = [{name: x} for x in values]
+    return pl.from_dicts(rows, infer_schema_length=None, strict=False).to_series()
+
+
+def _structs(name: str, values: list[Any]) -> pl.Series:
+    keys = dict.fromkeys(chain.from_iterable(filter(None, values)))
+    if not keys:
+        return pl.Series(name, [None] * len(values), dtype=pl.Null)
+    fields = [_column(str(key), [x and x.get(key) for x in values]) for key in keys]
+    column = pl.DataFrame(fields).to_struct(name)
+    known = pl.Series([x is not None for x in values])
+    return column if known.all() else column.zip_with(known, column.clear(1))
+
+
+def _lists(name: str, values: list[Any]) -> pl.Series:
+    flat = [*chain.from_iterable(filter(None, values))]
+    if len(types := {*map(type, flat)}) == 1 and (kind := _KINDS.get(types.pop())):
+        with suppress(TypeError, OverflowError):
+            return pl.Series(name, values, dtype=pl.List(kind))
+    lengths = pl.Series([None if x is None else len(x) for x in values], dtype=pl.Int64)
+    places = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "n": lengths})
+    row = [*chain.from_iterable(map(repeat, range(len(values)), lengths.fill_null(0)))]
+    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": _column("x", flat)})
+    lists = lists.group_by("row", maintain_order=True).agg("x")
+    column = places.join(lists, on="row", how="left", maintain_order="left")
+    empty = pl.lit([], dtype=column.schema["x"])
+    return column.select(pl.when(pl.col("n") == 0).then(empty).otherwise("x").alias(name))[name]
+
+
+def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of keys and values. Python alone keeps the last of equal keys."""
+    pairs = list(pairs)
+    if len(merged := dict(pairs)) < len(pairs):
+        raise ValueError("a query, or an item of a query, is repeated. Keep one of them")
+    return merged
+
+
+def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
+    """A column of ids, which are all text or all whole numbers."""
+    for kind in (pl.String, pl.Int64):  # fast if all are of this type
+        with suppress(TypeError, ValueError, OverflowError):
+            return pl.Series(role, ids, dtype=kind, strict=True)
+    types = _types(ids)
+    names = join_words(sorted(each.__name__ for each in types))
+    require(
+        all(issubclass(each, Integral) for each in types),
+        f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
+        f"{hint}, with ids as text: str(id)",
+    )
+    return pl.Series(role, [None if each is None else int(each) for each in ids])
+
+
+def number_column(
+    pairs: Sequence[tuple[Any, Any]], queries: pl.Series, label: str, role: str, hint: str
+) -> pl.Series:
+    """A column of numbers: Python's int as integers, so that few grades stay fast."""
+    numbers = [number for _, number in pairs]
+    types = _types(numbers)
+    if not types <= {int, float, str}:
+        numbers = [*map(unwrap, numbers)]
+        types = _types(numbers)
+    if str in types:
+        parsed = [parse_number(x) if isinstance(x, str) else x for x in numbers]
+        known = zip(numbers, parsed, strict=True)
+        if all((x is None) == (y is None) and math.isfinite(y or 0) for x, y in known):
+            numbers, types = parsed, _types(parsed)
+    if not all(issubclass(each, Real | Decimal) for each in types):
+        wrong = next(i for i, x in enumerate(numbers) if not isinstance(x, Real | Decimal | None))
+        raise RankqlError(
+            f"{label}: the {role} of item {pairs[wrong][0]!r} of query {queries[wrong]!r} must be "
+            f"a number, not {numbers[wrong]!r}. {hint}"
+        )
+    if not types <= {int, float}:
+        kind = int if all(x is None or x % 1 == 0 for x in numbers) else float
+        numbers = [None if each is None else kind(each) for each in numbers]
+        types = _types(numbers)
+    try:
+        return pl.Series(role, numbers, dtype=pl.Int64 if types == {int} else pl.Float64)
+    except (TypeError, OverflowError) as error:
+        largest = max((each for each in numbers if isinstance(each, int)), key=abs)
+        raise RankqlError(f"{label}: the {role} {largest} is too large. Divide it first") from error
+
+
+def _types(values: Iterable[Any]) -> set[type]:
+    return {*map(type, values)} - {type(None)}
