@@ -523,8 +523,10 @@ COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each ite
 -- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
 CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument) AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
-         ELSE rankql_fail('ranked_table needs ' || argument || ': ' || label || ' has no column ''' || name || '''. Name one: '
-                          || argument || ' := ''...''') END;
+         ELSE rankql_fail('ranked_table needs ' || argument || ': ' || label || ' has no column ''' || name || '''. Name a column: '
+                          || argument || ' :='
+                          || CASE argument WHEN 'rel' THEN '. If every item is relevant, add it: SELECT *, 1 AS rel FROM ' || label
+                                  ELSE '' END) END;
 
 -- A value that must not be NULL.
 CREATE OR REPLACE MACRO rankql_not_null(value, name, label) AS

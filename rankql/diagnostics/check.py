@@ -15,10 +15,11 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks.duplicates import describe_key, describe_separator
 from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
-from rankql.evaluation.checks.tables import COLUMNS, ROWS, STEPS, is_numeric, make_step
+from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import RankingRules, ReadingOptions
 from rankql.macros import quote
+from rankql.sources.account import STEPS, make_step
 from rankql.sources.reader import fetch
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session

@@ -90,7 +90,9 @@ class Report(TableResult):
             (level, sum(finding.level == level for finding in self.findings)) for level in LEVELS
         ]
         totals = ", ".join(text.format_count(count, level) for level, count in counts if count)
-        return f"Check of {tables} at k = {self.k}: {totals or 'no problems found'}"
+        judged = any({"rel", "grade"} & {*about["columns"]} for about in self.tables.values())
+        unread = "" if judged else ", without judgments,"
+        return f"Check of {tables}{unread} at k = {self.k}: {totals or 'no problems found'}"
 
     def __repr__(self) -> str:
         lines = [self.title]

@@ -7,10 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rankql.errors import RankqlError, as_number, describe, describe_unknown, require
+from rankql.errors import (
+    Question,
+    RankqlError,
+    as_number,
+    describe,
+    describe_unknown,
+    require,
+)
 from rankql.evaluation.shown import train_cte
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
+from rankql.sources.account import orders_items
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session
@@ -111,7 +119,9 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
     for table in inputs.runs.values():
         if "score" not in table.roles:
             label = f"run {inputs.unscored!r}" if inputs.unscored else table.label
-            raise RankqlError(f"min_score needs scores, and {label} has none. Pass score=")
+            numbers = [x for x in table.unread if orders_items(x)]
+            raise Question(f"min_score needs scores, and {label} has none",
+                           [{"score": x} for x in numbers], otherwise="Pass score=")  # fmt: skip
     asked = min_score
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None

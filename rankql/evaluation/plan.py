@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError, require
+from rankql.errors import Question, RankqlError, require
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
@@ -23,14 +23,14 @@ from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.evaluation.shown import add_training, require_sources
 from rankql.macros import quote
-from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
+from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import parse
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
-from rankql.sources.session import Session, flatten_inputs
+from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, mentioned, require_column
 
 
@@ -79,21 +79,22 @@ def read_rankings(
     graded: a run without judgments needs grades. keeps_unjudged: unjudged queries stay, for
     `check`. others: of `read_inputs`.
     """
-    columns, alone = rules.columns, False
-    if qrels is None and not graded:
-        run = open_runs(session, run)
-        tables = [*flatten_inputs(run)]
-        grade_columns = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
-        lists = all(find_name(t.columns, x) for t in tables for x in (RETRIEVED, RELEVANT))
-        alone = columns["rel"] is None and not grade_columns and not lists
-        if alone:
-            qrels = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
     attributes = others.pop("attributes", None)
-    inputs = read_inputs(
-        session, run, qrels, attributes, columns, rules.system,
-        descending=rules.descending, order=rules.order, **others,
-    )  # fmt: skip
-    inputs = replace(inputs, qrels=None) if alone else inputs
+    run = open_runs(session, run)
+
+    def read(qrels: Data | None) -> Inputs:
+        return read_inputs(
+            session, run, qrels, attributes, rules.columns, rules.system,
+            descending=rules.descending, order=rules.order, collapse=rules.collapse, **others,
+        )  # fmt: skip
+
+    try:
+        inputs = read(qrels)
+    except Question:
+        if graded or qrels is not None or rules.columns["rel"] is not None:
+            raise
+        nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
+        inputs = replace(read(nothing), qrels=None)
     if not keeps_unjudged:
         inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
         require(all(each.judged for each in left_out), NO_GRADES)

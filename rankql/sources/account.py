@@ -54,7 +54,7 @@ _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distanc
 _LOWEST = {"distance", "distances", "rank", "ranks", "position"}
 _JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
 # Names of places in a document, which may be part of the key of an item.
-_PLACES = {
+PLACES = {
     *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
     *("startline", "section", "paragraph"),
 }
@@ -68,9 +68,6 @@ _NO_GRADES = {
 _NOTHING = ("none", "null", "nan", "n/a", "na", "-")
 # What stands between several ids in one text.
 _BETWEEN = r"[;|,\s]+"
-# An id without case, scheme, leading zeros, "./" and the last "/".
-_PLAIN = r"""regexp_replace(regexp_replace(replace(lower(trim({})), '\', '/'),
-    '^(https?://)?(www\.)?(\./)?|/$', '', 'g'), '(^|[^0-9])0+([0-9])', '\1\2', 'g')"""
 
 
 @dataclass(frozen=True)
@@ -229,7 +226,7 @@ def _number(sql: str, kind: str) -> str:
     return f"TRY_CAST({sql} AS DOUBLE)" if is_text(kind) else f"CAST({sql} AS DOUBLE)"
 
 
-def _orders_items(name: str) -> bool:
+def orders_items(name: str) -> bool:
     """Is a number with this name one that orders items?"""
     tail = name.rpartition(".")[2]
     known = (*ROLES["score"], *ROLES["pos"])
@@ -251,7 +248,7 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
         for x, field in run.fields.items()
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
-        and _orders_items(x)
+        and orders_items(x)
     }  # fmt: skip
     if run.kind.endswith("[][]"):
         value = "x_[2] ->> '$'" if run.kind.startswith("JSON") else "x_[2]"
@@ -260,7 +257,7 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
-        if is_list and _orders_items(x) and list_side(x) != "qrels":
+        if is_list and orders_items(x) and list_side(x) != "qrels":
             numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
     if not numbers or {"score", "pos", "order", "descending"} & pair.named:
         return
@@ -327,7 +324,7 @@ def _other_numbers(pair: Pair) -> Iterator[str]:
         x: sql for x, (sql, kind) in run.free.items()
         if is_number(kind) and (
             not _JUDGES.isdisjoint(words_of(x))
-            or (_orders_items(x) and not run.column and not chosen)
+            or (orders_items(x) and not run.column and not chosen)
         )
     }  # fmt: skip
     if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):
@@ -354,8 +351,8 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         own = known.get(tail)
         if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
             continue
-        place = tail in _PLACES
-        if not (place or is_id(kind)) or _orders_items(tail) or is_called(tail, ROLES["rel"]):
+        place = tail in PLACES
+        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
         mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
         theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
@@ -435,7 +432,7 @@ def _may_be_grade(side: Side, name: str) -> bool:
     label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
     doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
     doubt += f"ELSE {label} END"
-    if side.column and not _orders_items(name):
+    if side.column and not orders_items(name):
         doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
         doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
     queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
@@ -457,7 +454,7 @@ def _other_lists(pair: Pair) -> Iterator[str]:
             judged = list_side(name) == "qrels"
             if words & AGAINST or (judged and side is run and not pair.is_one_table):
                 continue
-            if kind.endswith("[][]") or _orders_items(name):
+            if kind.endswith("[][]") or orders_items(name):
                 continue
             try:
                 ids = find_items(side.session, side.source, RETRIEVED, name, set())
@@ -528,18 +525,47 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
 def _spelling(pair: Pair) -> Iterator[str]:
     """Judged ids that the run spells differently."""
     run, qrels = pair.run, pair.qrels
-    if qrels is None or not (run.column and qrels.column):
+    if qrels is None or not (run.column and qrels.column) or "collapse" in pair.named:
         return
-    sql = f"""SELECT count(*), min(i), min(j) FROM
-        (SELECT * FROM {qrels.items} EXCEPT FROM {run.items})
-        JOIN (SELECT q, i AS j FROM {run.items}) USING (q)
-        WHERE {_PLAIN.format("i")} = {_PLAIN.format("j")}"""
+    unmatched = f"(FROM {qrels.items} EXCEPT FROM {run.items})"
+    sql = f"""SELECT count(*), min(a.i), min(b.i)
+        FROM {respell(unmatched, "i")} AS a JOIN {respell(run.items, "i")} AS b USING (q, x)"""
     count, one, other = run.session.row(sql)
     if count:
         yield (
             f"{format_count(count, 'judged id')} {is_or_are(count)} spelled differently in the run "
             f"and not found: {one!r} and {other!r}"
         )
+
+
+_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
+# How an id {0} is made like another, step by step, and where a step may change it. There
+# is no backslash, because the SQL is copied from messages.
+STEPS = {
+    "trim({0})": "true",
+    f"trim({{0}}, {_BLANKS})": "true",
+    "nfc_normalize({0})": "true",
+    "lower({0})": "true",
+    "coalesce(nullif(regexp_extract({0}, '^(-?[0-9]+)[.]0+$', 1), ''), {0})": "contains({0}, '.')",
+    "coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '0'",
+    "rtrim({0}, '/')": "{0}[-1:] = '/'",
+    "regexp_replace({0}, '^[.]/', '')": "{0}[:2] = './'",
+    "regexp_replace({0}, '#[^0-9].*$', '')": "contains({0}, '#')",
+    "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '-'",
+}
+
+
+def make_step(step: str, where: str, value: str) -> str:
+    """A step of `STEPS` on a value, as SQL."""
+    return f"CASE WHEN {where.format(value)} THEN {step.format(value)} ELSE {value} END"
+
+
+def respell(rows: str, name: str) -> str:
+    """SQL of rows with x, an id made like those that are spelled differently."""
+    sql = f"(SELECT *, {name} AS x FROM {rows})"
+    for step, where in STEPS.items():
+        sql = f"(SELECT * REPLACE ({make_step(step, where, 'x')} AS x) FROM {sql})"
+    return sql
 
 
 # In this order; a question ends the reading.

@@ -334,6 +334,9 @@ def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
     ids = []
     for name in table.free_columns(role):
         kind = table.columns[name]
+        if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
+            table.find(role, parent)  # asks for the fields of a key
+            continue
         tier, rank = tier_of(role, name)
         known = tier == KNOWN and not kind.startswith(("STRUCT", "MAP"))
         if kind.endswith("]") or not (known or is_id(kind)):

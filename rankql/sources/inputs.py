@@ -198,6 +198,7 @@ def read_inputs(
     weight: str | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
+    collapse: str | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns. A question offers calls that answer it."""
     flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
@@ -218,6 +219,7 @@ def read_inputs(
     tables = _Opened(runs, judgments, about, history, catalogue)
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     options = {**columns, "system": system, "descending": descending, "order": order}
+    options["collapse"] = collapse  # which explains ids that differ after a mark
 
     def read(call: Call) -> Inputs:
         return _read_tables(session, tables, {**options, **call}, by, weight)
@@ -252,6 +254,10 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
+        return False
+    both = ", ".join(quote(judged.roles[x]) for x in ("query", "item") if x in judged.roles)
+    twice = f"SELECT count(*) > count(DISTINCT ({both})) FROM {judged.sql}"
+    if inputs.qrels and session.value(twice):
         return False
     if inputs.qrels is None and judged.computed.get(name) == []:  # a constant: nothing is judged
         sql = f"SELECT count(*) > count(DISTINCT {quote(inputs.query)}) FROM {judged.sql}"

@@ -376,6 +376,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         calls.append({role: "1"})
         if table.label != "qrels":
             hint = ", or qrels= (CLI: the judgments as the last file)" * bool(calls) + hint
+    if role == "item" and len(numbers) > 1 and table.label != "qrels":
+        hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
+        hint += "variable_name='item', value_name='score')"
     if role == "score":
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]

@@ -318,6 +318,8 @@ def test_duplicates_name_their_stage_and_the_key(stage):
     assert "system" not in str(e.value)
     (note,) = rankql.funnel(stages, ONE_ITEM, k=2, collapse="item").notes
     assert note.startswith(f"stage '{stage}': 2 of 5 rows repeat a document (item)")
-    both = pl.concat(STAGE.with_columns(country=pl.lit(x)) for x in ("de", "fr"))
+    other = STAGE.with_columns(score=-pl.col("score"))
+    countries = {"de": STAGE, "fr": other}
+    both = pl.concat(x.with_columns(country=pl.lit(name)) for name, x in countries.items())
     with pytest.raises(rankql.RankqlError, match=r"the queries: query=\['query', 'country'\]$"):
         rankql.funnel(stages | {stage: both}, ONE_ITEM, k=2)

@@ -86,7 +86,7 @@ def test_a_query_may_have_several_columns(con, names):
     ("call", "message"),
     [
         ("'liked', 'liked', query := 'user', item := 'product'",
-         "ranked_table needs (pos: run|rel: judgments) has no column '(pos|rel)'. Name one: "),
+         "ranked_table needs (pos: run|rel: judgments) has no column '(pos|rel)'. Name a column: "),
         ("'run', 'liked'", "ranked_table needs query: (run|judgments) has no column 'query'"),
         ("'run', 'liked', " + NAMES.replace(ONE, "['user', 'land']"),
          "ranked_table needs query: (run|judgments) has no column 'land'"),

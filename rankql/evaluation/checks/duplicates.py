@@ -15,11 +15,18 @@ from rankql.errors import RankqlError
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Column, Unique
 from rankql.macros import quote
-from rankql.registry.column_names import USERS, squash
+from rankql.registry.column_names import (
+    RANKED_SYSTEMS,
+    USERS,
+    is_called,
+    names_part_of_key,
+    squash,
+)
+from rankql.sources.account import PLACES
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, is_id
 
 
 def require_unique_rows(
@@ -121,7 +128,11 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
     for name in qrels.own_columns:
         if name not in qrels.roles.values() and all(run.has(name) for run in runs):
             unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
-            if fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
+            if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
+                continue
+            if squash(name) in PLACES:
+                return f", or pass the key of the items: item='{item}, {name}'"
+            if names_part_of_key(name, qrels.columns[name]):
                 return f", or pass the key of the queries: query={[key, name]!r}"
     return ""
 
@@ -141,15 +152,19 @@ def describe_separator(
     if table.trec:
         return ", or pass the column of the systems: system='tag'"
     names = [name for name in table.own_columns if name not in table.roles.values()]
+    same = ", ".join(map(quote, {key, *table.roles.values()}))
     for name in sorted(names, key=lambda name: name not in table.known("query")):
-        if not table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
+        if is_id(table.columns[name]) and names_part_of_key(name, table.columns[name]):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             several = f"count(DISTINCT {quote(name)}) < count(*)"
             dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
             dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
-            sql = f"SELECT {unique} AND {several}, {dense} FROM {table.sql}"
-            ((separates, is_dense),) = fetch(session, sql)
+            sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
+            sql += f"DISTINCT {quote(name)}) = count(*) FROM {table.sql}"
+            ((separates, is_dense, joined),) = fetch(session, sql)
+            if separates and joined and not is_called(name, RANKED_SYSTEMS):
+                return f". The rows differ in {name} alone, as after a join: keep one of each"
             first = name in table.known("query") or squash(name) in USERS
             of_key = f"query={[name, key] if first else [key, name]!r}"
             if separates and (first or alone or (qrels and qrels.has(name))):

@@ -70,7 +70,8 @@ def _several_values(evidence: Evidence) -> Iterable[Facts]:
                 GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
             for query, low, high in evidence.evaluation.run_sql(sql):
                 key = next(iter(inputs.runs.values())).roles["query"]
-                hint = f". If these are different queries, pass their key: query={[key, name]!r}"
+                parts = [key, getattr(name, "sql", name)]
+                hint = f". If these are different queries, pass their key: query={parts!r}"
                 if home == "attributes" or ", " in key:
                     hint = ""
                 yield {"argument": inputs.argument(name), "name": name, "home": home, "low": low,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
 from rankql.evaluation.checks.record import Check
+from rankql.sources.account import respell
 from rankql.sources.tables import Table, same_kind
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
@@ -89,24 +90,6 @@ COLUMNS = {
     ),
 }  # fmt: skip
 
-_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
-# How an id {0} is made like another, step by step, and where a step may change it. There
-# is no backslash, because the SQL is copied from messages.
-STEPS = {
-    "trim({0})": "true",
-    f"trim({{0}}, {_BLANKS})": "true",
-    "nfc_normalize({0})": "true",
-    "lower({0})": "true",
-    "coalesce(nullif(regexp_extract({0}, '^(-?[0-9]+)[.]0+$', 1), ''), {0})": "contains({0}, '.')",
-    "coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '0'",
-    "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '-'",
-}
-
-
-def make_step(step: str, where: str, value: str) -> str:
-    """A step of `STEPS` on a value, as SQL."""
-    return f"CASE WHEN {where.format(value)} THEN {step.format(value)} ELSE {value} END"
-
 
 def _check_spelling(role: str) -> Check:
     """A check for ids of the run that match ids of qrels except for spelling."""
@@ -114,16 +97,13 @@ def _check_spelling(role: str) -> Check:
     def has_text(run: Any) -> bool:
         return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
 
-    def normalised(ids: str) -> str:
-        sql = f"(SELECT CAST(id AS VARCHAR) AS id, CAST(id AS VARCHAR) AS x FROM {ids})"
-        for step, where in STEPS.items():
-            sql = f"(SELECT * REPLACE ({make_step(step, where, 'x')} AS x) FROM {sql})"
-        return sql
-
-    ids = [f"(SELECT DISTINCT {role} AS id FROM {table})" for table in ("rows", "qrels")]
+    ids = [
+        f"(SELECT DISTINCT CAST({role} AS VARCHAR) AS id FROM {table})"
+        for table in ("rows", "qrels")
+    ]
     unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
     sql = f"""SELECT r.id AS run, min(q.id) AS qrels
-              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (x)
+              FROM {respell(unmatched, "id")} AS r JOIN {respell(ids[1], "id")} AS q USING (x)
               GROUP BY r.id"""
     return Check(
         "id-spelling", "rows", "error", f"{role} is spelled differently in qrels",
