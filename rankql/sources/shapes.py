@@ -52,9 +52,14 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
         kinds.add(kind)
     if not data or kinds == {"a run"}:
         return not data or not (all(map(_is_row, data.values())) or find_shape(outline_of(data)))
-    named = all(isinstance(name, str) for name in data)
-    files = all(suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
-    return named and files and kinds != {""}
+    texts = (suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
+    tables = (  # dicts by query, and not averages
+        {*kinds_of(x)} <= {"items", "pairs", "objects"}
+        for x in data.values()
+        if "rows" in kinds and isinstance(x, DICTS)
+    )
+    named = all(isinstance(name, str) for name in data) and kinds != {""}
+    return named and all(texts) and all(tables)
 
 
 def _is_row(value: Any) -> bool:
@@ -332,6 +337,18 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
             f"part={option} (CLI: --part {',' * judged}{parts[0]})"
         )
     return str(parts[0]) if parts else ""
+
+
+def open_hits(reader: Reader, table: Table) -> Table:
+    """The table with the list of hits of answers, which a frame or a file has in a column."""
+    for (name, *inner), field in _HITS:
+        kind = table.columns.get(name, "")
+        nested = f"{inner[0]} STRUCT(" in kind if inner else kind.endswith("[]") and field in kind
+        if kind.startswith("STRUCT(") and nested and not table.has("retrieved"):
+            value = quote(name) + "".join(f"[{literal(x)}]" for x in inner)
+            sql = f"(SELECT * EXCLUDE ({quote(name)}), {value} AS retrieved FROM {table.sql})"
+            return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
+    return table
 
 
 _NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")
