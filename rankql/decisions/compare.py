@@ -164,7 +164,7 @@ def compare(
     if is_several_runs(runs):
         systems = list(runs)
     else:
-        several, known = result.meta.system, result.meta.systems
+        several, known = "system" in result.frame().columns, result.meta.systems
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
         systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
     result = align_systems(result, systems)

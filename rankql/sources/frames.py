@@ -14,6 +14,7 @@ import polars as pl
 
 import rankql
 from rankql.errors import RankqlError
+from rankql.sources import plain
 from rankql.sources.private import LOCK, lock_of_process
 
 # Up to so many rows are read and registered without pyarrow as long as nothing has imported it: the
@@ -146,8 +147,10 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
                 column = pl.from_pandas(values, nan_to_null=nan_to_null)
                 break
         if column is None:
-            texts = [None if x is None else str(x) for x in values]
-            column = pl.Series(texts, dtype=pl.String)
+            cells = [
+                None if x is None else x if type(x) in (list, dict) else str(x) for x in values
+            ]
+            column = plain.column(str(name), cells)
         columns.append(column.alias(str(name)))
     return pl.DataFrame(columns)
 

@@ -533,6 +533,7 @@ def _require_different_names(inputs: Inputs) -> None:
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run, or the tables of several runs by name."""
+    run = session.open_runs(run)
     if not is_several_runs(run):
         return session.table(run, "run")
     named = bool(run) and all(isinstance(name, str) and name for name in run)

@@ -40,22 +40,28 @@ def load_json(reader: Reader, file: File, part: str = "") -> Table:
     """The rows of a file, of any shape."""
     shape = None if part else shapes.find_shape(set(_outline(file.start)))
     if shape:
-        return shapes.load_shape(reader, file.label, repr(file.name), shape, _parse(file))
+        return shapes.load_shape(reader, file.label, repr(file.name), shape, parse_objects(file))
     top = list(dict.fromkeys(path[0] for path in _outline(file.start)))
     objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
     names = [name for name in top if squash(name) in shapes.NAMES]  # of a row, or of a part
     is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})
     if _COMMENTED.search(file.start):  # DuckDB does not read comments
-        objects = _parse(file)
+        objects = parse_objects(file)
         if part or (len(objects) == 1 and not names):
             return shapes.load_dict(reader, file.label, objects[0], part)
         return shapes.load_list(reader, file.label, objects)
     if part or (file.start.lstrip().startswith("{") and not is_row):
-        objects = [{k: v for k, v in x.items() if k != "_comment"} for x in _parse(file)]
+        objects = [{k: v for k, v in x.items() if k != "_comment"} for x in parse_objects(file)]
         table = shapes.load_object(reader, file.label, repr(file.name), objects, part)
         if table is not None:
             return table
     return replace(_load_rows(reader, file), repeated=repeated_names(top))
+
+
+def may_have_runs(file: File) -> bool:
+    """Does it begin as {name: rows} or as {name: {query: items}} do?"""
+    text = r'"(?:[^"\\]|\\.)*"\s*:\s*'
+    return bool(re.match(rf"\s*\{{\s*{text}(\[\s*\{{|\{{\s*{text}[\[{{])", file.start))
 
 
 def load_yaml(reader: Reader, file: File, part: str = "") -> Table:
@@ -150,7 +156,7 @@ _COMMENTED = re.compile(r"(?m)^\s*(//|/\*)")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-def _parse(file: File) -> list[Any]:
+def parse_objects(file: File) -> list[Any]:
     """The objects of files, also of lists and of one per line."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_dict)
     objects: list[Any] = []

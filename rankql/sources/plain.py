@@ -78,14 +78,14 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
                     for x in values
                 ]
         try:
-            columns.append(_column(str(name), values))
+            columns.append(column(str(name), values))
         except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
             line = str(error).partition("\n")[0]
             raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
     return pl.DataFrame(columns), maps
 
 
-def _column(name: str, values: list[Any]) -> pl.Series:
+def column(name: str, values: list[Any]) -> pl.Series:
     """The column of values, of which each may be NULL."""
     types = {*map(type, values)}
     if types - _SIMPLE:
@@ -111,10 +111,10 @@ def _structs(name: str, values: list[Any]) -> pl.Series:
     keys = dict.fromkeys(chain.from_iterable(filter(None, values)))
     if not keys:
         return pl.Series(name, [None] * len(values), dtype=pl.Null)
-    fields = [_column(str(key), [x and x.get(key) for x in values]) for key in keys]
-    column = pl.DataFrame(fields).to_struct(name)
+    fields = [column(str(key), [None if x is None else x.get(key) for x in values]) for key in keys]
+    structs = pl.DataFrame(fields).to_struct(name)
     known = pl.Series([x is not None for x in values])
-    return column if known.all() else column.zip_with(known, column.clear(1))
+    return structs if known.all() else structs.zip_with(known, structs.clear(1))
 
 
 def _lists(name: str, values: list[Any]) -> pl.Series:
@@ -125,11 +125,11 @@ def _lists(name: str, values: list[Any]) -> pl.Series:
     lengths = pl.Series([None if x is None else len(x) for x in values], dtype=pl.Int64)
     places = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "n": lengths})
     row = [*chain.from_iterable(map(repeat, range(len(values)), lengths.fill_null(0)))]
-    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": _column("x", flat)})
+    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": column("x", flat)})
     lists = lists.group_by("row", maintain_order=True).agg("x")
-    column = places.join(lists, on="row", how="left", maintain_order="left")
-    empty = pl.lit([], dtype=column.schema["x"])
-    return column.select(pl.when(pl.col("n") == 0).then(empty).otherwise("x").alias(name))[name]
+    joined = places.join(lists, on="row", how="left", maintain_order="left")
+    empty = pl.lit([], dtype=joined.schema["x"])
+    return joined.select(pl.when(pl.col("n") == 0).then(empty).otherwise("x").alias(name))[name]
 
 
 def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

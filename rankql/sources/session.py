@@ -23,8 +23,8 @@ import duckdb
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
 from rankql.sources import frames, shapes
-from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file
-from rankql.sources.json_files import load_json, load_yaml
+from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file, suffix_of
+from rankql.sources.json_files import load_json, load_yaml, may_have_runs, parse_objects
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
@@ -142,6 +142,17 @@ def duckdb_errors() -> Iterator[None]:
 class Session(Reader):
     """A connection that reads all that people pass."""
 
+    def open_runs(self, data: Data) -> Data | Mapping[str, Any]:
+        """The runs by name, if a JSON file has several; else the data as they are."""
+        if isinstance(data, str | os.PathLike) and suffix_of(os.fspath(data)) in JSON:
+            source = Source(self, data, "run")
+            if source.entry is None and may_have_runs(source.file):
+                (*objects,) = parse_objects(source.file)
+                several = len(objects) == 1 and len(objects[0]) > 1
+                if several and shapes.is_several_runs(objects[0]):
+                    return objects[0]
+        return data
+
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
@@ -152,6 +163,8 @@ class Session(Reader):
         table = shape.load(source)
         if label == "qrels" or label.startswith("run"):
             table = shapes.fold_columns(self, table)
+        if label.startswith("run"):
+            table = shapes.open_hits(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 

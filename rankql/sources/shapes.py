@@ -45,12 +45,21 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """
     if not isinstance(data, Mapping):
         return False
-    kinds = {*kinds_of(data)}
+    kinds = set[str]()
+    for kind in map(_kind_of, data.values()):
+        if kind not in ("a run", "rows", "arrays", ""):
+            return False  # at once, because it is asked often
+        kinds.add(kind)
     if not data or kinds == {"a run"}:
         return not data or not (all(map(_is_row, data.values())) or find_shape(outline_of(data)))
-    named = all(isinstance(name, str) for name in data)
-    files = all(suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
-    return named and files and bool(kinds) and kinds <= {"a run", "rows", "arrays"}
+    texts = (suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
+    tables = (  # dicts by query, and not averages
+        {*kinds_of(x)} <= {"items", "pairs", "objects"}
+        for x in data.values()
+        if "rows" in kinds and isinstance(x, DICTS)
+    )
+    named = all(isinstance(name, str) for name in data) and kinds != {""}
+    return named and all(texts) and all(tables)
 
 
 def _is_row(value: Any) -> bool:
@@ -80,6 +89,8 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, LISTS) and not hasattr(value, "_asdict"):
         if type(first := next(iter(value), None)) in _SCALARS:
             return "items" if value else ""
+        if type(first) is tuple and len(first) == 2 and type(first[1]) in (int, float):
+            return "pairs"
         first = plain.unwrap(first)
         if isinstance(first, dict):
             of_row = (
@@ -149,14 +160,26 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     """The table of a dict by query, of columns or of parts, or of an answer."""
     if data and all(isinstance(key, tuple) and len(key) == 2 for key in data):
         return load_list(reader, label, [(*key, value) for key, value in data.items()])
-    simple = {*kinds_of(data)} <= {"numbers", "items", "pairs"}
-    shape = None if simple or part else find_shape(outline_of(data))
-    if shape:
+    if not part and len(kinds := kinds_of(data)) == 1 and kinds[0] in ("numbers", "items", "pairs"):
+        return _load_by_query(reader, label, "the dict", [data])
+    if not part and (shape := find_shape(outline_of(data))):
         return load_shape(reader, label, "the dict", shape, [data])
     table = load_object(reader, label, "the dict", [data], part)
-    if table is None and not simple and _is_row(data):
+    if table is None and _is_row(data):
         return load_objects(reader, label, [data])
     return table or load_shape(reader, label, "the dict", BY_QUERY, [data])
+
+
+def _load_by_query(
+    reader: Reader, label: str, source: str, objects: Sequence[Mapping[Any, Any]]
+) -> Table:
+    """The table of {query: items}, without what fills up the end of lists."""
+    lists = [x for each in objects for x in each.values()]
+    if any(type(x) is list and x and x[-1] == -1 for x in lists) and {*map(type, lists)} == {list}:
+        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+        lists = [*_without_padding(reader, label, [*merged.values()])]
+        objects = [dict(zip(merged, lists, strict=True))]
+    return load_shape(reader, label, source, BY_QUERY, objects)
 
 
 def load_list(reader: Reader, label: str, data: Any) -> Table:
@@ -273,11 +296,6 @@ def load_object(
         name = "relevant" if label == "qrels" else "retrieved"
         rows = [{"query": query, name: ids} for each in objects for query, ids in each.items()]
         return load_objects(reader, label, rows)
-    padded = kinds == {"items"} and all(type(x) is list for each in objects for x in each.values())
-    if padded and any(x and x[-1] == -1 for each in objects for x in each.values()):
-        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-        lists = _without_padding(reader, label, [*merged.values()])
-        objects = [dict(zip(merged, lists, strict=True))]
     if kinds == {"an answer"}:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         answers = [{"query": query, **plain.unwrap(answer)} for query, answer in merged.items()]
@@ -294,7 +312,7 @@ def load_object(
     same = len(objects) > 1 and [*data] == [*objects[1]]  # rows that have only objects
     if same or len(kinds) > 1 or kinds & {"rows", "a run", "a value"}:
         return None
-    return load_shape(reader, label, source, BY_QUERY, objects)
+    return _load_by_query(reader, label, source, objects)
 
 
 def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
@@ -319,6 +337,18 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
             f"part={option} (CLI: --part {',' * judged}{parts[0]})"
         )
     return str(parts[0]) if parts else ""
+
+
+def open_hits(reader: Reader, table: Table) -> Table:
+    """The table with the list of hits of answers, which a frame or a file has in a column."""
+    for (name, *inner), field in _HITS:
+        kind = table.columns.get(name, "")
+        nested = f"{inner[0]} STRUCT(" in kind if inner else kind.endswith("[]") and field in kind
+        if kind.startswith("STRUCT(") and nested and not table.has("retrieved"):
+            value = quote(name) + "".join(f"[{literal(x)}]" for x in inner)
+            sql = f"(SELECT * EXCLUDE ({quote(name)}), {value} AS retrieved FROM {table.sql})"
+            return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
+    return table
 
 
 _NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -173,7 +174,10 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ('{"q1": {"d1": 1}, "q2": {"d1":', "run: 'a.json' cannot be read: Expecting value"),
         ('{"q1": {"d2": 1}, "q1": {"d1": 2}}', "a query, or an item of a query, is repeated"),
         ('{"q1": {"d1": 1, "d1": 2}}', "a query, or an item of a query, is repeated"),
-        ({x: {"q1": {"d1": 1}} for x in "ab"}, "run: in 'a.json', 'a' and 'b' may be the data"),
+        (
+            {"n": 1, **{x: {"q1": {"d1": 1}} for x in "ab"}},
+            "run: in 'a.json', 'a' and 'b' may be the data",
+        ),
         ({"query": "q1", "hits": {"hits": [{"_id": "d1", "_score": 10**400}]}}, "too large"),
         ({"q1": {}, "q2": {}}, "run is empty"),
         ({"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}}, "it has 2 subsets or"),
@@ -360,3 +364,41 @@ def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
     assert rr(run, qrels) == [0.5]
     failed = {"q1": answer("d1"), "q2": answer("d1", timed_out=True)}
     assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        {"a": {"q": {"x": 2, "y": 1}}, "b": {"q": {"x": 1, "y": 2}}},
+        {"a": {"q": ["x", "y"]}, "b": {"q": ["y", "x"]}},
+        {x: [{"query": "q", "retrieved": ids}] for x, ids in (("a", ["x", "y"]), ("b", ["y"]))},
+    ],
+)
+def test_a_json_file_has_several_runs_as_a_dict_has(runs, write):
+    file, qrels = write("runs.json", runs), {"q": ["y"]}
+    for data in (runs, file):
+        result = rankql.evaluate(data, qrels, "RR", interval=None)
+        assert result.summary.select("system", "mean").rows() == [("a", 0.5), ("b", 1)]
+        assert rankql.compare(data, qrels, metrics="RR").pairs["difference"].to_list() == [0.5]
+    alone = {"a": runs["a"]}
+    assert rankql.evaluate(write("one.json", alone), qrels, "RR")["RR"] == 0.5
+
+
+def test_frames_may_have_answers_in_a_column():
+    logged = [{"query": q, **answer("d1", "d2")} for q in ("q1", "q2")]
+    found = [{"query": "q1", "matches": HITS}, {"query": "q2", "matches": HITS}]
+    for rows in (logged, found):
+        assert rr(pl.DataFrame(rows), {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
+
+
+def test_cells_of_pandas_are_read_as_those_of_dicts():
+    rows = [{"question": "q", "retrieved": [["a", 0.9], ["b", 0.5]], "relevant": ["b"]}]
+    assert rr(pandas.DataFrame(rows), None) == rr(rows, None) == [0.5]
+
+
+def test_objects_may_be_empty():
+    rows = [
+        {"query": "a", "retrieved": ["x", "y"], "relevant": {}, "more": {}},
+        {"query": "b", "retrieved": ["x", "y"], "relevant": {"y": 1}, "more": {"n": {"m": 1}}},
+    ]
+    assert rr(rows, None) == [None, 0.5]
