@@ -52,6 +52,10 @@ def as_arguments(call: Call) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in call.items())
 
 
+class Ungraded(Question):
+    """A table has no grades, and no other table has them."""
+
+
 # What DuckDB makes of an error that the macro rankql_fail raises.
 MACRO_ERROR = "Could not convert string 'rankql: {}' to INT64"
 _MACRO_ERROR = re.compile(MACRO_ERROR.format("(.*)"), re.DOTALL)

@@ -240,7 +240,7 @@ def join_words(words: Sequence[str]) -> str:
 _NAMES_WIDTH = 120
 
 
-def shorten_names(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """As many names as a line has room for, and how many more there are."""
     lengths = itertools.accumulate(len(name) + 2 for name in names)
     count = max(1, sum(length <= _NAMES_WIDTH + 2 for length in lengths))

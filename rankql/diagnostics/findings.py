@@ -91,7 +91,7 @@ class Report(TableResult):
         ]
         totals = ", ".join(text.format_count(count, level) for level, count in counts if count)
         judged = any({"rel", "grade"} & {*about["columns"]} for about in self.tables.values())
-        unread = "" if judged else ", without judgments,"
+        unread = "" if judged else ", without judgments"
         return f"Check of {tables}{unread} at k = {self.k}: {totals or 'no problems found'}"
 
     def __repr__(self) -> str:

@@ -33,8 +33,9 @@ from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.frames import read_frame
-from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values
+from rankql.sources.reading import read_inputs
 from rankql.sources.session import Session, duckdb_errors
 
 # The columns of rows of counters: the name, and what else than a number is counted.

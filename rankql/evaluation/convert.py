@@ -15,9 +15,9 @@ from rankql.evaluation.request import Columns, RankingRules
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import assume_grades, resolve_columns
-from rankql.sources.inputs import lowest_is_best
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
+from rankql.sources.reading import lowest_is_best
 from rankql.sources.role_values import refuse_rounded_scores
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, refuse_repeated, require_column

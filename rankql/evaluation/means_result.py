@@ -253,7 +253,7 @@ class MeansResult(TableResult):
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
         unread = {label: roles[UNREAD] for label, roles in self.columns.items() if UNREAD in roles}
-        ends = [text.shorten_names(names.split(", ")) for names in unread.values()]
+        ends = [text.list_names(names.split(", ")) for names in unread.values()]
         if len(unread) > 1:
             ends = [f"{names} ({label})" for names, label in zip(ends, unread, strict=True)]
         used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.errors import Question, RankqlError, require
+from rankql.errors import RankqlError, Ungraded, require
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
@@ -29,7 +29,8 @@ from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import parse
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
-from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
+from rankql.sources.inputs import Inputs
+from rankql.sources.reading import list_subtopics, open_runs, read_inputs
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, mentioned, require_column
 
@@ -90,7 +91,7 @@ def read_rankings(
 
     try:
         inputs = read(qrels)
-    except Question:
+    except Ungraded:
         if graded or qrels is not None or rules.columns["rel"] is not None:
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))

@@ -18,7 +18,7 @@ from rankql.output.specs import SCHEMA, Spec
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse
 from rankql.results import make_block
-from rankql.sources.inputs import open_runs
+from rankql.sources.reading import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
 

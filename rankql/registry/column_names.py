@@ -79,12 +79,12 @@ _LIST_WORDS = {
     "run": {
         *("retrieved", "retrieval", "recommended", "ranked", "hits", "results", "result"),
         *("predicted", "prediction", "predictions", "candidates", "output", "outputs", "ctxs"),
-        "reranked",
+        *("reranked", "rec", "recs"),
     },
     "qrels": {
         *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
         *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
-        *("ratings", "judgments", "judgements", "acceptable", "supporting"),
+        *("ratings", "judgments", "judgements", "acceptable", "supporting", "true"),
     },
 }
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from rankql.errors import Call, Question
+from rankql.errors import Call, Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
@@ -71,7 +71,7 @@ _BETWEEN = r"[;|,\s]+"
 
 
 @dataclass(frozen=True)
-class Side:
+class Reading:
     """The run or the judgments, with what was there before lists were unnested."""
 
     session: Session
@@ -162,8 +162,8 @@ class Side:
 class Pair:
     """A run and its judgments, None if the run has the grades; the roles that the caller names."""
 
-    run: Side
-    qrels: Side | None
+    run: Reading
+    qrels: Reading | None
     named: frozenset[str]
 
     @property
@@ -184,8 +184,8 @@ def account(
     notes: dict[str, None] = {}
     for table in runs:
         every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
-        run = Side(session, table, every)
-        judged = Side(session, qrels, every) if qrels else None
+        run = Reading(session, table, every)
+        judged = Reading(session, qrels, every) if qrels else None
         pair = Pair(run, judged, frozenset(named))
         for doubt in DOUBTS:
             notes |= dict.fromkeys(doubt(pair))
@@ -203,7 +203,7 @@ def name_unread(
     session: Session, runs: Mapping[Any, Table], others: Sequence[Table], read: Iterable[str]
 ) -> tuple[dict[Any, Table], list[Table]]:
     """The tables with the names of the columns that were not read; read: attributes."""
-    sides = [Side(session, table) for table in (*runs.values(), *others)]
+    sides = [Reading(session, table) for table in (*runs.values(), *others)]
     used: dict[str, set[str]] = {}
     for side in sides:
         used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
@@ -398,14 +398,15 @@ def _grades(pair: Pair) -> Sequence[str]:
     doubtful = [x for x in names if _may_be_grade(side, x)]
     if not doubtful:
         return ()
-    texts, labels = [x for x in doubtful if is_text(side.free[x][1]) and not side.table.text], ""
-    texts.sort(key=lambda x: not is_called(x.rpartition(".")[2], EVENTS))
-    for x in texts[:1]:
+    texts, labels = list[str](), ""
+    for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
         value = side.free[x][0]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
-        mapping = format_mapping(dict.fromkeys(found, "..."), x)
-        labels = f", or a grade for each value: {mapping}"
+        if is_text(side.free[x][1]) and any(parse_number(label) is None for label in found):
+            texts.append(x)
+            mapping = format_mapping(dict.fromkeys(found, "..."), x)
+            labels = f", or a grade for each value: {mapping}"
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
@@ -415,7 +416,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     )
 
 
-def _may_be_grade(side: Side, name: str) -> bool:
+def _may_be_grade(side: Reading, name: str) -> bool:
     """Is it a number that is not a constant of at least 1, or a label?
 
     What is the same for all items of a query, or for an item in all queries, is not a grade.

@@ -25,7 +25,7 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
         calls += [x for x in _try(call, read) if x not in calls]
         if len(calls) >= _OFFERED:
             break
-    return Question(question.text, calls[:_OFFERED], question.hint, question.otherwise)
+    return type(question)(question.text, calls[:_OFFERED], question.hint, question.otherwise)
 
 
 def _try(call: Call, read: Callable[[Call], bool], further: bool = True) -> Iterator[Call]:

@@ -229,7 +229,9 @@ def add_column(
     """The table with a computed column, which is called like its expression by default."""
     name = column_name(spec) or ""
     if table.has(name):
-        return table
+        reads = table.sources([name])
+        kind = table.columns[table.actual_name(name)]
+        return table.with_column(called, quote(name), kind, reads) if called else table
     if isinstance(spec, tuple):
         for part in spec:
             if table.has(part) or part.isidentifier():
@@ -256,10 +258,12 @@ def add_column(
             return table.with_column(called or name, value, kind, reads, source, selected)
         except (duckdb.Error, ValueError) as error:
             failure = failure or error
+    hint = ". Each id is a row: change lists before you pass them, such as row[row >= 0]"
+    hint *= table.unit == "ids"
     why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
     raise RankqlError(
         f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
-        f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}"
+        f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}{hint}"
     ) from failure
 
 

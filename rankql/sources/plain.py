@@ -78,14 +78,14 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
                     for x in values
                 ]
         try:
-            columns.append(column(str(name), values))
+            columns.append(make_column(str(name), values))
         except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
             line = str(error).partition("\n")[0]
             raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
     return pl.DataFrame(columns), maps
 
 
-def column(name: str, values: list[Any]) -> pl.Series:
+def make_column(name: str, values: list[Any]) -> pl.Series:
     """The column of values, of which each may be NULL."""
     types = {*map(type, values)}
     if types - _SIMPLE:
@@ -111,7 +111,9 @@ def _structs(name: str, values: list[Any]) -> pl.Series:
     keys = dict.fromkeys(chain.from_iterable(filter(None, values)))
     if not keys:
         return pl.Series(name, [None] * len(values), dtype=pl.Null)
-    fields = [column(str(key), [None if x is None else x.get(key) for x in values]) for key in keys]
+    fields = [
+        make_column(str(key), [None if x is None else x.get(key) for x in values]) for key in keys
+    ]
     structs = pl.DataFrame(fields).to_struct(name)
     known = pl.Series([x is not None for x in values])
     return structs if known.all() else structs.zip_with(known, structs.clear(1))
@@ -125,7 +127,7 @@ def _lists(name: str, values: list[Any]) -> pl.Series:
     lengths = pl.Series([None if x is None else len(x) for x in values], dtype=pl.Int64)
     places = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "n": lengths})
     row = [*chain.from_iterable(map(repeat, range(len(values)), lengths.fill_null(0)))]
-    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": column("x", flat)})
+    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": make_column("x", flat)})
     lists = lists.group_by("row", maintain_order=True).agg("x")
     joined = places.join(lists, on="row", how="left", maintain_order="left")
     empty = pl.lit([], dtype=joined.schema["x"])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rankql.errors import Question, RankqlError, did_you_mean
+from rankql.errors import Question, RankqlError, Ungraded, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
@@ -388,7 +388,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     otherwise = f"Pass {role}="
     if role == "rel" and table.label != "qrels":
         otherwise += ", or qrels= (CLI: the judgments as the last file)"
-    return Question(text, calls, hint, otherwise)
+    kind = Ungraded if role == "rel" and table.label != "qrels" else Question
+    return kind(text, calls, hint, otherwise)
 
 
 def quote_name(name: str) -> str:

@@ -420,7 +420,7 @@ def test_report():
     assert report.to_dict()["tables"] == report.tables
     example = " " * 30 + "e.g. query '<b>|', score 'nan'"
     assert repr(report).splitlines() == [
-        "Check of run (5 rows) at k = 3: 1 error, 1 note",
+        "Check of run (5 rows), without judgments at k = 3: 1 error, 1 note",
         "",
         "errors",
         "  one           run    1,234  what",

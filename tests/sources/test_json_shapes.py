@@ -369,7 +369,7 @@ def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
 @pytest.mark.parametrize(
     "runs",
     [
-        {"a": {"q": {"x": 2, "y": 1}}, "b": {"q": {"x": 1, "y": 2}}},
+        {"a": {"q": {"x": 2, "y": 1}}, "b": {"q": {"x": 1, "y": 3}}},
         {"a": {"q": ["x", "y"]}, "b": {"q": ["y", "x"]}},
         {x: [{"query": "q", "retrieved": ids}] for x, ids in (("a", ["x", "y"]), ("b", ["y"]))},
     ],

@@ -1123,7 +1123,7 @@ def test_numbers_beside_columns_with_a_running_number():
     )  # fmt: skip
     assert rankql.evaluate(wide, None, "RR")["RR"] == 0.75
     assert rankql.evaluate(wide.drop("rel_1", "rel_2"), BOUGHT, "RR")["RR"] == 0.75
-    with pytest.raises(RankqlError, match="not in the order of its field score"):
+    with pytest.raises(RankqlError, match=r"not in the order of retrieved_ids\.score"):
         rankql.evaluate(wide.with_columns(score_1=pl.lit(0.1)), BOUGHT, "RR")
     whole = pandas.DataFrame({"user": [1, 2], "item_1": [7, 8], "item_2": [9, None]})
     assert rankql.evaluate(whole, {1: [9], 2: [8]}, "RR")["RR"] == 0.75

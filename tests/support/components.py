@@ -57,6 +57,7 @@ class optional:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 COMPONENTS = {
+    "excel": Component(("xlsxwriter", "fastexcel")),
     "frames": Component(("ibis", "narwhals", "datasets", "dask", "deltalake", "pyiceberg")),
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
     "bigquery": Component((), (("node",),), "apt-get install nodejs"),

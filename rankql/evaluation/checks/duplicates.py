@@ -16,7 +16,7 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Column, Unique
 from rankql.macros import quote
 from rankql.registry.column_names import (
-    RANKED_SYSTEMS,
+    LOCATORS,
     USERS,
     is_called,
     names_part_of_key,
@@ -163,7 +163,7 @@ def describe_separator(
             sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
             sql += f"DISTINCT {quote(name)}) = count(*) FROM {table.sql}"
             ((separates, is_dense, joined),) = fetch(session, sql)
-            if separates and joined and not is_called(name, RANKED_SYSTEMS):
+            if separates and joined and is_called(name, LOCATORS):
                 return f". The rows differ in {name} alone, as after a join: keep one of each"
             first = name in table.known("query") or squash(name) in USERS
             of_key = f"query={[name, key] if first else [key, name]!r}"

@@ -1,0 +1,562 @@
+"""Reading: from what people pass to `Inputs`, tables whose columns have roles."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rankql.errors import Call, Question, RankqlError, require
+from rankql.macros import INTERNAL_PREFIX, quote
+from rankql.registry.column_names import (
+    RANKED_SYSTEMS,
+    RANKERS,
+    REQUESTS,
+    RETRIEVED,
+    ROLES,
+    SPLITS,
+    SUBTOPIC_NAMES,
+    SUBTOPICS,
+    find_name,
+    has_two_directions,
+    is_called,
+    is_distance,
+)
+from rankql.sources import computed, role_values
+from rankql.sources.account import account, name_unread
+from rankql.sources.ask import verified
+from rankql.sources.candidates import find_list
+from rankql.sources.id_lists import unnest_lists
+from rankql.sources.inputs import RANKED_APART, Inputs
+from rankql.sources.reader import list_in_order
+from rankql.sources.session import Session
+from rankql.sources.shapes import is_several_runs
+from rankql.sources.tables import (
+    Data,
+    Table,
+    assign_roles,
+    is_text,
+    refuse_repeated,
+    require_column,
+    unknown_column,
+)
+from rankql.sources.training import read_beyond, split_log
+from rankql.text import format_count, is_or_are
+
+
+def read_inputs(
+    session: Session,
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    attributes: Data | None,
+    columns: Mapping[str, Any],
+    system: str | None = None,
+    groups: Sequence[Sequence[str]] = (),
+    descending: bool | None = None,
+    order: str | None = None,
+    weight: str | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
+    collapse: str | None = None,
+) -> Inputs:
+    """Open the tables and recognise their columns. A question offers calls that answer it."""
+    flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
+    alone = system is None or not is_several_runs(run)
+    for ok, message in (
+        (flag, f"descending must be True or False, not {descending!r}"),
+        (weighs, f"weight must be the name of a column, not {weight!r}"),
+        (order in (None, "rows", "list"), f"order must be 'rows', 'list' or None, not {order!r}"),
+        (alone, "system= is for a single run. The runs of a dict have their names already"),
+    ):
+        require(ok, message)
+    opened = open_runs(session, run)
+    others = (("qrels", qrels), ("attributes", attributes), ("train", train))
+    judgments, about, history = (
+        None if data is None else session.table(data, label) for label, data in others
+    )
+    runs = opened if isinstance(opened, dict) else {None: opened}
+    tables = _Opened(runs, judgments, about, history, catalogue)
+    by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
+    options = {**columns, "system": system, "descending": descending, "order": order}
+    options["collapse"] = collapse  # which explains ids that differ after a mark
+
+    def read(call: Call) -> Inputs:
+        return _read_tables(session, tables, {**options, **call}, by, weight)
+
+    def is_answer(call: Call) -> bool:
+        noted = len(session.notes)
+        try:
+            return _has_matches(session, read(call))
+        finally:
+            del session.notes[noted:]
+
+    try:
+        return read({})
+    except Question as question:
+        raise verified(question, is_answer) from None
+
+
+class _Opened(NamedTuple):
+    """The tables before their columns are recognised."""
+
+    runs: Mapping[str | None, Table]
+    judgments: Table | None
+    attributes: Table | None
+    train: Table | None
+    catalogue: Data | int | None
+
+
+def _has_matches(session: Session, inputs: Inputs) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+    (judged, *_) = inputs.judging
+    name, matched = judged.roles["rel"], False
+    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
+    numbers = f"count({quote(name)}) = count({number})"
+    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
+        return False
+    both = ", ".join(quote(judged.roles[x]) for x in ("query", "item") if x in judged.roles)
+    twice = f"SELECT count(*) > count(DISTINCT ({both})) FROM {judged.sql}"
+    if inputs.qrels and session.value(twice):
+        return False
+    if inputs.qrels is None and judged.computed.get(name) == []:  # a constant: nothing is judged
+        sql = f"SELECT count(*) > count(DISTINCT {quote(inputs.query)}) FROM {judged.sql}"
+        if session.value(sql):
+            return False
+    for table in inputs.runs.values():
+        if pos := table.roles.get("pos"):
+            places = [*inputs.ids(table)[: -1 if "item" in table.roles else None], pos]
+            sql = (
+                f"SELECT min({table.number('pos')}) >= 1 AND count({quote(pos)}) = count(DISTINCT "
+            )
+            sql += f"({', '.join(map(quote, places))})) FILTER ({quote(pos)} IS NOT NULL)"
+            if not session.value(f"{sql} FROM {table.sql}"):
+                return False
+        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
+        sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
+        if session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
+            return False
+        ids = [
+            [
+                computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
+                for row, x in (("a", table), ("b", judged))
+            ]
+            for role in roles
+        ]
+        same = " AND ".join(map(" = ".join, ids))
+        sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
+        matched = matched or inputs.qrels is None or bool(session.rows(sql))
+    return matched
+
+
+def _read_tables(
+    session: Session,
+    tables: _Opened,
+    options: Mapping[str, Any],
+    by: Sequence[str],
+    weight: str | None,
+) -> Inputs:
+    """Recognise the columns of the tables, under the options of the caller."""
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    system, descending, order = (options[x] for x in ("system", "descending", "order"))
+    runs, judgments, history = {**tables.runs}, tables.judgments, tables.train
+    if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
+        judgments, history = split_log(session, judgments, history, columns)
+    if system is not None:
+        names = [system] if isinstance(system, str) else system
+        ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        require(ok, f"system must be the name of a column, not {system!r}")
+        spec = system if isinstance(system, str) else tuple(system)
+        if isinstance(spec, tuple) or not any(table.has(spec) for table in runs.values()):
+            added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+            runs, system = added, computed.column_name(spec)
+    opened_runs = [*runs.values()]
+    if system is None and None in runs:
+        system = _find_system(session, runs[None], columns, by)
+        if system is not None:
+            context = {**runs[None].context, "system": system}
+            runs = {None: replace(runs[None], context=context)}
+    if judgments and isinstance(columns.get("query"), list | tuple):
+        judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    read = [*by, *itertools.chain(*words), *([system] if system else [])]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system, order)
+    columns, graded = computed.map_events(
+        session, columns, [judgments] if judgments else [*runs.values()]
+    )
+    if judgments:
+        (judgments,) = graded
+    else:
+        runs = dict(zip(runs, graded, strict=True))
+    about = tables.attributes
+    groups = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
+    named, (opened, others, abouts) = computed.resolve_columns(
+        session, columns, groups, bool(judgments), [*by, system]
+    )
+    for name in by:
+        argument = "weight" if name == weight else "by"
+        abouts, others, opened = computed.add_attribute(
+            session, name, argument, [abouts, others, opened]
+        )
+    if order == "rows":
+        opened = [_number_rows(session, table, named[0], system) for table in opened]
+    runs = dict(zip(runs, opened, strict=True))
+    judgments = others[0] if judgments else None
+    if judgments:
+        judgments, named[1] = computed.assume_grades(session, judgments, named[1])
+    runs = {
+        name: _assign_run(session, table, named[0], judgments is not None, descending)
+        for name, table in runs.items()
+    }
+    for table in runs.values():
+        if table.unit == "ids":
+            role_values.refuse_padding(session, table)
+        elif not options.get("query") and is_called(table.roles["query"], REQUESTS):
+            _refuse_single_rows(session, table)
+    runs = {name: role_values.read_numbers(session, table) for name, table in runs.items()}
+    notes: list[str] = []
+    for table in runs.values():
+        role_values.refuse_rounded_scores(session, table)
+        role_values.refuse_wrong_order(
+            session, table, descending is None and bool(named[0].get("score"))
+        )
+        notes += role_values.describe_positions(session, table)
+    unscored = ""
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
+        unscored = str(next(lack, next(iter(runs)) if named[0].get("pos") else ""))
+        for label, table in runs.items():
+            if unscored and "pos" not in table.roles:
+                runs[label] = _rank_by_score(session, table)
+            elif not unscored and "pos" in table.roles:
+                table = role_values.drop_positions(session, table, str(label))
+                runs[label] = replace(table, ascending=lowest_is_best(table, descending))
+    if unscored:
+        orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
+        notes.append(f"{RANKED_APART}: {', '.join(orders)}")
+    if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
+        runs = {label: table.without("score") for label, table in runs.items()}
+    if judgments:
+        needed = ("query", "item", "rel")
+        judgments = role_values.require_one_name(session, judgments, "rel", named[1])
+        judgments = assign_roles(judgments, named[1], needed, only=True)
+        role_values.refuse_padding(session, judgments)
+        judgments = _with_keys_of(session, judgments, [*runs.values()])
+        judgments = keep_highest(session, role_values.read_numbers(session, judgments), by)
+        if judgments.empty:
+            item, name = (judgments.roles[role] for role in ("item", "rel"))
+            grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(name)} END"
+            judgments = judgments.with_values(name, grade, judgments.columns[name])
+    ranked = [*runs.values(), *([judgments] if judgments else [])]
+    if about:  # the query column as the caller names it, or as in the other tables
+        names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
+        same = {"query": [table.roles["query"].lower() for table in ranked]}
+        about = assign_roles(abouts[0], names, ["query"], same, only=True)
+        about = _with_keys_of(session, about, ranked)
+    places = {"run": [*runs.values()]}
+    places = {x: [t] for x, t in (("attributes", about), ("qrels", judgments)) if t} | places
+    homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
+    if system is not None:
+        for table in runs.values():
+            require_column(table, system, "system")
+    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight, unscored=unscored)
+    if system is not None and opened_runs[0].has(system):
+        inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
+    if history or tables.catalogue is not None:
+        given = {role: options.get(role) for role in ROLES}
+        beyond = read_beyond(session, history, tables.catalogue, given, opened_runs, inputs.tables)
+        past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
+        inputs = replace(inputs, train=past, catalogue=beyond[1])
+    _require_different_names(inputs)
+    inputs = replace(inputs, notes=[*notes, *_describe_types(session, inputs)])
+    for table in inputs.tables:
+        refuse_repeated(table, [*by, *([system] if system else [])])
+    return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
+
+
+def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
+    """The inputs with notes on what no role has, and the names of what was not read."""
+    if not session.reads_values:
+        return inputs
+    notes = account(session, [*inputs.runs.values()], inputs.qrels, named)
+    others = [x for x in (inputs.qrels, inputs.attributes) if x]
+    read = [*inputs.by, *([inputs.system] if inputs.system else [])]
+    read += [x for table in inputs.tables for x in table.sources(read)]
+    runs, others = name_unread(session, inputs.runs, others, read)
+    qrels = others.pop(0) if inputs.qrels else None
+    return replace(
+        inputs,
+        runs=runs,
+        qrels=qrels,
+        attributes=others[0] if others else None,
+        notes=[*inputs.notes, *notes],
+    )
+
+
+def _describe_types(session: Session, inputs: Inputs) -> list[str]:
+    """Notes on ids of text that are no whole number of the other table only by how they look."""
+    notes = []
+    every = [*inputs.runs.values(), *([inputs.qrels] if inputs.qrels else [])]
+    for role in ("query", "item") if inputs.qrels else ():
+        tables = [table for table in every if role in table.roles]
+        if not (inputs.as_text(role) and any(table.integer(role) for table in tables)):
+            continue
+        for table in tables:
+            name, text = table.roles[role], f"CAST({quote(table.roles[role])} AS VARCHAR)"
+            odd = f"regexp_matches({text}, '^0[0-9]|^\\s|\\s$')"
+            sql = f"SELECT count(DISTINCT {text}), min({text}) FROM {table.sql} WHERE {odd}"
+            count, least = session.row(sql)
+            if count and is_text(table.columns[name]):
+                notes.append(
+                    f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
+                    f"text with leading zeros or blanks, such as {least!r}. The whole "
+                    "numbers of the other table do not match them"
+                )
+    return notes
+
+
+def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:
+    """The table of a text file with integers as queries, if those of the others are."""
+    name, kinds = table.roles["query"], [x.columns[x.roles["query"]] for x in others]
+    column = quote(name)
+    integer = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
+    integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
+    if table.text and is_text(table.columns[name]) and integers:
+        sql = f"SELECT bool_and(coalesce({integer} = {column}, {column} IS NULL)) FROM {table.sql}"
+        if session.value(sql):
+            return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
+    return table
+
+
+def _refuse_single_rows(session: Session, table: Table) -> None:
+    """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
+    key = table.roles["query"]
+    single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
+    first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    if all(session.value(single + rows) for rows in (first, table.sql)):
+        raise Question(f"{table.label}: each {key} has one row. Is it the query?",
+                       [{"query": key}], ", or the column of the queries")  # fmt: skip
+
+
+# Queries that decide whether a column is that of the systems, and rows in which they are sought.
+_FEW_QUERIES, _FIRST_ROWS = 20, 1000
+
+
+def _find_system(
+    session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
+) -> str | None:
+    """The column of a known name without which items or positions of a query repeat, and with
+    which none does. Without positions, that of a ranker is one if a query has several.
+    """
+    query, item = columns.get("query"), columns.get("item")
+    item = item[0] if isinstance(item, list | tuple) and item else item
+    taken = {*by, *map(str, columns.values())}
+    systems = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
+    if not (names := [name for name in systems if name is not None and name not in taken]):
+        return None
+    try:
+        keys: Any = query if isinstance(query, list | tuple) else [table.find("query", query)]
+    except RankqlError:  # which is raised later, if at all
+        return None
+    if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
+        return None
+    placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
+    if not find_list(table, RETRIEVED, item):
+        ids = [[x] for x in (table.find("item", item), placed) if x]
+    key = ", ".join(map(quote, keys))
+    sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
+    for name in names:
+        counts = ", ".join(
+            f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
+            for own in [[], *ids]
+            for each in ([], [name])
+        )
+        sql = f"SELECT count(*), {counts} FROM {rows}"
+        total, queries, rankings, *each = session.row(sql)
+        several = not placed and queries < rankings and is_called(name, RANKERS)
+        repeats = several or any(count < total for count in each[::2])
+        if repeats and all(count == total for count in each[1::2]):
+            return name
+    return None
+
+
+def _require_different_names(inputs: Inputs) -> None:
+    """Refuse two columns of the result with the same name."""
+    query = inputs.query.lower()
+    for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
+        own = argument == "query" or name.lower() != query
+        require(own, f"{argument}={name!r} is the column of the queries. Name an attribute of them")
+        runs = f"{argument}: {name!r} is also the column that names the runs in the result"
+        require(not (inputs.many and name.lower() == "system"), f"{runs}. Rename it")
+
+
+def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
+    """The table of the run, or the tables of several runs by name."""
+    run = session.open_runs(run)
+    if not is_several_runs(run):
+        return session.table(run, "run")
+    named = bool(run) and all(isinstance(name, str) and name for name in run)
+    require(named, "A dict of runs must map at least one name to a run")
+    return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
+
+
+def _assign_run(
+    session: Session,
+    table: Table,
+    names: Mapping[str, str | None],
+    judged: bool,
+    descending: bool | None = None,
+) -> Table:
+    """The run with its roles and the order of its scores; not judged: it has the grades itself."""
+    needed = ["query", "item"] if judged else ["query", "rel"]
+    for role in ("pos", "score") if judged else ("rel", "pos", "score"):
+        table = role_values.require_one_name(session, table, role, names)
+    table = assign_roles(table, names, needed)
+    if judged:
+        table = table.without("rel")
+    if names.get("score") and not names.get("pos"):
+        table = table.without("pos")
+    roles = table.roles
+    if "pos" in roles:
+        if descending is not None:
+            raise RankqlError(
+                f"descending={descending} orders scores, but {table.label} is ordered by its "
+                f"positions ({table.role_columns['pos']}). Leave it out, or pass score="
+            )
+        return table
+    if not judged and "score" in roles and "item" not in roles and not names.get("item"):
+        # As in learning to rank: each row is an item of its own.
+        name = f"{INTERNAL_PREFIX}item"
+        table = _number(session, table, "item", name, "row number")
+        table = replace(table, computed={**table.computed, name: []})
+    assign_roles(table, names, ["score", "item"])  # the item orders equal scores
+    return replace(table, ascending=lowest_is_best(table, descending))
+
+
+def lowest_is_best(table: Table, descending: bool | None) -> bool:
+    """Is the lowest score the best? By the caller, or by the name of the column."""
+    name = table.roles["score"]
+    if descending is None:
+        if has_two_directions(name):
+            raise Question(
+                f"{table.label}: {name} may be a distance or a score. Is the lowest the best?",
+                [{"descending": False}, {"descending": True}],
+            )
+        return is_distance(name)
+    return not descending
+
+
+def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
+    """The place of an attribute: attributes, judgments or run."""
+    for home, tables in places.items():
+        if any(name in table.columns for table in tables):
+            for table in tables:
+                require_column(table, name, argument)
+            return home
+    raise unknown_column(argument, name, [*itertools.chain(*places.values())])
+
+
+def _number_rows(
+    session: Session,
+    table: Table,
+    names: Mapping[str, Any],
+    system: str | None,
+) -> Table:
+    """The run with positions from the order of its rows; lists have an order."""
+    if "pos" in table.roles:
+        return table
+    query, named = table.find("query", names.get("query")), (names.get("pos"), names.get("score"))
+    if query is None:
+        return table  # an error of the roles
+    keys = ", ".join(map(quote, [*([system] if system else []), query]))
+    require(
+        table.ordered and named == (None, None),
+        "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
+        f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
+    )
+    return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+
+
+def _number(
+    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
+) -> Table:
+    """The table with a column that numbers its rows: all, or those of each key."""
+    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
+    if keys:
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
+        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
+    return replace(
+        table,
+        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, role: name},
+        origins={**table.origins, name: origin},
+    )
+
+
+def _rank_by_score(session: Session, table: Table) -> Table:
+    """The run with positions by its scores; the higher item id comes first among equal ones."""
+    name, score = f"{INTERNAL_PREFIX}place", table.number("score")
+    order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
+    place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
+    sql = f"(SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql})"
+    return replace(
+        table,
+        sql=session.load(table.label, sql, text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, "pos": name},
+        origins={**table.origins, name: table.role_columns["score"]},
+        ascending=False,
+    )
+
+
+def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
+    """The judgments with one row per query and item: of assumed grades, the highest."""
+    rel = table.roles["rel"]
+    if not table.is_assumed("rel") and table.computed.get(rel) != []:
+        return table  # grades in the data must be unique; only a constant like '1' is assumed
+    ids = [table.roles["query"], table.roles["item"]]
+    hashes = f"hash({', '.join(map(quote, ids))})"
+    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
+    if not repeated:
+        return table
+    session.notes.append(
+        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
+        f"{is_or_are(repeated)} left out. The highest grade counts"
+    )
+    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
+    selected = ", ".join(map(quote, dict.fromkeys(names)))
+    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
+    rows = session.load(table.label, sql, text=table.text)
+    return replace(table, sql=rows.sql, columns=rows.columns)
+
+
+def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
+    """The judgments with one row per item and the list of its subtopics, and a note on it."""
+    if table.has(SUBTOPICS):
+        return table, []
+    name = find_name(table.columns, SUBTOPIC_NAMES)
+    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
+    # The second column of other TREC judgments is the same in all rows.
+    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
+        raise RankqlError(
+            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
+            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
+        )
+    grade, rel = table.number("rel"), quote(table.roles["rel"])
+    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
+    subtopic = f"CAST({quote(name)} AS VARCHAR)"
+    others = [x for x in table.columns if x not in (name, *table.roles.values())]
+    fields = [
+        ids,
+        f"max({grade}) AS {rel}",
+        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
+    ]
+    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
+    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
+    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
+    columns = {x: kind for x, kind in table.columns.items() if x != name}
+    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
+    return replace(table, sql=rows, columns=columns), [note]
