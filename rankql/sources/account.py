@@ -354,6 +354,10 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         place = tail in PLACES
         if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
+        if is_text(kind) and not place:  # texts and titles are read whole to compare them
+            first = f"SELECT {sql} AS t FROM {qrels.rows} LIMIT {FIRST_ROWS}"
+            if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
+                continue
         mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
         theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
         sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
