@@ -150,7 +150,7 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
             cells = [
                 None if x is None else x if type(x) in (list, dict) else str(x) for x in values
             ]
-            column = plain.column(str(name), cells)
+            column = plain.read_column(str(name), cells, label)
         columns.append(column.alias(str(name)))
     return pl.DataFrame(columns)
 

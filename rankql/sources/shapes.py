@@ -80,7 +80,7 @@ def _kind_of(value: Any) -> str:
         if is_answer(value):
             return (
                 "a run"
-                if "responses" in value or find_name(value, column_names.QUESTIONS)
+                if "responses" in value or find_name(map(str, value), column_names.QUESTIONS)
                 else "an answer"
             )
         some = [*islice(value.values(), 3)]
@@ -175,7 +175,8 @@ def _load_by_query(
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
     lists = [x for each in objects for x in each.values()]
-    if any(type(x) is list and x and x[-1] == -1 for x in lists) and {*map(type, lists)} == {list}:
+    padded = {*map(type, lists)} == {list} and any(x and _is(x[-1], -1) for x in lists)
+    if padded:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         lists = [*_without_padding(reader, label, [*merged.values()])]
         objects = [dict(zip(merged, lists, strict=True))]
@@ -236,10 +237,10 @@ def _without_padding(
     """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
     ends = []
     for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        fills = [x == -1 for x in ids]
+        fills = [_is(x, -1) for x in ids]
         if near:
             pairs = zip(fills, ids, near, strict=True)
-            fills = [f or y <= _LOWEST or (x == 0 and y == math.inf) for f, x, y in pairs]
+            fills = [f or y <= _LOWEST or (_is(x, 0) and y == math.inf) for f, x, y in pairs]
         ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
@@ -249,6 +250,10 @@ def _without_padding(
         "the id -1, 0 with an infinite distance, or the lowest score of float32"
     )
     return [ids[:end] for ids, end in zip(lists, ends, strict=True)]
+
+
+def _is(value: Any, number: int) -> bool:
+    return type(value) is int and value == number
 
 
 def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> Table | None:
@@ -298,7 +303,9 @@ def load_object(
         return load_objects(reader, label, rows)
     if kinds == {"an answer"}:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-        answers = [{"query": query, **plain.unwrap(answer)} for query, answer in merged.items()]
+        answers = [
+            {"query": query, **plain.unwrap(answer)} for query, answer in merged.items() if answer
+        ]
         return load_shape(reader, label, source, ANSWERS, answers)
     if (
         len(objects) == 1
@@ -553,6 +560,7 @@ _HITS = (
     (("response", "docs"), ""),  # Solr
     (("root", "children"), ""),  # Vespa
     (("retrievalResults",), "content"),  # Bedrock
+    (("value",), "@search.score"),  # Azure
 )
 _OF_ANSWERS = {"responses", "error", "ids", *(path[0] for path, _ in _HITS)}
 # The id and the score of a hit: the first of these that it has.

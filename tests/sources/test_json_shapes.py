@@ -329,6 +329,8 @@ ENGINES = {
     "Bedrock": {"retrievalResults": [
         {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
         for hit in HITS]},
+    "Azure": {"value": [
+        {"id": hit["id"], "@search.score": 0.2, "@search.rerankerScore": 2} for hit in HITS]},
     "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
 }  # fmt: skip
 
