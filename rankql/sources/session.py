@@ -29,6 +29,7 @@ from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
+from rankql.sources.wide_columns import fold_columns
 from rankql.writing import HeaderlessPath, Part
 
 
@@ -162,7 +163,7 @@ class Session(Reader):
         require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
         table = shape.load(source)
         if label == "qrels" or label.startswith("run"):
-            table = shapes.fold_columns(self, table)
+            table = fold_columns(self, table)
         if label.startswith("run"):
             table = shapes.open_hits(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
