@@ -243,10 +243,6 @@ def _load_arrow(source: Source) -> Table:
         raise source.file.error(f"is damaged: {str(error).partition(chr(10))[0]}") from error
 
 
-def _load_dict(source: Source) -> Table:
-    return shapes.load_dict(source.reader, source.label, source.data, source.part)
-
-
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, frames.library(source.data)
@@ -285,7 +281,11 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
-    Shape("dict", lambda x: isinstance(x.data, Mapping), _load_dict),
+    Shape(
+        "dict",
+        lambda x: isinstance(x.data, Mapping),
+        lambda x: shapes.load_dict(x.reader, x.label, x.data, x.part),
+    ),
     Shape(
         "rows, arrays or answers",
         lambda x: bool(len(x.data)) if isinstance(x.data, list) else shapes.is_array(x.data),

@@ -145,8 +145,10 @@ _FEW, _DEEP = 20, 4
 
 def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
-    likely = isinstance(data, DICTS) and any(name in data for name in _OF_ANSWERS)
-    return likely and ANSWERS.matches(outline_of(data))
+    if not isinstance(data, DICTS) or not any(name in data for name in _OF_ANSWERS):
+        return False
+    empty = any(_field(data, [".".join(path)]) == [] for path, _ in _HITS)
+    return empty or ANSWERS.matches(outline_of(data))
 
 
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
@@ -401,7 +403,7 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         return frame, fields | {"unit": "ids"}
     pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
     paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
-    require(paired, f"{label}: some items are pairs, others are not. {_hint(label)}")
+    require(paired, f"{label}: some items are pairs, others are not. {hint}")
     items = plain.id_column([item for item, _ in pairs], label, "item", hint)
     numbers = plain.number_column(pairs, queries, label, "rel" if judged else "score", hint)
     return pl.DataFrame([queries, items, numbers]), fields
@@ -513,10 +515,8 @@ def _are_answers(keys: set[tuple[str, ...]]) -> bool:
     if any(list_side(name) == "qrels" for name, *more in keys if not more):
         return False
     own = {(*path, field) if field else path for path, field in _HITS}
-    own |= {("responses", *path) for path in own} | {
-        ("responses", "error"),
-        ("error", "root_cause"),
-    }
+    own |= {("responses", *path) for path in own}
+    own |= {("responses", "error"), ("error", "root_cause")}
     return not keys.isdisjoint(own) or (
         {("ids",), ("distances",)} <= keys  # Chroma
         and NAMES & {squash(name) for name, *_ in keys} <= _QUERIES
