@@ -246,6 +246,7 @@ def _load_arrow(source: Source) -> Table:
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, frames.library(source.data)
+    kind = kind if kind != "pandas" or hasattr(data, "columns") else ""  # not of an index
     lazy = hasattr(data, "collect_schema")
     schema = data.collect_schema() if lazy else getattr(data, "schema", None)
     index = data.index.names if kind == "pandas" else ()
