@@ -2,8 +2,10 @@
 
 A `session` reads what people pass: it lists the shapes, each with `matches` and `load`. A loaded
 shape is a `Table` (`tables`). A session is a `reader`: a connection, what was read on it, and the
-queries that call our macros. `files` finds files and `text_files` reads CSV and TREC, `json_shapes`
-JSON and dicts, and `frames` what else is in memory. `private` has our own databases.
+queries that call our macros. `files` finds files, `text_files` reads CSV and TREC, and `json_files`
+JSON and YAML. `shapes` says what an object is, `plain` takes objects of Python apart, and `frames`
+has what else is in memory, and `wide_columns` makes lists of numbered columns. `private` has our
+own databases.
 
 `inputs` finds the columns of queries, items, grades, scores and positions. `choice` decides which
 are those of queries and items, by tiers of names and by values within a tier. `id_lists` unnests

@@ -54,7 +54,6 @@ _CALLS = {
     "pyiceberg.DataScan": "data.to_arrow()",
     "pyspark": "toArrow()",
     "vortex": "to_arrow()",
-    "xarray": "to_dataframe().reset_index()",
     "sqlalchemy": "mappings().all()",
 }
 
@@ -66,13 +65,14 @@ def native(data: Any, label: str) -> Any:
         return native(data.to_native(), label)
     if kind == "modin":
         return data.modin.to_pandas()
-    if kind == "pandas" and hasattr(data, "to_frame") and not hasattr(data, "columns"):
+    if kind == "pandas" and hasattr(data, "index") and not hasattr(data, "columns"):
         if data.index.nlevels == 1:
             return data.to_dict()
         name = "rel" if label == "qrels" else "score"
         return data.to_frame(name if data.name is None else data.name).reset_index()
-    if isinstance(data, list) and data and hasattr(data[0], "columns"):  # record batches
-        return pl.concat([read_stream(each, label) for each in data])
+    batches = isinstance(data, list) and all(hasattr(x, "__arrow_c_array__") for x in data)
+    if batches and data and all(hasattr(x, "columns") for x in data):
+        return pl.concat([read_stream(x, label) for x in data], how="diagonal_relaxed")
     if getattr(getattr(data, "dtype", None), "names", None):  # an array with named fields
         return pl.DataFrame(data)
     if kind == "pyarrow" and hasattr(data, "combine_chunks") and "halffloat" in str(data.schema):
@@ -86,7 +86,7 @@ def native(data: Any, label: str) -> Any:
 def read_stream(data: Any, label: str) -> pl.DataFrame:
     """The frame of an object that can be read as Arrow, with floats that DuckDB reads."""
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    if not arrow or hasattr(data, "dtype"):
+    if not arrow:
         name = "an empty text" if isinstance(data, str) else type(data).__name__
         kind = library(data)
         call = _CALLS.get(f"{kind}.{name}", f"data.{_CALLS[kind]}" if kind in _CALLS else "")
@@ -150,7 +150,7 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
             cells = [
                 None if x is None else x if type(x) in (list, dict) else str(x) for x in values
             ]
-            column = plain.make_column(str(name), cells)
+            column = plain.read_column(str(name), cells, label)
         columns.append(column.alias(str(name)))
     return pl.DataFrame(columns)
 

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import chain, repeat
 from numbers import Integral, Real
@@ -27,6 +28,8 @@ DICTS = (dict, Mapping)  # the check of Mapping is slow
 # An object with more keys is a map, as from ids to scores.
 MOST_KEYS = 200
 _KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+# What a cell may be. polars ends with other objects in a list or an object.
+_CELLS = (str, bytes, Real, Decimal, date, time, timedelta, list, dict)
 _SIMPLE = {*_KINDS, dict, list, type(None)}
 
 
@@ -77,15 +80,20 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
                     None if x is None else [{"key": str(k), "value": v} for k, v in x.items()]
                     for x in values
                 ]
-        try:
-            columns.append(make_column(str(name), values))
-        except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
-            line = str(error).partition("\n")[0]
-            raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
+        columns.append(read_column(str(name), values, label))
     return pl.DataFrame(columns), maps
 
 
-def make_column(name: str, values: list[Any]) -> pl.Series:
+def read_column(name: str, values: list[Any], label: str) -> pl.Series:
+    """The column of values of Python, lists and objects too; an error if it cannot be read."""
+    try:
+        return _column(name, values)
+    except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
+        line = str(error).partition("\n")[0]
+        raise RankqlError(f"{label}: the objects cannot be read as rows: {line}") from error
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
     """The column of values, of which each may be NULL."""
     types = {*map(type, values)}
     if types - _SIMPLE:
@@ -97,9 +105,9 @@ def make_column(name: str, values: list[Any]) -> pl.Series:
     if types == {list}:
         return _lists(name, values)
     if types & {dict, list}:
-        values = [
-            json.dumps(x, default=unwrap) if isinstance(x, dict | list) else x for x in values
-        ]
+        values = [json.dumps(x, default=_text) if isinstance(x, dict | list) else x for x in values]
+    if others := sorted(kind.__name__ for kind in types if not issubclass(kind, _CELLS)):
+        raise TypeError(f"{name} has values of type {others[0]}. Write text or numbers")
     for kind in types if len(types) == 1 else ():
         with suppress(KeyError, TypeError, OverflowError):
             return pl.Series(name, values, dtype=_KINDS[kind])
@@ -107,13 +115,18 @@ def make_column(name: str, values: list[Any]) -> pl.Series:
     return pl.from_dicts(rows, infer_schema_length=None, strict=False).to_series()
 
 
+def _text(value: Any) -> Any:
+    """A value that JSON has, of another one in a list or an object."""
+    own = unwrap(value)
+    return str(value) if own is value else own
+
+
 def _structs(name: str, values: list[Any]) -> pl.Series:
     keys = dict.fromkeys(chain.from_iterable(filter(None, values)))
     if not keys:
         return pl.Series(name, [None] * len(values), dtype=pl.Null)
-    fields = [
-        make_column(str(key), [None if x is None else x.get(key) for x in values]) for key in keys
-    ]
+    rows = [x or {} for x in values]
+    fields = [_column(str(key), [row.get(key) for row in rows]) for key in keys]
     structs = pl.DataFrame(fields).to_struct(name)
     known = pl.Series([x is not None for x in values])
     return structs if known.all() else structs.zip_with(known, structs.clear(1))
@@ -127,7 +140,7 @@ def _lists(name: str, values: list[Any]) -> pl.Series:
     lengths = pl.Series([None if x is None else len(x) for x in values], dtype=pl.Int64)
     places = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "n": lengths})
     row = [*chain.from_iterable(map(repeat, range(len(values)), lengths.fill_null(0)))]
-    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": make_column("x", flat)})
+    lists = pl.DataFrame({"row": pl.Series(row, dtype=pl.Int64), "x": _column("x", flat)})
     lists = lists.group_by("row", maintain_order=True).agg("x")
     joined = places.join(lists, on="row", how="left", maintain_order="left")
     empty = pl.lit([], dtype=joined.schema["x"])
@@ -144,10 +157,12 @@ def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
-    for kind in (pl.String, pl.Int64):  # fast if all are of this type
-        with suppress(TypeError, ValueError, OverflowError):
-            return pl.Series(role, ids, dtype=kind, strict=True)
     types = _types(ids)
+    if all(issubclass(each, str) for each in types):
+        return pl.Series(role, ids, dtype=pl.String)
+    if types == {int}:
+        with suppress(TypeError, OverflowError):
+            return pl.Series(role, ids, dtype=pl.Int64)
     names = join_words(sorted(each.__name__ for each in types))
     require(
         all(issubclass(each, Integral) for each in types),

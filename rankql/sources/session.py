@@ -29,6 +29,7 @@ from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
+from rankql.sources.wide_columns import fold_columns
 from rankql.writing import HeaderlessPath, Part
 
 
@@ -162,7 +163,7 @@ class Session(Reader):
         require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
         table = shape.load(source)
         if label == "qrels" or label.startswith("run"):
-            table = shapes.fold_columns(self, table)
+            table = fold_columns(self, table)
         if label.startswith("run"):
             table = shapes.open_hits(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
@@ -242,13 +243,10 @@ def _load_arrow(source: Source) -> Table:
         raise source.file.error(f"is damaged: {str(error).partition(chr(10))[0]}") from error
 
 
-def _load_dict(source: Source) -> Table:
-    return shapes.load_dict(source.reader, source.label, source.data, source.part)
-
-
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, frames.library(source.data)
+    kind = kind if kind != "pandas" or hasattr(data, "columns") else ""  # not of an index
     lazy = hasattr(data, "collect_schema")
     schema = data.collect_schema() if lazy else getattr(data, "schema", None)
     index = data.index.names if kind == "pandas" else ()
@@ -284,7 +282,11 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
-    Shape("dict", lambda x: isinstance(x.data, Mapping), _load_dict),
+    Shape(
+        "dict",
+        lambda x: isinstance(x.data, Mapping),
+        lambda x: shapes.load_dict(x.reader, x.label, x.data, x.part),
+    ),
     Shape(
         "rows, arrays or answers",
         lambda x: bool(len(x.data)) if isinstance(x.data, list) else shapes.is_array(x.data),

@@ -7,12 +7,10 @@ product is an entry of `SHAPES` or `_HITS`.
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -26,7 +24,7 @@ from rankql.sources import plain
 from rankql.sources.files import DATA, suffix_of
 from rankql.sources.plain import DICTS, LISTS
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table, is_text
+from rankql.sources.tables import Table
 from rankql.text import format_count
 
 # The names of columns: an object with several such keys is a row, or a column of pandas.
@@ -80,7 +78,7 @@ def _kind_of(value: Any) -> str:
         if is_answer(value):
             return (
                 "a run"
-                if "responses" in value or find_name(value, column_names.QUESTIONS)
+                if "responses" in value or find_name(map(str, value), column_names.QUESTIONS)
                 else "an answer"
             )
         some = [*islice(value.values(), 3)]
@@ -147,8 +145,10 @@ _FEW, _DEEP = 20, 4
 
 def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
-    likely = isinstance(data, DICTS) and any(name in data for name in _OF_ANSWERS)
-    return likely and ANSWERS.matches(outline_of(data))
+    if not isinstance(data, DICTS) or not any(name in data for name in _OF_ANSWERS):
+        return False
+    empty = any(_field(data, [".".join(path)]) == [] for path, _ in _HITS)
+    return empty or ANSWERS.matches(outline_of(data))
 
 
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
@@ -175,7 +175,8 @@ def _load_by_query(
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
     lists = [x for each in objects for x in each.values()]
-    if any(type(x) is list and x and x[-1] == -1 for x in lists) and {*map(type, lists)} == {list}:
+    padded = {*map(type, lists)} == {list} and any(x and _is(x[-1], -1) for x in lists)
+    if padded:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         lists = [*_without_padding(reader, label, [*merged.values()])]
         objects = [dict(zip(merged, lists, strict=True))]
@@ -236,10 +237,10 @@ def _without_padding(
     """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
     ends = []
     for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        fills = [x == -1 for x in ids]
+        fills = [_is(x, -1) for x in ids]
         if near:
             pairs = zip(fills, ids, near, strict=True)
-            fills = [f or y <= _LOWEST or (x == 0 and y == math.inf) for f, x, y in pairs]
+            fills = [f or y <= _LOWEST or (_is(x, 0) and y == math.inf) for f, x, y in pairs]
         ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
@@ -249,6 +250,10 @@ def _without_padding(
         "the id -1, 0 with an infinite distance, or the lowest score of float32"
     )
     return [ids[:end] for ids, end in zip(lists, ends, strict=True)]
+
+
+def _is(value: Any, number: int) -> bool:
+    return type(value) is int and value == number
 
 
 def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> Table | None:
@@ -298,7 +303,9 @@ def load_object(
         return load_objects(reader, label, rows)
     if kinds == {"an answer"}:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-        answers = [{"query": query, **plain.unwrap(answer)} for query, answer in merged.items()]
+        answers = [
+            {"query": query, **plain.unwrap(answer)} for query, answer in merged.items() if answer
+        ]
         return load_shape(reader, label, source, ANSWERS, answers)
     if (
         len(objects) == 1
@@ -351,64 +358,6 @@ def open_hits(reader: Reader, table: Table) -> Table:
     return table
 
 
-_NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")
-# Stems of ids in columns of floats, which pandas makes of whole numbers with a missing one.
-_STEMS = ("", "rec", "top", *ROLES["item"])
-
-
-def fold_columns(reader: Reader, table: Table) -> Table:
-    """The table with a list for columns that differ in a running number, as item_1 and item_2.
-
-    The numbers beside them, as score_1 and rel_1, are fields of its elements.
-    """
-    own = RELEVANT if table.label == "qrels" else RETRIEVED
-    stems = defaultdict[str, dict[int, str]](dict)
-    for name in table.columns:
-        if match := _NUMBERED.fullmatch(name):
-            stems[match[1]][int(match[2])] = name
-    known = (*ROLES["item"], *ROLES["score"], *ROLES["pos"], *own)
-    if not stems or find_name(table.columns, known):
-        return table
-    ids, numbers = dict[str, list[str]](), dict[str, list[str]]()
-    for stem, names in stems.items():
-        first, kinds = min(names), {table.columns[name] for name in names.values()}
-        if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
-            continue
-        texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER", '"NULL"')) for kind in kinds)
-        called = find_name([stem], (*ROLES["score"], *ROLES["rel"]))
-        side = numbers if called else ids if texts or find_name([stem], _STEMS) == stem else {}
-        side[stem] = [names[i] for i in sorted(names)]
-    fields, used = list[str](), list[str]()
-    for stem, columns in ids.items():
-        place, cells = f"{table.label}: {columns[0]} to {columns[-1]}", [*map(quote, columns)]
-        if any(table.columns[name] == "DOUBLE" for name in columns):
-            whole = "CASE WHEN isfinite({0}) AND {0} = floor({0}) THEN CAST({0} AS BIGINT) END"
-            cells = [*map(whole.format, cells)]
-        gap = " OR ".join(f"{x} IS NULL AND {y} IS NOT NULL" for x, y in pairwise(cells))
-        require(
-            not reader.rows(f"SELECT 1 FROM {table.sql} WHERE {gap} LIMIT 1"),
-            f"{place} are the places of a list, but one without an id comes before an id. Move "
-            "the ids up",
-        )
-        reader.notes.append(f"{place} are read as one list of ids, in this order")
-        beside = {x: y for x, y in numbers.items() if len(ids) == 1 and len(y) == len(columns)}
-        used += [*columns, *chain.from_iterable(beside.values())]
-        if beside:
-            pairs = (
-                map("{}: {}".format, map(literal, beside), map(quote, row))
-                for row in zip(*beside.values(), strict=True)
-            )
-            objects = zip(cells, map(", ".join, pairs), strict=True)
-            cells = [f"CASE WHEN {x} IS NOT NULL THEN {{'id': {x}, {y}}} END" for x, y in objects]
-        name = quote(own[0] if len(ids) == 1 else stem or "columns")
-        fields.append(f"list_filter([{', '.join(cells)}], lambda x_: x_ IS NOT NULL) AS {name}")
-    if not fields:
-        return table
-    others = f"* EXCLUDE ({', '.join(map(quote, used))})"
-    sql = f"(SELECT {others}, {', '.join(fields)} FROM {table.sql})"
-    return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
-
-
 def _hint(label: str) -> str:
     if label == "qrels":
         return "Pass {query: {item: grade}}, or {query: [relevant items]}"
@@ -454,7 +403,7 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         return frame, fields | {"unit": "ids"}
     pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
     paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
-    require(paired, f"{label}: some items are pairs, others are not. {_hint(label)}")
+    require(paired, f"{label}: some items are pairs, others are not. {hint}")
     items = plain.id_column([item for item, _ in pairs], label, "item", hint)
     numbers = plain.number_column(pairs, queries, label, "rel" if judged else "score", hint)
     shape = "map" if kinds == ["numbers"] else "pairs"
@@ -554,6 +503,7 @@ _HITS = (
     (("response", "docs"), ""),  # Solr
     (("root", "children"), ""),  # Vespa
     (("retrievalResults",), "content"),  # Bedrock
+    (("value",), "@search.score"),  # Azure
 )
 _OF_ANSWERS = {"responses", "error", "ids", *(path[0] for path, _ in _HITS)}
 # The id and the score of a hit: the first of these that it has.
@@ -566,10 +516,8 @@ def _are_answers(keys: set[tuple[str, ...]]) -> bool:
     if any(list_side(name) == "qrels" for name, *more in keys if not more):
         return False
     own = {(*path, field) if field else path for path, field in _HITS}
-    own |= {("responses", *path) for path in own} | {
-        ("responses", "error"),
-        ("error", "root_cause"),
-    }
+    own |= {("responses", *path) for path in own}
+    own |= {("responses", "error"), ("error", "root_cause")}
     return not keys.isdisjoint(own) or (
         {("ids",), ("distances",)} <= keys  # Chroma
         and NAMES & {squash(name) for name, *_ in keys} <= _QUERIES

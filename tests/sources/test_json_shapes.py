@@ -329,6 +329,8 @@ ENGINES = {
     "Bedrock": {"retrievalResults": [
         {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
         for hit in HITS]},
+    "Azure": {"value": [
+        {"id": hit["id"], "@search.score": 0.2, "@search.rerankerScore": 2} for hit in HITS]},
     "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
 }  # fmt: skip
 
@@ -345,6 +347,17 @@ def test_answers_of_engines_by_query(engine, write):
             assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
     assert rr(found, {1: ["d2"]}) == [0.5]
     assert rankql.evaluate({"a": logged, "b": logged}, {"q1": ["d2"]}, "RR").summary.height == 2
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
+     {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}}],
+)  # fmt: skip
+def test_a_query_without_hits_is_an_answer_too(empty, write):
+    runs = {"q1": ENGINES["Pinecone"], "q2": empty}
+    for run in (runs, write("a.json", runs)):
+        assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 0]
 
 
 def test_a_matrix_of_chroma_has_a_query_per_row(write):

@@ -5,6 +5,7 @@ from datetime import date, datetime
 
 import duckdb
 import numpy
+import pandas
 import polars as pl
 import pyarrow.dataset
 import pytest
@@ -316,6 +317,8 @@ def test_what_is_no_table_is_named():
     for run, message in (
         (Fails(), "^run: Fails cannot be read as Arrow: object dtype"),
         (duckdb.connect().execute("SELECT 1"), r"^run is a connection\. Pass a relation: con\.sql"),
+        ([SCORED, SCORED], "every row must be a dict of names and values"),
+        (pandas.Index(["a"]), "not Index"),
         (numpy.array([0.5, 0.2]), r"not ndarray\. Pass pl\.DataFrame\(\{'query': np\.repeat"),
     ):
         with pytest.raises(RankqlError, match=message):

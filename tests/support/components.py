@@ -57,8 +57,18 @@ class optional:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 COMPONENTS = {
-    "excel": Component(("xlsxwriter", "fastexcel")),
-    "frames": Component(("ibis", "narwhals", "datasets", "dask", "deltalake", "pyiceberg")),
+    "frames": Component(
+        (
+            "ibis",
+            "narwhals",
+            "datasets",
+            "dask",
+            "deltalake",
+            "pyiceberg",
+            "fastexcel",
+            "xlsxwriter",
+        )
+    ),
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
     "bigquery": Component((), (("node",),), "apt-get install nodejs"),
     "clickhouse": Component(("chdb",)),
