@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.cli.command import VIEWS, Command
-from rankql.cli.options import split_path
+from rankql.cli.options import split_commas, split_path
 from rankql.writing import DATA_SUFFIXES, PARQUET
 
 if TYPE_CHECKING:
@@ -166,6 +166,27 @@ def as_cli_options(text: str) -> str:
     text = _BOTH_LANGUAGES.sub(r"\1", text)
     text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     return _ARGUMENT.sub(option, text)
+
+
+def write_options(call: Mapping[str, Any]) -> str:
+    """A call that answers a question as the command line writes it.
+
+    Several columns are separated by commas, and a key among them is in brackets.
+    """
+
+    def write(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return ",".join("" if x is None else write(x) for x in value)
+        is_key = len(split_commas(str(value))) > 1
+        return f"({value})" if is_key else str(value)
+
+    options = []
+    for name, value in call.items():
+        if isinstance(value, bool):
+            options.append("--descending" if value else "--ascending")
+        else:
+            options.append(f"--{name} {_quote(write(value))}")
+    return " ".join(options)
 
 
 def _quote(value: str) -> str:

@@ -11,7 +11,7 @@ import click
 
 from rankql.cli import reference, tasks
 from rankql.cli.command import Command
-from rankql.cli.console import as_cli_options
+from rankql.cli.console import as_cli_options, write_options
 
 # Printed if rankql is called without a command.
 _START = """\
@@ -55,14 +55,15 @@ def _report(error: BaseException, debug: bool) -> int:
         return 130
     import duckdb
 
-    from rankql.errors import RankqlError, database_message
+    from rankql.errors import Question, RankqlError, database_message
     from rankql.text import escape_controls
 
     of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
     expected = of_memory or isinstance(error, RankqlError | duckdb.Error | OSError)
     if debug or not expected:
         traceback.print_exc()
-    message = (str(error).splitlines() or [type(error).__name__])[0]
+    text = error.format(write_options) if isinstance(error, Question) else str(error)
+    message = (text.splitlines() or [type(error).__name__])[0]
     if isinstance(error, duckdb.Error):
         message = database_message(error)
     if isinstance(error, OSError) and error.filename is None:

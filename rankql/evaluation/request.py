@@ -37,7 +37,7 @@ class Columns(TypedDict, total=False):
     rel: Rel
     score: str | Sequence[str] | None
     pos: str | Sequence[str] | None
-    system: str | None
+    system: str | Sequence[str] | None
     descending: bool | None
     columns: Sequence[str] | Sequence[Sequence[str]] | None
     part: str | Sequence[str | None] | None
@@ -46,7 +46,7 @@ class Columns(TypedDict, total=False):
 class RowOptions(Columns, total=False):
     """How the rows of tables become rankings, which `evaluate` explains."""
 
-    order: Literal["rows"] | None
+    order: Literal["rows", "list"] | None
     collapse: str | None
     positions: Literal["renumber", "keep"] | None
     ignore_identical_ids: bool | None

@@ -116,9 +116,11 @@ class Reading:
     @cached_property
     def sample(self) -> str:
         """The rows of the source of the sampled queries."""
+        return f"(FROM {self.source.sql}{self._where()})"
+
+    def _where(self) -> str:
         every = self.every()
-        where = f" WHERE hash({self.query}) % {every} = 0" if every > 1 else ""
-        return f"(FROM {self.source.sql}{where})"
+        return f" WHERE hash({self.query}) % {every} = 0" if every > 1 else ""
 
     @cached_property
     def rows(self) -> str:
@@ -129,7 +131,17 @@ class Reading:
     @cached_property
     def items(self) -> str:
         """The queries q and items i of the sample."""
-        return f"(SELECT {self.query} AS q, {self.item} AS i FROM {self.rows} WHERE i IS NOT NULL)"
+        name, where = self.table.roles["item"], self._where()
+        item = id_text(quote(name), self.table.columns[name])
+        rows = f"SELECT {self.query} AS q, {item} AS i FROM {self.table.sql}{where}"
+        return f"(FROM ({rows}) WHERE i IS NOT NULL)"
+
+    @cached_property
+    def marks(self) -> tuple[bool, str | None]:
+        """Are all ids plain, so that they are spelled in one way; and one that says nothing."""
+        words = f"length(i) < 5 AND lower(i) IN ({', '.join(map(literal, _NOTHING))})"
+        plain = "bool_and(regexp_full_match(i, '[1-9a-z][0-9a-z_-]*'))"
+        return self.session.row(f"SELECT {plain}, min(i) FILTER ({words}) FROM {self.items}")
 
     @cached_property
     def fields(self) -> dict[str, tuple[str, str]]:
@@ -501,17 +513,18 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
             continue
         if not is_text(side.kind):
             continue
-        if side is qrels:
-            word = f"lower(trim(i)) IN ({', '.join(map(literal, _NOTHING))})"
-            sql = f"SELECT min(i) FROM {side.items} WHERE {word} AND i NOT IN (SELECT i FROM "
-            if (found := side.value(f"{sql}{run.items})")) is not None:
-                name, word = quote_name(side.column), literal(found)
+        plain, found = side.marks
+        if side is qrels and found is not None:
+            name, word = quote_name(side.column), literal(found)
+            if not side.session.rows(f"SELECT 1 FROM {run.items} WHERE i = {word} LIMIT 1"):
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
                 text = f"{side.table.label}: does {found!r} in {side.column} say that no item is "
                 calls = [pair.named_items(qrels=drop), pair.named_items()]
                 raise Question(f"{text}relevant?", calls)
+        if plain:
+            continue
         parts = f"list_filter(string_split_regex(trim(i), '{_BETWEEN}'), lambda p: p <> '')"
         both = f"(SELECT q, list(i) AS ids FROM {other.items} GROUP BY q)"
         sql = f"""SELECT count(*), min(i) FROM (SELECT q, i, {parts} AS ps FROM {side.items}
@@ -531,6 +544,8 @@ def _spelling(pair: Pair) -> Iterator[str]:
     """Judged ids that the run spells differently."""
     run, qrels = pair.run, pair.qrels
     if qrels is None or not (run.column and qrels.column) or "collapse" in pair.named:
+        return
+    if run.marks[0] and qrels.marks[0]:
         return
     unmatched = f"(FROM {qrels.items} EXCEPT FROM {run.items})"
     sql = f"""SELECT count(*), min(a.i), min(b.i)
