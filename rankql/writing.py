@@ -67,6 +67,8 @@ def named_paths(arguments: Iterable[Any]) -> Iterator[str]:
     for data in arguments:
         values = data.values() if isinstance(data, Mapping) else data
         for each in values if isinstance(data, Mapping | list | tuple) else [data]:
+            if isinstance(each, dict | list):  # of which a run may have many
+                continue
             if isinstance(each, str | os.PathLike):
                 yield os.fspath(each)
             else:

@@ -145,7 +145,7 @@ _FEW, _DEEP = 20, 4
 
 def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
-    if not isinstance(data, DICTS) or not any(name in data for name in _OF_ANSWERS):
+    if not isinstance(data, DICTS) or data.keys().isdisjoint(_OF_ANSWERS):
         return False
     empty = any(_field(data, [".".join(path)]) == [] for path, _ in _HITS)
     return empty or ANSWERS.matches(outline_of(data))

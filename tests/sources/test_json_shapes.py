@@ -415,3 +415,9 @@ def test_objects_may_be_empty():
         {"query": "b", "retrieved": ["x", "y"], "relevant": {"y": 1}, "more": {"n": {"m": 1}}},
     ]
     assert rr(rows, None) == [None, 0.5]
+
+
+def test_a_saved_result_of_a_part_is_verified(write, tmp_path):
+    file, gold = write("a.json", TWO), write("g.json", {"q": {"a": 1}})
+    rankql.evaluate(file, gold, "RR", part="first", interval=None).save(tmp_path / "r.json")
+    assert "Verified" in str(rankql.verify(tmp_path / "r.json", file, gold))
