@@ -144,9 +144,9 @@ def evaluate(
         Column of the score.
     pos : str, optional
         Column of the position; 1 is the top.
-    system : str, optional
-        Column of the system, if one table holds the runs of several. Usual names, such as model,
-        are recognised if items or positions of a query repeat.
+    system : str or list of str, optional
+        Column of the system, if one table holds the runs of several, or several columns of its key.
+        Usual names, such as model, are recognised if items or positions of a query repeat.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance, dist, l2_distance or the like.
@@ -157,8 +157,9 @@ def evaluate(
     part : str or list of str, optional
         Part of an object or a JSON file that has the run, such as "per_question"; a pair names that
         of the judgments too.
-    order : 'rows', optional
-        Take positions from the order of the rows of each run, a file or frame.
+    order : 'rows' or 'list', optional
+        Take positions from the order of the rows of each run, a file or frame, or from the order
+        of lists whatever scores they have.
     collapse : str, optional
         Keep the best chunk of each document: a column, or the text before the number of a chunk,
         such as '#' in 'doc12#3'.

@@ -1,0 +1,173 @@
+"""Every column is used, asked about, noted or named as not read."""
+
+import datetime as dt
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.errors import Question
+
+QUERIES = [f"q{i}" for i in range(40)]
+RANKED = {q: [f"d{q}_{k}" for k in range(4)] + ["common"] for q in QUERIES}
+RELEVANT = {q: [f"d{q}_{i % 2}"] for i, q in enumerate(QUERIES)}  # RR 1 and .5
+RUN = pl.DataFrame(
+    [(q, d, k, 10.0 - k) for q in QUERIES for k, d in enumerate(RANKED[q], 1)],
+    schema=["query", "item", "rank", "score"], orient="row",
+)  # fmt: skip
+GOLD = pl.DataFrame(
+    [(q, d, 1) for q in QUERIES for d in RELEVANT[q]], schema=["query", "item", "rel"], orient="row"
+)
+BARE = GOLD.drop("rel")
+
+
+def numbers(table, low=0, high=98):
+    return pl.Series([low + 37 * i % (high - low + 1) for i in range(len(table))])
+
+
+def times(table, step=7):
+    start = dt.datetime(2026, 5, 1)
+    return pl.Series([start + dt.timedelta(minutes=step * i) for i in range(len(table))])
+
+
+def lists(**columns):
+    return [
+        {"question": q, "retrieved": RANKED[q], "relevant": RELEVANT[q]}
+        | {name: value(q) if callable(value) else value for name, value in columns.items()}
+        for q in QUERIES
+    ]
+
+
+def objects(**fields):
+    hits = {q: [{"id": d, **{x: f(k) for x, f in fields.items()}} for k, d in enumerate(RANKED[q])]
+            for q in QUERIES}  # fmt: skip
+    return [{"question": q, "retrieved": hits[q], "relevant": RELEVANT[q]} for q in QUERIES]
+
+
+def judged(**fields):
+    return [
+        {"question": q, "retrieved": RANKED[q],
+         "relevant": [{"id": d, **{x: f(q) for x, f in fields.items()}} for d in RELEVANT[q]]}
+        for q in QUERIES
+    ]  # fmt: skip
+
+
+SCORED, PLACED = RUN.drop("rank"), RUN.drop("score")
+ORDINARY = {
+    "row ids": (RUN.with_row_index("id"), GOLD.with_row_index("id", 900)),
+    "times": (SCORED.with_columns(created_at=times(SCORED)),
+              GOLD.with_columns(created_at=times(GOLD, 3))),
+    "same titles": (SCORED.with_columns(title="T " + pl.col("item")),
+                    GOLD.with_columns(title="T " + pl.col("item"))),
+    "other titles": (SCORED.with_columns(title="The title of " + pl.col("item")),
+                     GOLD.with_columns(title="the title of " + pl.col("item"))),
+    "sources": (SCORED.with_columns(source=pl.lit("bm25")),
+                GOLD.with_columns(source=pl.lit("annotation"))),
+    "models": (SCORED.with_columns(model=pl.lit("e5")), GOLD.with_columns(model=pl.lit("gpt"))),
+    "pool ranks": (PLACED, GOLD.with_columns(rank=numbers(GOLD, 1, 5))),
+    "score of judgments": (SCORED, GOLD.with_columns(score=numbers(GOLD))),
+    "annotators": (PLACED, GOLD.with_columns(annotator=pl.lit("ann"), comment=pl.lit("ok"))),
+    "latency": (PLACED.with_columns(latency=numbers(PLACED), cost=numbers(PLACED)), GOLD),
+    "changed prices": (SCORED.with_columns(price=numbers(SCORED)),
+                       GOLD.with_columns(price=numbers(GOLD, 5))),
+    "consistent distance": (SCORED.with_columns(distance=1 / pl.col("score")), GOLD),
+    "days of clicks": (PLACED, BARE.with_columns(date=pl.lit("2026-05-01"))),
+    "query texts": (PLACED, GOLD.with_columns(query_text="what is " + pl.col("query"))),
+    "sessions": (PLACED.with_columns(session_id="s" + pl.col("query"), user_id=pl.lit("u")), GOLD),
+    "answers": (lists(answer="text", contexts=lambda q: [f"text of {d}" for d in RANKED[q]]), None),
+    "scores beside": (lists(scores=[0.9, 0.8, 0.7, 0.6, 0.5]), None),
+    "vectors": (lists(embedding=[0.1, 0.2, 0.3]), None),
+    "tags": (lists(tags=["easy", "faq"]), None),
+    "cited ids": (lists(cited_ids=lambda q: RANKED[q][:1]), None),
+    "negatives": (lists(hard_negatives=lambda q: RANKED[q][2:3]), None),
+    "scored objects": (objects(score=lambda k: 1 - k / 10, page=lambda k: 3 * k), None),
+    "reranked objects": (objects(score=lambda k: k * 7 % 5, rerank_score=lambda k: 9 - k), None),
+    "spans": (judged(start=lambda q: 10 * int(q[1:]), quote=lambda q: "some words of it"), None),
+    "constant weight": (judged(weight=lambda q: 1), None),
+    "pairs": ({q: [(d, 1 - k / 10) for k, d in enumerate(x)] for q, x in RANKED.items()}, RELEVANT),
+    "integer scores": ({q: {d: 5 - k for k, d in enumerate(RANKED[q])} for q in RANKED}, RELEVANT),
+    "an id called none": ({q: [*x[:4], "none"] for q, x in RANKED.items()}, RELEVANT),
+    "paths": ([{"question": q, "retrieved": [f"src/{d}.py" for d in RANKED[q]],
+                "relevant": [f"src/{d}.py" for d in RELEVANT[q]]} for q in QUERIES], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_tables_are_not_asked_about(name):
+    run, qrels = ORDINARY[name]
+    assert rankql.evaluate(run, qrels, "RR", interval=None)["RR"] == 0.75
+
+
+def test_columns_without_a_role_are_named():
+    run = RUN.with_columns(seg=pl.lit("a"), deleted=numbers(RUN) % 2)
+    qrels = GOLD.with_columns(annotator=pl.lit("ann"))
+    result = rankql.evaluate(run, qrels, "RR", by="seg", interval=None)
+    assert result.columns["run"]["not read"] == "deleted"
+    assert result.columns["qrels"]["not read"] == "annotator"
+    assert "; not read: deleted (run), annotator (qrels)" in str(result)
+    assert any("deleted is not read" in note for note in result.notes)
+    wide = GOLD.with_columns(**{f"column_{i:03}": pl.lit(i) for i in range(99)})
+    shown = str(rankql.evaluate(RUN, wide, "RR", interval=None))
+    assert "and 89 more" in shown and "column_099" not in shown
+    own = rankql.evaluate(run, qrels, ["x = avg(deleted)"], interval=None)
+    assert "not read" in own.columns["run"] and "deleted" not in own.columns["run"]["not read"]
+
+
+# The fault is in a few of 1,000 queries.
+FAULTS = {
+    "two ids in an element": {"relevant": ["z; b"]},
+    "a word for nothing": {"relevant": ["none"]},
+    "another form of URLs": {"retrieved": ["a", "b/", "c"]},
+    "a second list": {"acceptable": ["a"]},
+    "scores against the order": {"scores": [0.1, 0.5, 0.9]},
+}
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("share", [2, 10, 50])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_few_queries_are_asked_about_or_noted(fault, share, late):
+    row = {"retrieved": ["a", "b", "c"], "relevant": ["b"]}
+    row |= {"scores": [0.9, 0.5, 0.1]} if "scores" in fault else {}
+    row |= {"acceptable": []} if "second" in fault else {}
+    faulty = range(1000 - 1000 // share, 1000) if late else range(0, 1000, share)
+    rows = [{"question": f"q{i}", **row, **(FAULTS[fault] if i in faulty else {})}
+            for i in range(1000)]  # fmt: skip
+    try:
+        notes = " ".join(rankql.evaluate(rows, metrics="RR", interval=None).notes)
+    except Question:
+        return
+    assert "spelled differently" in notes or "acceptable has ids" in notes
+
+
+ASKED = [
+    ({"q": [("a", 0.1), ("b", 0.2)]}, {"q": {"a": 1}}, {}, "order='rows'"),
+    ({"q": {"b": 1, "a": 2}}, {"q": {"a": 1}}, {}, "pos='score'"),
+    (lists(relevant_pairs=lambda q: [[RELEVANT[q][0], 2.0]]), None,
+     {"item": ["retrieved", "relevant_pairs"]}, None),
+    ([{"query": "q", "retrieved": ["b", "a"], "gold_pairs": [["a", 2.0]]}], None, {},
+     "rel='gold_pairs.2' or rel='1'"),
+    (objects(page=lambda k: k), [{"question": q, "relevant": [{"id": RELEVANT[q][0], "page": 9}]}
+                                 for q in QUERIES], {}, "item=['retrieved.id', 'relevant.id']"),
+    (lists(reranked=lambda q: RANKED[q][::-1]), None, {}, "item=['reranked', 'relevant']"),
+    (SCORED, BARE.with_columns(price=numbers(BARE)), {}, "rel='price' or rel='1'"),
+    (SCORED, BARE.with_columns(kept=numbers(BARE) % 2 == 0), {}, "rel='kept'"),
+    (PLACED, GOLD, {"score": "rank"}, "pos='rank' or descending=True"),
+    (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),
+    (PLACED.rename({"rank": "shown"}).with_columns(shown=pl.col("shown") - 1, clicked=PLACED["rank"]
+     == 2), None, {}, "rel='clicked', pos='shown + 1'"),
+    ([{"c": f"c{i // 3}", "turn": i % 3, "question": "and?", "retrieved": ["a"], "relevant": ["a"]}
+      for i in range(9)], None, {}, "query=['c', 'turn']"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
+def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
+    """The fixture of this folder runs all calls."""
+    if call is None:
+        assert rankql.evaluate(run, qrels, "RR", interval=None, **options)["RR"] == 0.75
+        return
+    with pytest.raises(Question) as caught:
+        rankql.evaluate(run, qrels, "RR", **options)
+    assert call in str(caught.value) and 1 <= len(caught.value.calls) <= 3
