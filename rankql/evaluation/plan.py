@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require
@@ -22,7 +23,7 @@ from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, high
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.evaluation.shown import add_training, require_sources
-from rankql.macros import quote
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, reads_grades
@@ -30,6 +31,7 @@ from rankql.registry.parse import parse
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
+from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, flatten_inputs
 from rankql.sources.tables import Data, Table, mentioned, require_column
 
@@ -145,6 +147,7 @@ def resolve_conventions(
         if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
             require_scalar(metric.expression, what)
+            _require_rows(metric.expression, what)
     if not inputs.scored:
         conventions = replace(conventions, ties="item")  # positions are never tied
     elif inputs.numbered and conventions.ties == "item":
@@ -189,6 +192,24 @@ def resolve_conventions(
         metric = metric.under(vars(conventions))
         unique.setdefault(metric.canonical, metric)
     return conventions, list(unique.values())
+
+
+def _require_rows(expression: str, what: str) -> None:
+    """Refuse an expression that has the same value whatever the rows are, as '10'."""
+    with private_connection() as con:
+        try:
+            # One row if it has an aggregate; a column is not known here.
+            sql = (
+                f"SELECT (\n{expression}\n) FROM range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
+            )
+            count = len(con.execute(create_macros(con, sql)).fetchall())
+        except duckdb.Error:
+            return
+    require(
+        count == 1,
+        f"{what} reads no column and has no aggregate, so it is the same for every ranking. Pass "
+        "options by name, outside metrics, and the cutoff in the metric: nDCG@10",
+    )
 
 
 # The options with which a metric says from which grade items are relevant, or counts fractions.

@@ -71,6 +71,12 @@ _EXPRESSION = re.compile(
 )
 
 
+# A name of CatBoost: a word and its parameters, such as NDCG:top=5;type=Exp.
+_WITH_PARAMETERS = re.compile(
+    r"\s*(?P<name>[A-Za-z]\w*):(?P<options>\w+=[^:;,=<>]+(;\w+=[^:;,=<>]+)*)"
+)
+
+
 def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
     """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own.
 
@@ -99,7 +105,12 @@ def split_metrics(text: Any) -> list[Any]:
     An expression of the user, which has an equals sign outside brackets, is one metric.
     """
     parts = _PART.findall(text) if isinstance(text, str) else []
-    if "," not in parts or "=" in parts:
+    if "," not in parts:
+        return [text]
+    pieces = text.split(",")
+    if any(map(_WITH_PARAMETERS.fullmatch, pieces)):
+        parts = [part for piece in pieces for part in (piece, ",")][:-1]
+    elif "=" in parts:
         return [text]
     metrics: list[str] = []
     for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
@@ -230,6 +241,10 @@ def _ranx_name(text: str, profile: str) -> str:
 
 
 def _parse_spelled(text: str) -> Iterator[Metric]:
+    if named := _WITH_PARAMETERS.fullmatch(text):
+        raise RankqlError(
+            f"{text!r} is a name of CatBoost. Write the metric as {named['name']}@k, such as nDCG@5"
+        )
     own = _EXPRESSION.fullmatch(text)
     stem = own["label"].partition("@")[0].strip() if own else ""
     if metrics := [*_trec_metrics(text.strip()), *_set_metric(text)]:

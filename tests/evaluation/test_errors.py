@@ -129,7 +129,7 @@ METRICS = [
     ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
     ("DCG@9", {"discounts": [1, 2]}, "discounts has 2 entries, but position"),
     (["x = 1", "x = 2"], {}, "Two metrics are called 'x'"),
-    (["x = 1", "X = 2"], {}, "Two columns of the result would be called 'X'"),
+    (["x = max(rel)", "X = min(rel)"], {}, "Two columns of the result would be called 'X'"),
     ("AP = 1", {}, "'AP' is the name of a metric of rankql"),
     ("x = foo(rel)", {}, "foo"),
     ("x = rbp(rel, pos, p := 2)", {}, "p must lie between 0 and 1"),
