@@ -139,7 +139,15 @@ def evaluate_in_spark(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     attached = [*groups, *([] if weight is None else [[weight]])]
     task = partitions.Task(
-        [*runs], columns, system, (), attached, parse(metrics), resolved, memory, descending
+        [*runs],
+        columns,
+        system,
+        (),
+        attached,
+        parse(metrics, resolved.profile),
+        resolved,
+        memory,
+        descending,
     )
     with open_session(None) as duckdb_session:
         empty = {

@@ -20,6 +20,7 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.registry.parse import is_metric
+from rankql.registry.profiles import tool_of
 from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:
@@ -99,10 +100,12 @@ class RankingRules:
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids")
+        conventions = choose(options.get("conventions"), changes)
+        of_tool = tool_of(conventions.profile).options
         return cls(
             {role: options.get(role) for role in ROLES},
-            choose(options.get("conventions"), changes),
-            **{name: options.get(name) for name in names},
+            conventions,
+            **{name: options.get(name, of_tool.get(name)) for name in names},
             options={name: value for name, value in options.items() if value is not None},
         )
 

@@ -17,9 +17,11 @@ from rankql.errors import (
     parse_number,
     require,
 )
+from rankql.registry import profiles
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
+from rankql.registry.profiles import WITH_PARAMETERS
 
 # Names | tool | what it is there | what comes closest in rankql; a table of docs/coming-from.md.
 _OTHERS = """
@@ -71,12 +73,6 @@ _EXPRESSION = re.compile(
 )
 
 
-# A name of CatBoost: a word and its parameters, such as NDCG:top=5;type=Exp.
-_WITH_PARAMETERS = re.compile(
-    r"\s*(?P<name>[A-Za-z]\w*):(?P<options>\w+=[^:;,=<>]+(;\w+=[^:;,=<>]+)*)"
-)
-
-
 def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
     """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own.
 
@@ -92,6 +88,13 @@ def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
         other = by_name.setdefault(metric.canonical, metric)
         same = other.expression == metric.expression
         require(same, f"Two metrics are called {metric.name!r}. Rename one of them")
+        options = profiles.tool_of(profile).options
+        for counted in ("undefined", "missing"):
+            values = {
+                rule({counted: options.get(counted)}, counted, m.name) for m in (other, metric)
+            }
+            differ = f"{other.name} and {metric.name} differ only in what {counted} queries count"
+            require(len(values) == 1, f"{differ}. Evaluate one of them")
     return list(by_name.values())
 
 
@@ -108,7 +111,7 @@ def split_metrics(text: Any) -> list[Any]:
     if "," not in parts:
         return [text]
     pieces = text.split(",")
-    if any(map(_WITH_PARAMETERS.fullmatch, pieces)):
+    if any(map(WITH_PARAMETERS.fullmatch, pieces)):
         parts = [part for piece in pieces for part in (piece, ",")][:-1]
     elif "=" in parts:
         return [text]
@@ -139,10 +142,18 @@ def list_metrics(metrics: Any) -> Any:
     return metrics
 
 
-def is_metric(name: str) -> bool:
-    """Is this the name of a metric?"""
+def parse_any(name: Any) -> list[Metric]:
+    """Parse a name of a result, which may have been read under a profile."""
     try:
-        return bool(parse(name))
+        return parse(name)
+    except RankqlError:
+        return parse(name, "*")
+
+
+def is_metric(name: str) -> bool:
+    """Is this the name of a metric, at least under a profile?"""
+    try:
+        return bool(parse_any(name))
     except RankqlError:
         return False
 
@@ -164,9 +175,20 @@ def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any
 def canonical_names(text: str, conventions: Mapping[str, Any]) -> list[str]:
     """The canonical names of the metrics of a text, or the text if it names none."""
     try:
-        return [metric.under(conventions).canonical for metric in parse(text)]
+        parsed = parse(text, conventions.get("profile", ""))
+        return [metric.under(conventions).canonical for metric in parsed]
     except RankqlError:
         return [text]
+
+
+def rule(rules: Mapping[str, Any], option: str, name: str) -> Any:
+    """The value of a convention for a metric, where a profile has one for each."""
+    value = rules.get(option)
+    if not isinstance(value, Mapping):
+        return value
+    record = _record_of(name)
+    same = (x for other, x in value.items() if record.name and _record_of(other) is record)
+    return value.get(name) or profiles.entry(value, name, record.name, next(same, "skip"))
 
 
 def lower_is_better(name: str) -> bool:
@@ -181,7 +203,7 @@ def worst_value(name: str) -> float | None:
 
 def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
     """Is a missing query left out, at least where a grade is negative?"""
-    return _record_of(name) is not _OWN and parse(name)[0].may_lack_worst(conventions)
+    return _record_of(name) is not _OWN and parse_any(name)[0].may_lack_worst(conventions)
 
 
 def shows_silence(name: str) -> bool:
@@ -216,7 +238,7 @@ _OWN = MetricRecord(function="")
 def _record_of(name: str) -> MetricRecord:
     """The record of a name that stands for one metric of rankings, or `_OWN`."""
     try:
-        (metric,) = parse(name)
+        (metric,) = parse_any(name)
     except (RankqlError, ValueError):
         return _OWN
     return metric.record or _OWN
@@ -225,9 +247,15 @@ def _record_of(name: str) -> MetricRecord:
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
-    spelled, respelled = _respell(_ranx_name(text.strip(), profile)), _respell(text) != text.strip()
-    for metric in _parse_spelled(spelled):
-        yield replace(metric, label=text.strip()) if respelled else metric
+    text = _ranx_name(text.strip(), profile)
+    named = profiles.our_name(text, profile)
+    respelled = named != text or _respell(text) != text
+    for metric in _parse_spelled(_respell(named), profile):
+        metric = replace(metric, label=text) if respelled else metric
+        record = metric.known.name if metric.known else ""
+        reason = profiles.entry(profiles.tool_of(profile).refused, metric.name, record)
+        require(not reason, f"{metric.name}: {reason}")
+        yield metric
 
 
 def _ranx_name(text: str, profile: str) -> str:
@@ -240,11 +268,10 @@ def _ranx_name(text: str, profile: str) -> str:
     return text
 
 
-def _parse_spelled(text: str) -> Iterator[Metric]:
-    if named := _WITH_PARAMETERS.fullmatch(text):
-        raise RankqlError(
-            f"{text!r} is a name of CatBoost. Write the metric as {named['name']}@k, such as nDCG@5"
-        )
+def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
+    special = WITH_PARAMETERS.fullmatch(text) or text.endswith("-")
+    if special and (message := profiles.describe_name(text, profile)):
+        raise RankqlError(message)
     own = _EXPRESSION.fullmatch(text)
     stem = own["label"].partition("@")[0].strip() if own else ""
     if metrics := [*_trec_metrics(text.strip()), *_set_metric(text)]:
@@ -270,7 +297,8 @@ def _parse_spelled(text: str) -> Iterator[Metric]:
             yield _subtopic_metric(metric) if subtopics else metric
     else:
         raise RankqlError(
-            f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
+            profiles.describe_name(text)
+            or f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression, such as hits = count(rel)"
         )
 
@@ -366,7 +394,8 @@ def _find_record(name: str) -> MetricRecord:
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
     names = [record.name for record in EVALUATED]
-    raise RankqlError(_describe_other(name) or describe_unknown("metric", name, names))
+    other = _describe_other(name) or profiles.describe_name(name)
+    raise RankqlError(other or describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:
