@@ -55,7 +55,13 @@ KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
     "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
     "choosing-k": ["cutoff", "choose k"],
-    "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
+    "coming-from": [
+        *("trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole", "pyterrier"),
+        *("lightgbm", "xgboost", "catboost", "torchmetrics", "beir", "mteb", "evidently", "replay"),
+        *("rax", "mlflow", "opensearch", "elasticsearch", "sentence-transformers", "rectools"),
+        *("cornac", "lenskit", "implicit", "azure-ai-evaluation", "haystack", "llamaindex"),
+        *("keras-rs", "polars_ds", "trectools", "quepid", "pyvespa", "pyspark"),
+    ],
     "compare": [
         *("compare two rankers", "a/b test", "multiple comparisons", "html report"),
         *("winsorize", "outliers", "ship it"),

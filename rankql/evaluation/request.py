@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -159,6 +160,22 @@ def require_place_of_qrels(qrels: Any, con: Any) -> None:
         raise RankqlError(
             f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
             f"metrics={qrels!r}"
+        )
+
+
+def _is_array(data: Any) -> bool:
+    """Is it a list or an array of numbers?"""
+    one = isinstance(data, list | tuple) or len(getattr(data, "shape", ())) == 1
+    return one and all(isinstance(x, Number) or getattr(x, "shape", None) == () for x in data)
+
+
+def require_tables(run: Any, qrels: Any) -> None:
+    """Refuse arrays of labels and scores, as scikit-learn takes them."""
+    if _is_array(run) and _is_array(qrels) and len(run) == len(qrels) > 0:
+        raise RankqlError(
+            "evaluate takes tables, not arrays of labels and scores. Make a frame: pl.DataFrame("
+            "{'query': group, 'item': range(len(y_true)), 'rel': y_true, 'score': y_score}), where "
+            "group has an id for each row, such as np.repeat(np.arange(len(sizes)), sizes)"
         )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from rankql.errors import (
@@ -24,34 +25,8 @@ from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Pa
 from rankql.registry.profiles import WITH_PARAMETERS
 
 # Names | tool | what it is there | what comes closest in rankql; a table of docs/coming-from.md.
-_OTHERS = """
-Rprec_mult | trec_eval | precision at multiples of R, which users do not see | `Rprec` or `P@k`
-G, binG, Rndcg | trec_eval | variants of nDCG that are hardly used | `nDCG`, `nDCG(gain=binary)`
-gm_bpref | trec_eval | a geometric mean | `GMAP` or `Bpref`
-ndcg_rel | trec_eval | nDCG at the levels of recall | `nDCG`
-num_q | trec_eval | the number of queries | `queries` minus `missing` in the summary
-num_nonrel_judged_ret | trec_eval | a number of rows | `count(pos) FILTER (WHERE rel < 1)`
-set_relative_P | trec_eval | precision of the set, divided by min(retrieved, R) | `R_cap@k`
-unj | trec_eval | the share of unjudged items | 1 minus `Judged@k`
-utility | trec_eval | a sum with weights that you choose | `sum(if(rel >= 1, 1, -1))`, your own
-relstring | trec_eval | the grades as text | `rankql.explain`
-INST, BPM | cwl_eval | models of users with a goal for each query | `RBP(p=0.8)`
-NRBP | ndeval | RBP over subtopics | `ERR_IA@k` or `alpha_nDCG@k`
-Compat | ir_measures | the overlap with the best ideal ranking | `rbo` in SQL, or `nDCG@k`
-SetRelP | ir_measures | precision of the set, divided by min(retrieved, R) | `R_cap@k`
-CatalogCoverage | RecTools | the number of items shown | `Coverage@10` times the catalogue
-ItemCoverage | Elliot | the number of items shown | `Coverage@10` times the catalogue
-Gini | Elliot | 1 - Gini | `1 - gini(item, catalogue := 500)` as your own metric
-ShannonEntropy | RecBole | in nats, over the items shown | `Entropy@10` times ln(2) over that number
-Surprisal | RePlay | over log2 of the users, and over k | `Novelty(normalized=true)@10`
-Serendipity | RecTools | relevant items weighted by ranks of popularity | `Serendipity@10`
-EFD, EPC | Elliot | novelty weighted by relevance and position | `Novelty@10`
-TailPercentage | RecBole | the share of items from the tail | `Popularity@10`
-context_recall | Ragas | the share of an answer that the texts support, by a model | `R@k`
-context_precision | Ragas | the mean precision of texts that a model found useful | `AP@k`
-hits | PyKEEN, LensKit, AutoRAG | whether an item is relevant | `Success@10`; in ranx, `NumRelRet`
-"""
-OTHERS = [tuple(map(str.strip, row.split("|"))) for row in _OTHERS.strip().splitlines()]
+_OTHERS = Path(__file__).with_name("other_names.txt").read_text("utf-8")
+OTHERS = [tuple(map(str.strip, row.split(" | "))) for row in _OTHERS.splitlines()]
 
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
@@ -315,8 +290,9 @@ _SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *re
 
 def _subtopic_record(name: str) -> MetricRecord | None:
     """The record of a metric of subtopics that has this name in `evaluate`."""
+    known = "strec" if squash(name) == "strecall" else name.lower().replace("-", "_")
     for spelling, function in _SUBTOPIC_METRICS.items():
-        if name.lower() in (spelling.lower(), function):
+        if known in (spelling.lower(), function):
             return replace(FUNCTIONS[function], name=spelling)
     return None
 
