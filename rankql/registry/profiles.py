@@ -97,7 +97,9 @@ def _with_parameters(text: str, match: re.Match[str], names: Mapping[str, str]) 
         if key == "border":
             # Only grades above it are relevant.
             number = parse_number(value)
-            options.append(f"rel={math.nextafter(number, math.inf)!r}" if number else "rel=")
+            options.append(
+                f"rel={math.nextafter(number, math.inf)!r}" if number is not None else "rel="
+            )
         elif key not in ("top", "hints"):
             option = names.get(f"{key}={value}")
             if option is None:
