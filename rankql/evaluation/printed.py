@@ -27,8 +27,13 @@ _OF_RUN = ("runid", "num_q")
 _ROUNDING = 1.01
 
 
-def read_printed(data: Any) -> tuple[pl.DataFrame, list[str]] | None:
-    """A row per query and system, and notes; None if these are not values that a tool printed."""
+def read_printed(
+    data: Any, query: str | None = None, system: str | None = None
+) -> tuple[pl.DataFrame, list[str]] | None:
+    """A row per query and system, and notes; None if these are not values that a tool printed.
+
+    query, system: columns that the caller names.
+    """
     if isinstance(data, str | os.PathLike):
         name = os.path.expanduser(os.fspath(data))
         if suffix_of(name) in JSON:
@@ -39,7 +44,7 @@ def read_printed(data: Any) -> tuple[pl.DataFrame, list[str]] | None:
         return None
     if isinstance(data, Mapping):
         return _read_dict(data)
-    return _read_frame(data) if isinstance(data, pl.DataFrame) else None
+    return _read_frame(data, query, system) if isinstance(data, pl.DataFrame) else None
 
 
 def _read_text(path: str) -> tuple[pl.DataFrame, list[str]] | None:
@@ -81,16 +86,20 @@ def _are_metrics(keys: Iterable[Any]) -> bool:
     return all(isinstance(key, str) and parse.is_metric(key) for key in keys)
 
 
-def _read_frame(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]] | None:
+def _read_frame(
+    frame: pl.DataFrame, query: str | None, system: str | None
+) -> tuple[pl.DataFrame, list[str]] | None:
     """A column of queries, one of metrics, and `value`."""
     columns, value = frame.columns, find_name(frame.columns, ["value"])
     named = find_name(columns, ["measure", "metric"])
-    metric, key = named or find_name(columns, ["name"]), find_name(columns, ROLES["query"])
+    metric = named or find_name(columns, ["name"])
+    key = find_name(columns, [query] if query else ROLES["query"])
     graded = find_name(columns, (*ROLES["item"], *ROLES["rel"]))
     if value is None or metric is None or key is None or graded is not None:
         return None
     kept = {key: "query", metric: "metric", value: "value"}
-    if system := find_name(columns, ["name", *SYSTEMS] if named else SYSTEMS):
+    known = [system] if system else ["name", *SYSTEMS] if named else SYSTEMS
+    if system := find_name(columns, known):
         kept[system] = "system"
     texts = frame.select([*kept]).rename(kept).cast(pl.String)
     return _widen(texts, ["system"] if system else [], "values")

@@ -94,12 +94,12 @@ def open_printed(
         with open_session(None) as session:
             table = session.table(data, VALUES)
             data = fetch_frame(session, f"SELECT * FROM {table.sql}")
-    printed = read_printed(data)
+    printed = read_printed(data, query, system)
     if printed is None:
         return None
     rows, notes = printed
     with open_session(None) as session:
-        result = _read(session, session.table(rows, VALUES), query, metrics, system)
+        result = _read(session, session.table(rows, VALUES), None, metrics, None)
     return replace(result, notes=[*result.notes, *notes])
 
 
@@ -114,7 +114,7 @@ def read_values_file(
 
     metrics, attributes: columns that the caller names, which may have other names and types.
     """
-    if printed := open_printed(path, query, metrics or None, system):
+    if printed := open_printed(path, query, system=system):
         return printed
     table = read_header(path)
     columns = table.columns if table else {}

@@ -69,6 +69,8 @@ def test_files_are_read_alike_everywhere(paths):
     assert result.exit_code == 0 and ",30," in result.stdout
     arguments = ["gate", paths["new"], "--baseline", paths["old"], "--max-drop", "map:0.1"]
     assert CliRunner().invoke(main, arguments).exit_code == 0
+    arguments = ["gate", paths["new"], "--min", "AP>=0.1"]  # map by its name in rankql
+    assert CliRunner().invoke(main, arguments).exit_code == 0
 
 
 @pytest.mark.parametrize("pandas", [False, True])
@@ -85,6 +87,9 @@ def test_frames_and_dicts(pandas, tmp_path):
             else {"new": result["map"]}
         )
         assert means["new"] == pytest.approx(total(VALUES["new"], "map"))
+    own = LONG.rename({"qid": "user_key", "name": "model"})
+    named = rankql.read_values(own, query="user_key", system="model", metrics="map")
+    assert named.meta.system and named.metrics == ["map"]
     path = tmp_path / "perquery.csv"
     LONG.write_csv(path)
     for data in (LONG.to_pandas() if pandas else LONG, path, str(path)):
