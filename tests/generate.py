@@ -21,6 +21,7 @@ from support import (
     negative_grades,
     notebooks,
     other_names_table,
+    tools_table,
 )
 from support.paths import ROOT
 
@@ -57,6 +58,12 @@ def names():
     other_names_table.PAGE.write_text(other_names_table.with_table(), "utf-8")
 
 
+def tools():
+    """The tables of tools in docs/coming-from.md and its Chinese twin."""
+    for language, page in tools_table.PAGES.items():
+        page.write_text(tools_table.with_table(language), "utf-8")
+
+
 def notebook():
     """The outputs of the Jupyter notebook."""
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +82,8 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-GENERATED = {f.__name__: f for f in (sql, native, metrics, grades, cases, names, docs, notebook)}
+PARTS = (sql, native, metrics, grades, cases, names, tools, docs, notebook)
+GENERATED = {part.__name__: part for part in PARTS}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or GENERATED:

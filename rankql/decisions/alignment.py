@@ -16,7 +16,7 @@ from rankql.evaluation.means import attribute_columns, compared_value, is_left_o
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.parse import worst_value
+from rankql.registry.parse import rule, worst_value
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -73,7 +73,7 @@ def keep_shared_queries(result: Result) -> Result:
     columns = list[pl.Series]()
     for name in result.metrics:
         value = compared_value(name, result.meta).is_not_null()
-        if name in weights and result.conventions["missing"] != "skip":
+        if name in weights and rule(result.conventions, "missing", name) != "skip":
             value |= pl.col(MISSING)  # which has no rows, but counts
         # One row per system, one column per query.
         defined = rows.select(value).to_series().to_numpy().reshape(len(systems), -1)
@@ -94,7 +94,7 @@ def require_same_queries(result: Result) -> None:
     """
     metrics = result.catalogue_metrics
     rows, key = result.frame(), result.meta.query
-    if result.conventions["missing"] == "skip":
+    if all(rule(result.conventions, "missing", name) == "skip" for name in metrics):
         rows = rows.filter(~pl.col(MISSING))
     if not metrics or rows.is_empty():
         return

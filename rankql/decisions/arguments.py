@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown, require
+from rankql.errors import RankqlError, describe_unknown, require, require_choice
 from rankql.evaluation import combine
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import VALUES, align_values
+from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.shapes import is_several_runs
@@ -64,14 +64,34 @@ def open_systems(
     systems: Mapping[str, Any], qrels: Any, run_options: Mapping[str, Any]
 ) -> dict[str, Result | None]:
     """The result of each system that is one. Options of runs are refused if all are results."""
-    results = {name: open_system(data, name) for name, data in systems.items()}
+    results = {
+        name: open_system(data, name) or (_open_values(data) if qrels is None else None)
+        for name, data in systems.items()
+    }
+    missing = run_options.get("missing")
+    own: tuple[str, ...] = ("con",)
+    if missing and all(result and VALUES in result.columns for result in results.values()):
+        require_choice("missing", missing, "zero", "skip")
+        own = ("con", "missing")
+        for name, result in results.items():
+            assert result
+            rules = {**result.conventions, "missing": missing}
+            results[name] = result.derive(meta=replace(result.meta, conventions=rules))
     for name, value in {"qrels": qrels, **run_options}.items():
-        if name != "con" and value is not None and all(results.values()):
+        if name not in own and value is not None and all(results.values()):
             raise RankqlError(
                 f"{name}= is an option for runs, but these are results, already evaluated. Leave "
                 "it out, or pass the runs"
             )
     return results
+
+
+def _open_values(data: Any) -> Result | None:
+    """The values in a file, or those that another tool printed; None if it is a run."""
+    if isinstance(data, str | os.PathLike):
+        return read_values_file(data)
+    is_own = isinstance(data, Mapping) or hasattr(data, "columns")
+    return open_printed(data) if is_own and not isinstance(data, Result) else None
 
 
 def combine_results(

@@ -21,7 +21,7 @@ from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.layout import NAME, Block
 from rankql.macros import MISSING
-from rankql.registry.parse import parse, resolve_names, worst_value
+from rankql.registry.parse import parse_any, resolve_names, worst_value
 from rankql.stats.means import ROUNDING
 from rankql.text import Name, Status
 from rankql.writing import output_path
@@ -182,7 +182,7 @@ class Comparison(EvaluatedTable):
         if source is None:
             raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
         for name in metrics if isinstance(metrics, list | tuple) else [metrics]:
-            parsed = parse(name)[0]
+            parsed = parse_any(name)[0]
             if not parsed.shown and not (parsed.record and parsed.record.has_cutoff):
                 raise RankqlError(
                     f"cutoffs does not support {parsed.name}. Pass another metric, such as 'nDCG'"

@@ -20,7 +20,7 @@ from rankql.registry.parse import (
     is_metric,
     lacks_direction,
     lower_is_better,
-    parse,
+    parse_any,
     resolve_names,
     value_range,
 )
@@ -145,7 +145,7 @@ def split_limits(argument: str, value: Limits) -> Iterable[str]:
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
     """The metrics of a name, each with the spelling for `evaluate`."""
     try:
-        for metric in parse(text):
+        for metric in parse_any(text):
             yield (metric.name if metric.record else text), metric
     except RankqlError:
         names = dict.fromkeys(itertools.chain(*known))

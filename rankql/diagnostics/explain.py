@@ -115,7 +115,7 @@ def explain_items(
 
 def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> Evaluation:
     """The evaluation of the metric to explain."""
-    metrics = parse(name)
+    metrics = parse(name, conventions.profile)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     validate_columns(session, inputs)

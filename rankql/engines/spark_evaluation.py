@@ -30,6 +30,7 @@ from rankql.evaluation.result import Result
 from rankql.macros import quote
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
+from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
 from rankql.sources.tables import Table
@@ -138,8 +139,24 @@ def evaluate_in_spark(
         require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     attached = [*groups, *([] if weight is None else [[weight]])]
+    asked, tool = parse(metrics, resolved.profile), tool_of(resolved.profile)
+    drops = tool.options.get("ignore_identical_ids", False)
+    reasons = ["it removes items with the id of the query"] if drops else []
+    for name, record in ((metric.name, metric.record) for metric in asked):
+        limits = (tool.tied, tool.rows, tool.short) if record else ()
+        reasons += [entry(limit, name, record.name if record else "") for limit in limits]
+    reason = next(filter(None, reasons), "")
+    require(not reason, f"conventions={conventions!r} is not supported in Spark: {reason}")
     task = partitions.Task(
-        [*runs], columns, system, (), attached, parse(metrics), resolved, memory, descending
+        [*runs],
+        columns,
+        system,
+        (),
+        attached,
+        asked,
+        resolved,
+        memory,
+        descending,
     )
     with open_session(None) as duckdb_session:
         empty = {

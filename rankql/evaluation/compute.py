@@ -27,6 +27,7 @@ from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.metric_record import Metric
+from rankql.registry.parse import rule
 from rankql.sources.reader import fetch, fetch_frame, reword_error
 from rankql.sources.session import duckdb_errors
 from rankql.sources.tables import hash_column, unknown_column
@@ -66,10 +67,13 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     """The values per query, and notes. A missing query has the worst value, or none."""
     values, notes = _compute(reduction)
     evaluation = reduction.evaluation
-    metrics = [metric for metric in evaluation.metrics if metric.record]
-    if evaluation.conventions.missing != "zero" or not values[MISSING].any():
+    rules = vars(evaluation.conventions)
+    metrics = [
+        m for m in evaluation.metrics if m.record and rule(rules, "missing", m.name) == "zero"
+    ]
+    if not metrics or not values[MISSING].any():
         return values, notes
-    rules, signed = vars(evaluation.conventions), pl.lit(False)
+    signed = pl.lit(False)
     if any(metric.keeps_sign(rules) for metric in metrics):
         # A negative grade has a value below 0.
         frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")

@@ -27,6 +27,7 @@ from rankql.evaluation.request import (
     cluster_errors,
     parse_groupings,
     require_place_of_qrels,
+    require_tables,
 )
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
@@ -184,6 +185,7 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    require_tables(run, qrels)
     require_place_of_qrels(qrels, con)
     if judge is not None:
         require_package("scipy", "stats", "judge=")

@@ -156,9 +156,10 @@ def summarise_moments(
     }
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
-    skips = meta.conventions["missing"] == "skip"
     counted = [  # no expression of polars, for which forked processes would wait
-        queries - skips * missing if name in meta.catalogue else units
+        queries - (parse.rule(meta.conventions, "missing", name) == "skip") * missing
+        if name in meta.catalogue
+        else units
         for name, (queries, missing, units) in zip(
             metrics, means["queries", "missing", "units"].rows(), strict=True
         )
@@ -284,7 +285,7 @@ def values_sql(meta: Meta) -> str:
     A query is missing, or else undefined, if that leaves it out: see `is_left_out`.
     """
     query_weight = quote(meta.weight) if meta.weight else "1"
-    absent, skips = MISSING, meta.conventions["missing"] == "skip"
+    absent = MISSING
     if meta.paired:
         absent = f"bool_or({MISSING}) OVER (PARTITION BY {quote(meta.query)})"
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta.by]
@@ -298,6 +299,7 @@ def values_sql(meta: Meta) -> str:
         other = None if pooled else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
+        skips = parse.rule(meta.conventions, "missing", name) == "skip"
         left_out = absent if skips and not parse.shows_silence(name) else "false"
         if left_out == "false" and other is None and parse.may_lack_worst(name, meta.conventions):
             left_out = f"({absent} AND {column} IS NULL)"
@@ -400,7 +402,7 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
     rules = meta.conventions
-    skips = rules["missing"] == "skip" and not parse.shows_silence(name)
+    skips = parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name)
     counted = undefined_value(name, rules) is not None or not parse.may_lack_worst(name, rules)
     if counted and not skips:
         return pl.lit(False)
@@ -411,7 +413,7 @@ def is_left_out(name: str, meta: Meta) -> pl.Expr:
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
     """What an undefined value counts, None if it is left out, as where no higher one is better."""
     one_way = parse.lower_is_better(name) or parse.lacks_direction(name)
-    return None if one_way else UNDEFINED_VALUES.get(rules["undefined"])
+    return None if one_way else UNDEFINED_VALUES.get(parse.rule(rules, "undefined", name))
 
 
 def attribute_columns(names: Sequence[str], taken: Sequence[str] = _SUMMARY) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, Ungraded, require
@@ -22,17 +23,22 @@ from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, high
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.evaluation.shown import add_training, require_sources
-from rankql.macros import quote
+from rankql.evaluation.steps import with_source_ctes
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
-from rankql.registry.conventions import Conventions
+from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.registry.parse import parse
+from rankql.registry.parse import parse, rule
+from rankql.registry.profiles import entry, tool_of
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
+from rankql.sources.private import create_macros, private_connection
+from rankql.sources.reader import fetch
 from rankql.sources.reading import list_subtopics, open_runs, read_inputs
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, mentioned, require_column
+from rankql.text import format_queries
 
 
 def make_plan(session: Session, request: Request) -> Evaluation:
@@ -60,7 +66,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     reduces = False if may_lack_threads() else request.reduces
     written = metrics
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
-    if "threshold" not in request.rules.options:
+    if conventions.threshold == Conventions.threshold and "threshold" not in request.rules.options:
         _require_threshold(session, inputs, written)
     plan = plan_metrics(session, inputs, metrics, conventions)
     return replace(plan, groupings=groupings, request=request, reduces=reduces)
@@ -143,10 +149,12 @@ def resolve_conventions(
     """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
     options that repeat a convention.
     """
+    conventions = require_profile(session, inputs, metrics, conventions)
     for metric in metrics:
         if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
             require_scalar(metric.expression, what)
+            _require_rows(metric.expression, what)
     if not inputs.scored:
         require(
             not inputs.unscored or conventions.ties == "item",
@@ -195,9 +203,78 @@ def resolve_conventions(
     for metric in metrics:
         metric = metric.under(vars(conventions))
         unique.setdefault(metric.canonical, metric)
+    counted: dict[str, Any] = {}
+    for option in ("undefined", "missing"):
+        values = {m.name: rule(vars(conventions), option, m.name) for m in unique.values()}
+        counted[option] = values if len({*values.values()}) > 1 else next(iter(values.values()))
+    conventions = replace(conventions, **counted)
     return conventions, list(unique.values())
 
 
+# The rankings of which a profile cannot give the number, by the field of its tool that says so.
+_LIMITS = {
+    "tied": """SELECT query FROM (
+        SELECT {keys}, count(*) OVER (PARTITION BY {keys}, score) AS n,
+               rank() OVER (PARTITION BY {keys} ORDER BY score DESC) AS place
+        FROM run WHERE score IS NOT NULL) WHERE n > 1 AND place <= {k}""",
+    "rows": """SELECT query FROM (
+        SELECT {keys}, score > lag(score) OVER (PARTITION BY {keys} ORDER BY line ASC) AS rises
+        FROM run WHERE score IS NOT NULL) WHERE rises""",
+    "short": """SELECT query FROM (SELECT {keys}, count({place}) AS n FROM run GROUP BY {keys})
+        JOIN (SELECT {other}, count(*) AS r FROM {graded} WHERE rel > 0 GROUP BY {other})
+        USING ({other}) WHERE n > 0 AND n < least(r, {k})""",
+}
+
+
+def require_profile(
+    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> Conventions:
+    """The conventions; refuse metrics if the tool of the profile has another number on the data."""
+    tool, own = tool_of(conventions.profile), PROFILES[conventions.profile.partition(",")[0]]
+    kept = (conventions.ties, conventions.float32) == (own.ties, own.float32)
+    scored, k = inputs.scored and kept, max(m.k or _HIGHEST for m in metrics)
+    other = "query" if inputs.qrels else inputs.keys
+    names = {"keys": inputs.keys, "other": other, "graded": inputs.graded, "k": k}
+    names["place"] = "score" if inputs.scored else "pos"
+    for field, applies in (("tied", scored), ("rows", scored), ("short", True)):
+        reasons = {
+            m.name: reason
+            for m in metrics
+            if m.record
+            if (reason := entry(getattr(tool, field), m.name, m.record.name))
+        }
+        if not reasons or not applies:
+            continue
+        sql = f"SELECT min(query), count(DISTINCT query) FROM ({_LIMITS[field].format(**names)}) "
+        sql += "SEMI JOIN qrels USING (query)" if inputs.qrels else ""
+        ((example, count),) = fetch(session, with_source_ctes(inputs, conventions) + sql)
+        name, reason = next(iter(reasons.items()))
+        require(not count, f"{name}: {reason} ({format_queries(count)}, such as {example!r})")
+        if field == "tied" and conventions.ties == "expected":
+            conventions = replace(conventions, ties="order")  # without ties, the same
+    return conventions
+
+
+def _require_rows(expression: str, what: str) -> None:
+    """Refuse an expression that has the same value whatever the rows are, as '10'."""
+    with private_connection() as con:
+        try:
+            # One row if it has an aggregate; a column is not known here.
+            sql = (
+                f"SELECT (\n{expression}\n) FROM range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
+            )
+            count = len(con.execute(create_macros(con, sql)).fetchall())
+        except duckdb.Error:
+            return
+    require(
+        count == 1,
+        f"{what} reads no column and has no aggregate, so it is the same for every ranking. Pass "
+        "options by name, outside metrics, and the cutoff in the metric: nDCG@10",
+    )
+
+
+# Of metrics without a cutoff.
+_HIGHEST = 2**53
 # The options with which a metric says from which grade items are relevant, or counts fractions.
 _LEVELS = ("threshold", "max_rel")
 

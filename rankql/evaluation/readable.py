@@ -34,6 +34,7 @@ from rankql.evaluation.steps import (
 )
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
+from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
@@ -240,7 +241,10 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
     )
     together = [metric.name for metric in metrics if is_catalogue(metric)]
     refuse_weights(together, inputs.weight)
-    cut = next((m.name for m in metrics if is_cut(m) or m.shown or m.name in together), None)
+    placed = {m.name for m in metrics if m.record is None and re.search(r"\bpos\b", m.expression)}
+    cut = next(
+        (m.name for m in metrics if is_cut(m) or m.shown or m.name in {*together, *placed}), None
+    )
     require(
         cut is None or not expected,
         f"{cut} needs positions, but ties='expected' has none. Use ties='item'",
@@ -277,9 +281,11 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
         )
         for metric in metrics:
             known = metric.arguments(vars(conventions)) if metric.record else {}
-            # More relevant items above the cut divide it by more.
+            # More relevant items above the cut divide it by more, and make other pairs.
             divides = "k" in known and known.get("denominator") == "found"
-            if divides or (metric.record and metric.record.reads_sample):
+            divides |= "k" in known and metric.record is not None and metric.record.compares_pairs
+            by_item = metric.shown is not None or SUBTOPICS in metric.expression
+            if divides or by_item or (metric.record and metric.record.reads_sample):
                 raise RankqlError(
                     f"ties={conventions.ties!r} orders tied items by grade, which does not give "
                     f"the {conventions.ties} {metric.name}. Use ties='item'"

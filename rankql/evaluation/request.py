@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -20,6 +21,7 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.registry.parse import is_metric
+from rankql.registry.profiles import tool_of
 from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:
@@ -100,10 +102,12 @@ class RankingRules:
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids")
+        conventions = choose(options.get("conventions"), changes)
+        of_tool = tool_of(conventions.profile).options
         return cls(
             {role: options.get(role) for role in ROLES},
-            choose(options.get("conventions"), changes),
-            **{name: options.get(name) for name in names},
+            conventions,
+            **{name: options.get(name, of_tool.get(name)) for name in names},
             options={name: value for name, value in options.items() if value is not None},
         )
 
@@ -157,6 +161,22 @@ def require_place_of_qrels(qrels: Any, con: Any) -> None:
         raise RankqlError(
             f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
             f"metrics={qrels!r}"
+        )
+
+
+def _is_array(data: Any) -> bool:
+    """Is it a list or an array of numbers?"""
+    one = isinstance(data, list | tuple) or len(getattr(data, "shape", ())) == 1
+    return one and all(isinstance(x, Number) or getattr(x, "shape", None) == () for x in data)
+
+
+def require_tables(run: Any, qrels: Any) -> None:
+    """Refuse arrays of labels and scores, as scikit-learn takes them."""
+    if _is_array(run) and _is_array(qrels) and len(run) == len(qrels) > 0:
+        raise RankqlError(
+            "evaluate takes tables, not arrays of labels and scores. Make a frame: pl.DataFrame("
+            "{'query': group, 'item': range(len(y_true)), 'rel': y_true, 'score': y_score}), where "
+            "group has an id for each row, such as np.repeat(np.arange(len(sizes)), sizes)"
         )
 
 

@@ -11,13 +11,16 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import duckdb
+import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
+from rankql.evaluation.printed import read_printed
 from rankql.evaluation.result import Result, connect, require_finite
 from rankql.macros import MISSING, literal, quote
 from rankql.registry import parse
@@ -50,8 +53,10 @@ def read_values(
 
     Parameters
     ----------
-    table : path, table or frame
-        One row per query, user or day, and per system if it has several.
+    table : path, table, frame or dict
+        One row per query, user or day, and per system if it has several. Or what a tool printed:
+        `trec_eval -q`, `ir_measures -q`, a frame with a query, a metric and a value in each row, or
+        {query: {metric: value}}.
     query : str, optional
         Column of the query; by default the one with a usual name, such as query, user or day.
     metrics : str or list of str, optional
@@ -70,8 +75,32 @@ def read_values(
     4.0
     """
     names = [metrics] if isinstance(metrics, str) else metrics
+    if con is None and (printed := open_printed(table, query, names, system)):
+        return printed
     with open_session(con, table) as session:
         return _read(session, session.table(table, VALUES), query, names, system)
+
+
+def open_printed(
+    data: Any,
+    query: str | None = None,
+    metrics: Sequence[str] | None = None,
+    system: str | None = None,
+) -> Result | None:
+    """The values that another tool printed; None if they are something else."""
+    header = read_header(data) if isinstance(data, str | os.PathLike) else data
+    columns = () if isinstance(data, pl.DataFrame) else getattr(header, "columns", ())
+    if find_name(map(str, columns), ["value"]):
+        with open_session(None) as session:
+            table = session.table(data, VALUES)
+            data = fetch_frame(session, f"SELECT * FROM {table.sql}")
+    printed = read_printed(data, query, system)
+    if printed is None:
+        return None
+    rows, notes = printed
+    with open_session(None) as session:
+        result = _read(session, session.table(rows, VALUES), None, metrics, None)
+    return replace(result, notes=[*result.notes, *notes])
 
 
 def read_values_file(
@@ -85,6 +114,8 @@ def read_values_file(
 
     metrics, attributes: columns that the caller names, which may have other names and types.
     """
+    if printed := open_printed(path, query, system=system):
+        return printed
     table = read_header(path)
     columns = table.columns if table else {}
     key = query or find_name(columns, (*ROLES["query"], *TIMES))

@@ -27,7 +27,7 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.registry.parse import parse, value_range
+from rankql.registry.parse import parse_any, value_range
 from rankql.text import add_slice, format_count, format_queries
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
         longest = int(shown.per_query["NumRet"].max() or 1)  # type: ignore[arg-type]
         places = sorted({min(k, longest) for k in CUTOFFS})
     curves = replace(comparison, settings=settings).cutoffs(metrics, places)
-    cutoffs = {name: parse(name)[0] for name in curves.metrics}
+    cutoffs = {name: parse_any(name)[0] for name in curves.metrics}
     summary = curves.summary.filter(slice="all").drop_nulls("mean")
     frames = {}
     for metric in metrics:
-        own = parse(metric)[0].at(None).canonical
+        own = parse_any(metric)[0].at(None).canonical
         ks = {name: each.k for name, each in cutoffs.items() if each.at(None).canonical == own}
         frame = summary.filter(pl.col("metric").is_in([*ks]))
         k = pl.col("metric").replace_strict(ks, return_dtype=pl.Int64).alias("k")
@@ -133,7 +133,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
     """Draw the means by cutoff: a line with its band for each system."""
-    title = f"{parse(metric)[0].at(None).name.rstrip('_')}@k"
+    title = f"{parse_any(metric)[0].at(None).name.rstrip('_')}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     scale = {"type": "log", "nice": False}
     few = len(comparison.systems) <= len(PALETTE)

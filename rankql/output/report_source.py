@@ -16,7 +16,7 @@ from rankql.layout import Block
 from rankql.macros import quote
 from rankql.output.specs import SCHEMA, Spec
 from rankql.registry.metric_record import Metric
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import is_metric, parse_any
 from rankql.results import make_block
 from rankql.sources.reading import open_runs
 from rankql.sources.session import open_session
@@ -137,7 +137,7 @@ def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
 
 def parse_metric(name: str) -> Metric | None:
     """Return the metric of a name, None for an expression of the user."""
-    return parse(name)[0] if is_metric(name) else None
+    return parse_any(name)[0] if is_metric(name) else None
 
 
 ROLES = ("query", "item")

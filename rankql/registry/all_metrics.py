@@ -135,7 +135,7 @@ RELEVANCE = (
     _of_relevant(
         function="hit_at",
         name="Success",
-        aliases=("Hit", "HR", "HitRate", "HitRatio"),
+        aliases=("Hit", "HR", "HitRate", "HitRatio", "Accuracy", "recall_any"),
         trec_eval={"success_": {}},
         is_share=True,
         explanation=ExplanationSql(

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql import errors
 from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
+from rankql.registry.profiles import TOOLS
 
 
 class ConventionOptions(TypedDict, total=False):
@@ -70,9 +71,9 @@ class Conventions:
         An unjudged item keeps its position and gains nothing ('zero'), or is removed from the
         ranking ('remove').
     undefined : str
-        A mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as LightGBM,
-        XGBoost and CatBoost do), or raises an 'error'. With 'drop', queries without relevant items
-        have no value, not even a precision of 0.
+        A mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as LightGBM and
+        XGBoost do, and CatBoost for NDCG and RecallAt), or raises an 'error'. With 'drop', queries
+        without relevant items have no value, not even a precision of 0.
     missing : str
         A mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval -c
         does), skips it ('skip'), or raises an 'error'.
@@ -91,8 +92,9 @@ class Conventions:
     ties: str = "item"
     float32: bool = False
     unjudged: str = "zero"
-    undefined: str = "skip"
-    missing: str = "zero"
+    # By metric, if a profile counts them differently.
+    undefined: str | Mapping[str, str] = "skip"
+    missing: str | Mapping[str, str] = "zero"
 
     def __str__(self) -> str:
         defaults = Conventions(self.profile).as_dict()
@@ -110,9 +112,13 @@ class Conventions:
 
 def _format(value: Any) -> str:
     """Format a value of a convention: 2, not 2.0."""
+    if isinstance(value, Mapping) and any(isinstance(x, str) for x in value.values()):
+        return ", ".join(f"{x} for {name}" for name, x in value.items())
     whole = isinstance(value, float) and value.is_integer()
     return f"{value:.0f}" if whole else str(value)
 
+
+_FIELDS = {field.name for field in fields(Conventions)}
 
 # The allowed values of each option that has few.
 CHOICES = {
@@ -124,50 +130,23 @@ CHOICES = {
 # What counts instead of an undefined value.
 UNDEFINED_VALUES = {"zero": 0, "one": 1}
 
-# What each tool does; tests/registry/test_profiles.py compares them with the tools.
-# trec_eval is its version 9, which pytrec_eval and ir_measures run.
-# Version 10 no longer rounds scores to 32 bits, and rounds recalls to the nearest item.
-_TREC_EVAL = Conventions(
-    "trec_eval_10",
-    ap_denominator="R",
-    recall_rounding="nearest",
-    negative="unjudged",
-    undefined="zero",
-    missing="skip",
-)
+# What each tool does; tests/registry/test_profiles.py compares them with what the tools printed.
 PROFILES = {
-    "rankql": Conventions(),
-    "trec_eval": replace(_TREC_EVAL, profile="trec_eval", recall_rounding="up", float32=True),
-    "trec_eval_10": _TREC_EVAL,
-    "sklearn": Conventions(
-        "sklearn",
-        ideal="retrieved",
-        negative="error",
-        ties="expected",
-        undefined="zero",
-        missing="skip",
-    ),
-    "ranx": Conventions("ranx", ap_denominator="R", ties="order", undefined="zero"),
-    "recbole": Conventions("recbole", gain="binary", ties="order", undefined="drop"),
-    "spark": Conventions("spark", gain="binary", ties="order", undefined="zero"),
-    "mlflow": Conventions(
-        "mlflow", gain="binary", precision_denominator="retrieved", ties="order", undefined="zero"
-    ),
-    # By their formulas: tests/registry/test_profiles.py has cases of their own tests.
-    **{
-        name: Conventions(
-            name, gain="exp2", precision_denominator="retrieved", ties="order", undefined="zero"
-        )
-        for name in ("opensearch", "elasticsearch")
-    },
+    name: Conventions(name, **{k: v for k, v in tool.options.items() if k in _FIELDS})
+    for name, tool in TOOLS.items()
+    if not tool.call
 }
-# Tools that cut the ideal ranking at the number of retrieved items, if that is below k.
-SHORT_IDEALS = ("mlflow", "opensearch", "elasticsearch")
 
 
 def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
     """The conventions of a profile, with the options changed."""
     profile = "rankql" if profile is None else profile
+    if isinstance(profile, str) and profile in TOOLS and profile not in PROFILES:
+        tool = TOOLS[profile]
+        raise errors.RankqlError(
+            f"conventions={profile!r} is not a profile. This gives the number of {tool.version}: "
+            f"{tool.call}"
+        )
     if not isinstance(profile, str) or profile not in PROFILES:
         raise errors.RankqlError(errors.describe_unknown("profile", str(profile), list(PROFILES)))
     values = {name: _valid(name, value) for name, value in options.items() if value is not None}

@@ -247,6 +247,12 @@ class MetricRecord:
     of_shown: str = ""
 
     @property
+    def compares_pairs(self) -> bool:
+        """Does it compare the grades of pairs of items, without a threshold?"""
+        by_gain = self.sums_gains or self.reads_judged or "threshold" in self.options
+        return self.rows == "judged" and not by_gain
+
+    @property
     def has_forms(self) -> bool:
         """Is there a form over lists, and one by score?"""
         return self.level == "ranking" and self.columns == ("rel", "pos")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from rankql.errors import (
@@ -17,39 +18,15 @@ from rankql.errors import (
     parse_number,
     require,
 )
+from rankql.registry import profiles
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
+from rankql.registry.profiles import WITH_PARAMETERS
 
 # Names | tool | what it is there | what comes closest in rankql; a table of docs/coming-from.md.
-_OTHERS = """
-Rprec_mult | trec_eval | precision at multiples of R, which users do not see | `Rprec` or `P@k`
-G, binG, Rndcg | trec_eval | variants of nDCG that are hardly used | `nDCG`, `nDCG(gain=binary)`
-gm_bpref | trec_eval | a geometric mean | `GMAP` or `Bpref`
-ndcg_rel | trec_eval | nDCG at the levels of recall | `nDCG`
-num_q | trec_eval | the number of queries | `queries` minus `missing` in the summary
-num_nonrel_judged_ret | trec_eval | a number of rows | `count(pos) FILTER (WHERE rel < 1)`
-set_relative_P | trec_eval | precision of the set, divided by min(retrieved, R) | `R_cap@k`
-unj | trec_eval | the share of unjudged items | 1 minus `Judged@k`
-utility | trec_eval | a sum with weights that you choose | `sum(if(rel >= 1, 1, -1))`, your own
-relstring | trec_eval | the grades as text | `rankql.explain`
-INST, BPM | cwl_eval | models of users with a goal for each query | `RBP(p=0.8)`
-NRBP | ndeval | RBP over subtopics | `ERR_IA@k` or `alpha_nDCG@k`
-Compat | ir_measures | the overlap with the best ideal ranking | `rbo` in SQL, or `nDCG@k`
-SetRelP | ir_measures | precision of the set, divided by min(retrieved, R) | `R_cap@k`
-CatalogCoverage | RecTools | the number of items shown | `Coverage@10` times the catalogue
-ItemCoverage | Elliot | the number of items shown | `Coverage@10` times the catalogue
-Gini | Elliot | 1 - Gini | `1 - gini(item, catalogue := 500)` as your own metric
-ShannonEntropy | RecBole | in nats, over the items shown | `Entropy@10` times ln(2) over that number
-Surprisal | RePlay | over log2 of the users, and over k | `Novelty(normalized=true)@10`
-Serendipity | RecTools | relevant items weighted by ranks of popularity | `Serendipity@10`
-EFD, EPC | Elliot | novelty weighted by relevance and position | `Novelty@10`
-TailPercentage | RecBole | the share of items from the tail | `Popularity@10`
-context_recall | Ragas | the share of an answer that the texts support, by a model | `R@k`
-context_precision | Ragas | the mean precision of texts that a model found useful | `AP@k`
-hits | PyKEEN, LensKit, AutoRAG | whether an item is relevant | `Success@10`; in ranx, `NumRelRet`
-"""
-OTHERS = [tuple(map(str.strip, row.split("|"))) for row in _OTHERS.strip().splitlines()]
+_OTHERS = Path(__file__).with_name("other_names.txt").read_text("utf-8")
+OTHERS = [tuple(map(str.strip, row.split(" | "))) for row in _OTHERS.splitlines()]
 
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
@@ -86,6 +63,13 @@ def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
         other = by_name.setdefault(metric.canonical, metric)
         same = other.expression == metric.expression
         require(same, f"Two metrics are called {metric.name!r}. Rename one of them")
+        options = profiles.tool_of(profile).options
+        for counted in ("undefined", "missing"):
+            values = {
+                rule({counted: options.get(counted)}, counted, m.name) for m in (other, metric)
+            }
+            differ = f"{other.name} and {metric.name} differ only in what {counted} queries count"
+            require(len(values) == 1, f"{differ}. Evaluate one of them")
     return list(by_name.values())
 
 
@@ -99,7 +83,12 @@ def split_metrics(text: Any) -> list[Any]:
     An expression of the user, which has an equals sign outside brackets, is one metric.
     """
     parts = _PART.findall(text) if isinstance(text, str) else []
-    if "," not in parts or "=" in parts:
+    if "," not in parts:
+        return [text]
+    pieces = text.split(",")
+    if any(map(WITH_PARAMETERS.fullmatch, pieces)):
+        parts = [part for piece in pieces for part in (piece, ",")][:-1]
+    elif "=" in parts:
         return [text]
     metrics: list[str] = []
     for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
@@ -128,10 +117,18 @@ def list_metrics(metrics: Any) -> Any:
     return metrics
 
 
-def is_metric(name: str) -> bool:
-    """Is this the name of a metric?"""
+def parse_any(name: Any) -> list[Metric]:
+    """Parse a name of a result, which may have been read under a profile."""
     try:
-        return bool(parse(name))
+        return parse(name)
+    except RankqlError:
+        return parse(name, "*")
+
+
+def is_metric(name: str) -> bool:
+    """Is this the name of a metric, at least under a profile?"""
+    try:
+        return bool(parse_any(name))
     except RankqlError:
         return False
 
@@ -153,9 +150,20 @@ def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any
 def canonical_names(text: str, conventions: Mapping[str, Any]) -> list[str]:
     """The canonical names of the metrics of a text, or the text if it names none."""
     try:
-        return [metric.under(conventions).canonical for metric in parse(text)]
+        parsed = parse(text, conventions.get("profile", ""))
+        return [metric.under(conventions).canonical for metric in parsed]
     except RankqlError:
         return [text]
+
+
+def rule(rules: Mapping[str, Any], option: str, name: str) -> Any:
+    """The value of a convention for a metric, where a profile has one for each."""
+    value = rules.get(option)
+    if not isinstance(value, Mapping):
+        return value
+    record = _record_of(name)
+    same = (x for other, x in value.items() if record.name and _record_of(other) is record)
+    return value.get(name) or profiles.entry(value, name, record.name, next(same, "skip"))
 
 
 def lower_is_better(name: str) -> bool:
@@ -170,7 +178,7 @@ def worst_value(name: str) -> float | None:
 
 def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
     """Is a missing query left out, at least where a grade is negative?"""
-    return _record_of(name) is not _OWN and parse(name)[0].may_lack_worst(conventions)
+    return _record_of(name) is not _OWN and parse_any(name)[0].may_lack_worst(conventions)
 
 
 def shows_silence(name: str) -> bool:
@@ -205,7 +213,7 @@ _OWN = MetricRecord(function="")
 def _record_of(name: str) -> MetricRecord:
     """The record of a name that stands for one metric of rankings, or `_OWN`."""
     try:
-        (metric,) = parse(name)
+        (metric,) = parse_any(name)
     except (RankqlError, ValueError):
         return _OWN
     return metric.record or _OWN
@@ -214,9 +222,15 @@ def _record_of(name: str) -> MetricRecord:
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
-    spelled, respelled = _respell(_ranx_name(text.strip(), profile)), _respell(text) != text.strip()
-    for metric in _parse_spelled(spelled):
-        yield replace(metric, label=text.strip()) if respelled else metric
+    text = _ranx_name(text.strip(), profile)
+    named = profiles.our_name(text, profile)
+    respelled = named != text or _respell(text) != text
+    for metric in _parse_spelled(_respell(named), profile):
+        metric = replace(metric, label=text) if respelled else metric
+        record = metric.known.name if metric.known else ""
+        reason = profiles.entry(profiles.tool_of(profile).refused, metric.name, record)
+        require(not reason, f"{metric.name}: {reason}")
+        yield metric
 
 
 def _ranx_name(text: str, profile: str) -> str:
@@ -229,7 +243,10 @@ def _ranx_name(text: str, profile: str) -> str:
     return text
 
 
-def _parse_spelled(text: str) -> Iterator[Metric]:
+def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
+    special = WITH_PARAMETERS.fullmatch(text) or text.endswith("-")
+    if special and (message := profiles.describe_name(text, profile)):
+        raise RankqlError(message)
     own = _EXPRESSION.fullmatch(text)
     stem = own["label"].partition("@")[0].strip() if own else ""
     if metrics := [*_trec_metrics(text.strip()), *_set_metric(text)]:
@@ -255,7 +272,8 @@ def _parse_spelled(text: str) -> Iterator[Metric]:
             yield _subtopic_metric(metric) if subtopics else metric
     else:
         raise RankqlError(
-            f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
+            profiles.describe_name(text)
+            or f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression, such as hits = count(rel)"
         )
 
@@ -272,8 +290,9 @@ _SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *re
 
 def _subtopic_record(name: str) -> MetricRecord | None:
     """The record of a metric of subtopics that has this name in `evaluate`."""
+    known = "strec" if squash(name) == "strecall" else name.lower().replace("-", "_")
     for spelling, function in _SUBTOPIC_METRICS.items():
-        if name.lower() in (spelling.lower(), function):
+        if known in (spelling.lower(), function):
             return replace(FUNCTIONS[function], name=spelling)
     return None
 
@@ -351,7 +370,8 @@ def _find_record(name: str) -> MetricRecord:
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
     names = [record.name for record in EVALUATED]
-    raise RankqlError(_describe_other(name) or describe_unknown("metric", name, names))
+    other = _describe_other(name) or profiles.describe_name(name)
+    raise RankqlError(other or describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:

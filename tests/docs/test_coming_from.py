@@ -13,8 +13,9 @@ import pytest
 import pytrec_eval
 
 import rankql
+from rankql.registry.conventions import PROFILES
 from rankql.registry.parse import find_shown, parse
-from support import metric_engines, other_names_table, other_tools
+from support import metric_engines, other_names_table, other_tools, tools_table
 from support.doc_blocks import cells, run_blocks
 from support.other_tools import frames
 from support.paths import ROOT
@@ -183,3 +184,10 @@ def test_what_other_tools_count_otherwise():
     guess = pl.DataFrame({"query": [1, 2, 2], "item": ["a", "None", "c"], "pos": [1, 1, 2]})
     f1 = rankql.evaluate(guess, orders, "SetF")["SetF"]
     assert f1 == pytest.approx((2 / 3 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize("language", tools_table.PAGES)
+def test_the_table_of_tools_is_that_of_the_rows(language):
+    page = tools_table.PAGES[language].read_text("utf-8")
+    assert tools_table.with_table(language) == page, "run python tests/generate.py tools"
+    assert page.count('`conventions="') >= len(PROFILES) - 1

@@ -203,6 +203,8 @@ def test_options_that_need_all_values_are_refused(spark):
         ),
         ({"output": "a.parquet"}, "output= is not supported in Spark. Write the values there"),
         ({"metrics": gini}, "gini@10: metrics of all rankings together are not supported in Spark"),
+        ({"conventions": "beir"}, "'beir' is not supported in Spark: it removes items with"),
+        ({"conventions": "torchmetrics"}, "is not supported in Spark: TorchMetrics permutes"),
         ({"undefined": "error"}, "1 query with an undefined metric in the run, such as 'b'"),
         ({"weight": "hour"}, "hour is NULL for query 'd'"),
         ({"rel": "rel > 1"}, r"rel = rel > 1 is not supported in Spark. Add a column with withCol"),

@@ -3,6 +3,7 @@
 import re
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
@@ -129,7 +130,7 @@ METRICS = [
     ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
     ("DCG@9", {"discounts": [1, 2]}, "discounts has 2 entries, but position"),
     (["x = 1", "x = 2"], {}, "Two metrics are called 'x'"),
-    (["x = 1", "X = 2"], {}, "Two columns of the result would be called 'X'"),
+    (["x = max(rel)", "X = min(rel)"], {}, "Two columns of the result would be called 'X'"),
     ("AP = 1", {}, "'AP' is the name of a metric of rankql"),
     ("x = foo(rel)", {}, "foo"),
     ("x = rbp(rel, pos, p := 2)", {}, "p must lie between 0 and 1"),
@@ -223,3 +224,15 @@ def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
     message = "metrics is the third argument. Pass metrics="
     with pytest.raises(rankql.RankqlError, match=re.escape(f"{message}{metrics!r}")):
         rankql.evaluate(path, metrics)
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array, pl.Series])
+@pytest.mark.parametrize("group", [[], [[0, 0, 1]]])
+def test_arrays_of_labels_and_scores_are_asked_for_as_a_frame(make, group):
+    """The frame that the error shows is read."""
+    labels, scores = make([0, 1, 1]), make([0.3, 0.2, 0.9])
+    with pytest.raises(rankql.RankqlError, match="not arrays of labels and scores") as error:
+        rankql.evaluate(labels, scores, *map(make, group))
+    code = re.search(r"pl\.DataFrame\(.*?\}\)", str(error.value))[0]
+    names = {"pl": pl, "group": [0, 0, 1], "y_true": labels, "y_score": scores}
+    assert rankql.evaluate(eval(code, names), None, "RR")["RR"] == 0.75

@@ -168,3 +168,23 @@ def test_a_label_with_an_equals_sign_is_refused():
 def test_commas_separate_metrics_and_cutoffs(text, expected):
     assert [metric.name for metric in names.parse(text)] == expected
     assert [metric.name for metric in names.parse([text])] == expected
+
+
+@pytest.mark.parametrize("name", ["NDCG:top=3", "NDCG:top=3;type=Exp", "RR,NDCG:top=3"])
+def test_a_name_of_catboost_is_not_an_expression(name):
+    """It was read as label = SQL, with a mean of 3."""
+    frame = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "b"], "rel": [1, 0], "score": [1, 2]})
+    with pytest.raises(rankql.RankqlError, match="a name of CatBoost"):
+        rankql.evaluate(frame, None, name)
+    with pytest.raises(rankql.RankqlError, match="a name of CatBoost"):
+        rankql.gate(frame, None, minimum=f"{name}>=0.5")
+
+
+@pytest.mark.parametrize("sql", ["10", "1 + 1", "pi()", "exp2_gain(3)"])
+def test_an_expression_without_column_and_aggregate_is_refused(sql):
+    frame = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "b"], "rel": [1, 0], "pos": [1, 2]})
+    with pytest.raises(rankql.RankqlError, match="reads no column and has no aggregate"):
+        rankql.evaluate(frame, None, f"k={sql}")
+    assert rankql.evaluate(frame, None, ["n = count(*)", "top = max(rel) + 1"]).summary[
+        "mean"
+    ].to_list() == [2, 2]

@@ -3,10 +3,12 @@
 import itertools
 import random
 
+import polars as pl
 import pytest
 
 import rankql
-from rankql.registry.all_metrics import RELEVANCE
+from rankql.registry.all_metrics import EVALUATED, SHOWN
+from rankql.registry.parse import _SUBTOPIC_METRICS
 
 NAMES = [
     "nDCG@3", "nDCG", "DCG@3", "CG@2", "IDCG@3", "AP", "AP@3", "AP(denominator=found)",
@@ -16,6 +18,8 @@ NAMES = [
     "RBPres(p=0.8)", "FalseAnswer", "FalseAbstention", "ARHR@3", "nDCG(gain=exp2)@3",
     "nDCG(ideal=retrieved)@3", "DCG(discounts=[1,2,3])@3", "nDCG(discounts=[1,2,3])@3",
     "nDCG(negative=keep)@3", "Bpref(rel=2)", "AP(rel=2)",
+    "SetAP", "TauB", "TauDistance", "GMAP", "NumRet", "NumRel", "NumRelRet", "microP@3", "microR@3",
+    "microF1@3",
 ]  # fmt: skip
 
 
@@ -44,7 +48,7 @@ def test_best_and_worst_are_the_extremes_over_all_orders(seed):
         of_ties = rankql.evaluate({"q": scores}, qrels, names, interval=None, ties=ties).per_query
         for name in values.metrics:
             column = values.per_query[name]
-            lower = name.startswith(("RBPres", "False"))
+            lower = name.startswith(("RBPres", "False", "TauDistance"))
             highest = (ties == "best") != lower
             expected = column.max() if highest else column.min()
             assert of_ties[name][0] == pytest.approx(expected, abs=1e-12), name
@@ -71,7 +75,41 @@ def test_what_no_order_of_grades_gives_is_refused(metric, scores, grades, ties):
         rankql.evaluate({"q": scores}, {"q": grades}, metric, ties=ties)
 
 
-def test_all_metrics_of_an_order_are_tried():
-    tried = {name.split("@")[0].split("(")[0] for name in NAMES} | {"infAP", "SetAP"}
-    # Without an order, or of scores.
-    assert {record.name for record in RELEVANCE} - tried == set()
+TIED = {"q": {"d1": 1.0, "d2": 1.0, "d3": 1.0}}
+SUBTOPICS = pl.DataFrame(
+    {"query": ["q"] * 3, "item": ["d1", "d2", "d3"], "subtopic": ["s1", "s1", "s2"], "rel": 1}
+)
+TRAIN = pl.DataFrame({"query": ["a", "b", "b"], "item": ["d1", "d1", "d2"]})
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        *((f"{name}@2", {"qrels": SUBTOPICS}) for name in _SUBTOPIC_METRICS),
+        *((f"{record.name}@2", {"train": TRAIN}) for record in SHOWN),
+        ("TauB@2", {}),
+        ("TauDistance@2", {}),
+    ],
+)
+def test_metrics_of_items_and_pairs_are_refused_where_scores_may_be_equal(metric, options):
+    """The order by grade is not the one that makes them high or low."""
+    options = {"qrels": {"q": {"d1": 1, "d2": 0, "d3": 2}}, **options}
+    qrels = options.pop("qrels")
+    for ties in ("best", "worst"):
+        with pytest.raises(rankql.RankqlError, match=rf"ties='{ties}'.* {ties} {metric}"):
+            rankql.evaluate(TIED, qrels, metric, ties=ties, **options)
+    if "Tau" not in metric:
+        with pytest.raises(rankql.RankqlError, match=f"^{metric} needs positions, but ties='exp"):
+            rankql.evaluate(TIED, qrels, metric, ties="expected", **options)
+
+
+def test_an_expression_of_positions_has_no_expected_order():
+    with pytest.raises(rankql.RankqlError, match=r"^x needs positions, but ties='exp"):
+        rankql.evaluate(TIED, {"q": {"d1": 1}}, "x = sum(rel / pos)", ties="expected")
+
+
+def test_all_metrics_of_the_registry_are_tried():
+    tried = {name.split("@")[0].split("(")[0] for name in NAMES} | {"infAP"}
+    # They read scores, or count a tied pair half by definition.
+    of_scores = {r.name for r in EVALUATED if r.compares_scores or r.halves_ties}
+    assert {record.name for record in EVALUATED} - tried - of_scores == set()

@@ -61,6 +61,18 @@ def test_both_carry_the_sql(built):
 
 
 @pytest.mark.package
+def test_the_records_of_tools_are_shipped_and_the_findings_are_in_the_sdist(built):
+    sdist, wheel = built
+    with zipfile.ZipFile(wheel) as archive:
+        names = {*archive.namelist()}
+    assert {"rankql/registry/profiles.toml", "rankql/registry/other_names.txt"} <= names
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    findings = {path.relative_to(ROOT).as_posix() for path in (ROOT / "findings").iterdir()}
+    assert len(findings) > 10 and findings <= inside
+
+
+@pytest.mark.package
 @pytest.mark.parametrize("versions", ["newest", "lowest"])
 def test_in_a_fresh_environment(built, tmp_path, versions):
     """First the wheel with the dependencies, then the sdist in its place."""

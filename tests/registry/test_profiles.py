@@ -1,5 +1,6 @@
 """Every profile against its peer, on random data with ties, gaps and queries on one side only."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -274,13 +275,96 @@ def test_rank_eval():
     assert replace(PROFILES["opensearch"], profile="elasticsearch") == PROFILES["elasticsearch"]
 
 
-def test_profiles_note_shorter_ideal_rankings():
-    """MLflow cuts the ideal ranking at the one hit, and gets 1."""
+@pytest.mark.parametrize("tool", ["mlflow", "opensearch", "elasticsearch"])
+def test_profiles_refuse_shorter_ideal_rankings(tool):
+    """They cut the ideal ranking at the one hit, and get 1."""
     run, qrels = {"a": ["x"], "b": ["x", "y"]}, {"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 1}}
-    (note,) = rankql.evaluate(run, qrels, "nDCG@10", conventions="mlflow").notes
-    assert note.startswith("1 ranking has fewer items than the ideal ranking")
-    for profile, metric in (("ranx", "nDCG@2"), ("mlflow", "nDCG@1")):
-        assert not rankql.evaluate(run, qrels, metric, conventions=profile).notes
+    for metrics in ("nDCG@10", ["RR", "nDCG"]):
+        with pytest.raises(rankql.RankqlError, match=r"cuts the ideal .*1 query, such as 'a'"):
+            rankql.evaluate(run, qrels, metrics, conventions=tool)
+    assert rankql.evaluate(run, qrels, "nDCG@1", conventions=tool)["nDCG@1"] == 1
+    assert rankql.evaluate(run, qrels, "nDCG@2", conventions="ranx")["nDCG@2"] < 1
+    lists = pl.DataFrame({"retrieved": [["x"]], "relevant": [["x", "y"]]})
+    with pytest.raises(rankql.RankqlError, match="cuts the ideal"):
+        rankql.evaluate(lists, None, "nDCG@10", conventions=tool)
+
+
+TWO = {"a": {"x": 2.0, "y": 1.0}, "b": {"x": 2.0, "y": 1.0}}
+MEANS = {"nDCG@2": "one", "AP@2": "zero"}
+
+
+def test_what_undefined_queries_count_may_depend_on_the_metric():
+    """As in CatBoost. Printed, stored, compared and guarded by the value of each metric."""
+    names, judged = ["NDCG:top=2", "MAP:top=2"], {"a": {"x": 1}, "b": {"x": 0}}
+    result = rankql.evaluate(TWO, judged, names, conventions="catboost", interval=None)
+    assert result.summary["mean"].to_list() == [1, 0.5]
+    assert result.conventions["undefined"] == dict(zip(names, MEANS.values(), strict=True))
+    assert "undefined=one for NDCG:top=2, zero for MAP:top=2" in repr(result)
+    one = rankql.evaluate(TWO, judged, names[1], conventions="catboost", interval=None)
+    assert one.conventions["undefined"] == "zero"
+    same = rankql.evaluate(TWO, judged, names, conventions="catboost", undefined="one")
+    assert same.summary["mean"].to_list() == [1, 1]
+    other = {"a": {"x": 1.0, "y": 2.0}, "b": TWO["b"]}
+    pairs = rankql.compare({"s": TWO, "t": other}, judged, names, conventions="catboost").pairs
+    assert pairs["mean_a"].to_list() == [1, 0.5]
+    limits = [f"{name}>=0.9" for name in names]
+    gate = rankql.gate(TWO, judged, minimum=limits, conventions="catboost")
+    assert gate.table["status"].to_list() == ["passed", "failed"]
+
+
+def test_what_missing_queries_count_may_depend_on_the_metric():
+    """As in BEIR, also where values are kept in files."""
+    judged = {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}}
+    names = ["NDCG@2", "MRR@2", "Accuracy@2", "R_cap@2", "P(denominator=min)@1"]
+    result = rankql.evaluate(TWO, judged, names[:4], conventions="beir")
+    assert result.summary["mean"].to_list() == pytest.approx([1, 2 / 3, 2 / 3, 2 / 3])
+    assert result.summary["missing"].to_list() == [1] * 4
+    alone = rankql.evaluate(TWO, judged, names[-1], conventions="beir", interval=None)
+    assert alone.summary["mean"].item() == 1  # P leaves them out
+
+
+@pytest.mark.parametrize(
+    ("profile", "metrics", "message"),
+    [
+        ("xgboost", ["ndcg@3", "ndcg@3-"], "differ only in what undefined queries count"),
+        ("xgboost", "auc", "XGBoost's auc of ranked groups"),
+        ("lightgbm", "auc", "pools the rows of all groups"),
+        ("catboost", "QueryAUC:type=Ranking", "'QueryAUC:type=Ranking' is not supported"),
+        ("catboost", "NDCG:type=Foo", "type=Foo is not supported"),
+        ("catboost", "NDCG:denominator=Position", "needs a top of at most 1000"),
+        ("ranx", "NDCG:top=3", "a name of CatBoost. Set conventions='catboost'"),
+        (None, "ndcg@3-", "a name of XGBoost. Set conventions='xgboost'"),
+        (None, "pre@3", "a name of XGBoost"),
+        ("torchmetrics", "GAUC", "TorchMetrics has no such mean"),
+    ],
+)
+def test_what_a_tool_lacks_is_refused_under_its_profile(profile, metrics, message):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        rankql.evaluate(TWO, {"a": {"x": 1}}, metrics, conventions=profile)
+
+
+def test_equal_scores_are_refused_only_within_the_cutoff():
+    tied = {"a": {"x": 3.0, "y": 2.0, "z": 2.0, "w": 1.0}}
+    judged = {"a": {"x": 1, "z": 1}}
+    for metrics, refused in (("AP@1", False), ("AP@2", True), (["AP@1", "nDCG"], True)):
+        for options in ({}, {"ties": "item"}):
+            call = partial(
+                rankql.evaluate, tied, judged, metrics, conventions="torchmetrics", **options
+            )
+            if refused and not options:
+                with pytest.raises(rankql.RankqlError, match="permutes equal scores"):
+                    call()
+            else:
+                assert call()
+    assert (
+        rankql.evaluate(tied, judged, "nDCG", conventions="torchmetrics").conventions["ties"]
+        == "expected"
+    )
+
+
+@pytest.mark.parametrize("name", ["accuracy@1", "Accuracy@10", "recall_any@5"])
+def test_names_of_success(name):
+    assert parse(name)[0].canonical == f"Success@{name.partition('@')[2]}"
 
 
 def test_a_changed_profile_says_so():

@@ -21,7 +21,6 @@ from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.evaluation.steps import has_one_value
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
-from rankql.registry.conventions import SHORT_IDEALS
 from rankql.sources.choice import suggest_query
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
@@ -279,24 +278,6 @@ def _chunks(evidence: Evidence) -> Iterable[Facts]:
         yield {"chunk": chunk}
 
 
-def _short_rankings(evidence: Evidence) -> Iterable[Facts]:
-    """Rankings for which the tool of the profile has a shorter ideal ranking."""
-    evaluation = evidence.evaluation
-    inputs, profile = evaluation.inputs, evaluation.conventions.profile.partition(",")[0]
-    names = [metric.name for metric in evaluation.metrics]
-    cuts = [name.partition("@")[2] or "1e9" for name in names if name.startswith("nDCG")]
-    if profile not in SHORT_IDEALS or not cuts:
-        return
-    place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
-    ((count,),) = evaluation.run_sql(
-        f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
-        JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
-        WHERE n < least(r, {k})"""
-    )
-    if count:
-        yield {"count": count, "profile": profile}
-
-
 def _ratings(evidence: Evidence) -> Iterable[Facts]:
     """Grades of which nearly all count as relevant for a binary metric."""
     evaluation = evidence.evaluation
@@ -318,7 +299,8 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    if has_fractions(evaluation.session, inputs) and not [*_ratings(evidence)]:  # which names them
+    below = evaluation.conventions.threshold >= 1 and has_fractions(evaluation.session, inputs)
+    if below and not [*_ratings(evidence)]:  # which names them
         sql = f"SELECT count(*), min(rel) FROM {inputs.graded} WHERE rel > 0 AND rel < 1"
         for count, least in evaluation.run_sql(sql):
             yield {"count": count, "least": least}
@@ -439,12 +421,6 @@ VALUES = (
         _without_grades, needs="qrels",
     ),
     Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="ids"),
-    Check(
-        "short-rankings", "values", "note",
-        "{count:#ranking} {count:has|have} fewer items than the ideal ranking, which {profile} "
-        "cuts to as many: its nDCG is higher there",
-        _short_rankings, needs="qrels",
-    ),
     Check(
         "seen-items", "values", "warning",
         "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "

@@ -22,6 +22,7 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
+from rankql.registry.parse import rule
 from rankql.text import Warned, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
@@ -83,7 +84,9 @@ class Evidence:
         """What there is in the evaluation, by the words that checks need."""
         evaluation, inputs = self.evaluation, self.evaluation.inputs
         request, metrics = evaluation.request, evaluation.metrics
-        missing = evaluation.conventions.missing == "zero" and MISSING in self.values.columns
+        rules = vars(evaluation.conventions)
+        counted = any(rule(rules, "missing", metric.name) == "zero" for metric in metrics)
+        missing = (counted or rules["missing"] == "zero") and MISSING in self.values.columns
         silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
         silent = silent or any(table.empty for table in inputs.judging)
         known: dict[str, Any] = {

@@ -1,0 +1,152 @@
+"""Values that tools have printed, as input of read_values, compare, gate and the command line."""
+
+import json
+import random
+
+import polars as pl
+import pytest
+import pytrec_eval
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+
+QRELS = {f"q{i}": {"a": 1, "b": 0} for i in range(30)}
+RANDOM = random.Random(1)
+RUNS = {
+    name: {q: {"a": 2.0 if RANDOM.random() < share else 0.5, "b": 1.0} for q in QRELS}
+    for name, share in (("old", 0.4), ("new", 0.8))
+}
+NAMES = ["map", "recip_rank", "num_ret"]
+VALUES = {n: pytrec_eval.RelevanceEvaluator(QRELS, {*NAMES}).evaluate(r) for n, r in RUNS.items()}
+EXPECTED = rankql.compare(RUNS, QRELS, "AP").pairs
+LONG = pl.DataFrame(
+    [(n, q, m, x) for n, of in VALUES.items() for q, each in of.items() for m, x in each.items()],
+    schema=["name", "qid", "measure", "value"],
+    orient="row",
+)
+
+
+def total(values, metric):
+    numbers = [each[metric] for each in values.values()]
+    return sum(numbers) / (1 if metric == "num_ret" else len(numbers))
+
+
+def trec_eval(values, wrong=0.0):
+    """As `trec_eval -q` prints them."""
+    lines = [f"{m:22}\t{q}\t{x:.4f}" for q, each in values.items() for m, x in each.items()]
+    lines += ["runid                 \tall\tmine", "num_q                 \tall\t30"]
+    return "\n".join([*lines, *(f"{m:22}\tall\t{total(values, m) + wrong:.4f}" for m in NAMES)])
+
+
+def ir_measures(values, wrong=0.0):
+    """As `ir_measures -q` prints them."""
+    lines = [f"{q}\t{m}\t{x:.4f}" for q, each in values.items() for m, x in each.items()]
+    return "\n".join([*lines, *(f"all\t{m}\t{total(values, m) + wrong:.4f}" for m in NAMES)])
+
+
+@pytest.fixture(params=[trec_eval, ir_measures])
+def paths(request, tmp_path):
+    for name, values in VALUES.items():
+        (tmp_path / f"{name}.txt").write_text(request.param(values))
+    return {name: str(tmp_path / f"{name}.txt") for name in VALUES}
+
+
+def by_metric(values):
+    return {metric: {q: each[metric] for q, each in values.items()} for metric in NAMES}
+
+
+def test_files_are_read_alike_everywhere(paths):
+    for systems in (paths, {name: rankql.read_values(path) for name, path in paths.items()}):
+        comparison = rankql.compare(systems, metrics="map")
+        assert comparison.pairs["n"].to_list() == [30]
+        assert comparison.pairs["p"].item() == pytest.approx(EXPECTED["p"].item(), rel=1e-6)
+        assert "'all' has the means and is left out" in comparison.notes
+    gate = rankql.gate(paths["new"], baseline=paths["old"], max_drop="map:0.1")
+    assert gate.passed
+    arguments = ["compare", *(f"{name}={path}" for name, path in paths.items()), "--format", "csv"]
+    result = CliRunner().invoke(main, [*arguments, "-m", "map"])
+    assert result.exit_code == 0 and ",30," in result.stdout
+    arguments = ["gate", paths["new"], "--baseline", paths["old"], "--max-drop", "map:0.1"]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    arguments = ["gate", paths["new"], "--min", "AP>=0.1"]  # map by its name in rankql
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("pandas", [False, True])
+def test_frames_and_dicts(pandas, tmp_path):
+    one = LONG.filter(name="new").drop("name")
+    frames = [LONG, one, one.rename({"measure": "metric"}), one.rename({"measure": "name"})]
+    frames[0] = frames[0].rename({"name": "system"})
+    for i, frame in enumerate([LONG, *frames]):
+        result = rankql.read_values(frame.to_pandas() if pandas else frame)
+        assert result.meta.system == (i < 2) and {*result.metrics} == {*NAMES}
+        means = (
+            dict(result.summary.filter(metric="map").select("system", "mean").rows())
+            if i < 2
+            else {"new": result["map"]}
+        )
+        assert means["new"] == pytest.approx(total(VALUES["new"], "map"))
+    own = LONG.rename({"qid": "user_key", "name": "model"})
+    named = rankql.read_values(own, query="user_key", system="model", metrics="map")
+    assert named.meta.system and named.metrics == ["map"]
+    path = tmp_path / "perquery.csv"
+    LONG.write_csv(path)
+    for data in (LONG.to_pandas() if pandas else LONG, path, str(path)):
+        pairs = rankql.compare(data, metrics="map").pairs
+        assert pairs["p"].item() == pytest.approx(EXPECTED["p"].item())
+
+
+def test_dicts_are_read_by_the_names_of_metrics(tmp_path):
+    forms = [VALUES, {name: by_metric(values) for name, values in VALUES.items()}]
+    for i, systems in enumerate(forms):
+        pairs = rankql.compare(systems, metrics="map").pairs
+        assert pairs["p"].item() == pytest.approx(EXPECTED["p"].item())
+        path = tmp_path / f"values{i}.json"
+        path.write_text(json.dumps(systems["new"]))
+        assert rankql.read_values(path)["map"] == pytest.approx(total(VALUES["new"], "map"))
+    for unclear in ({"q1": {"map": 0.5, "mine": 1.0}}, {"map": {"AP": 0.5}}):
+        with pytest.raises(rankql.RankqlError, match="Which keys are metrics"):
+            rankql.read_values(unclear)
+
+
+def test_the_calls_of_an_unclear_dict_work():
+    data = {"q1": {"map": 0.5, "mine": 1.0}, "q2": {"map": 0.25, "mine": 2.0}}
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.read_values(data)
+    code = str(error.value).partition("pass read_values(")[2].partition("); if the outer")[0]
+    result = rankql.read_values(eval(code, {"pl": pl, "data": data}))
+    assert result["map"] == 0.375 and result["mine"] == 1.5
+
+
+@pytest.mark.parametrize("form", [trec_eval, ir_measures])
+def test_a_query_called_all_that_is_not_the_mean_is_asked_about(form, tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text(form(VALUES["new"], wrong=0.01))
+    with pytest.raises(rankql.RankqlError, match=r"'all' has map = .* not the mean of the others"):
+        rankql.read_values(path)
+    twice = form(VALUES["new"]) + "\n" + form(VALUES["new"])
+    path.write_text(twice)
+    with pytest.raises(rankql.RankqlError, match="has several values of"):
+        rankql.read_values(path)
+
+
+def test_what_missing_queries_count():
+    few = dict([*VALUES["new"].items()][:12])
+    systems = {"old": VALUES["old"], "new": few}
+    for missing, n in ((None, 30), ("zero", 30), ("skip", 12)):
+        assert rankql.compare(systems, metrics="map", missing=missing).pairs["n"].item() == n
+    gate = rankql.gate(few, baseline=VALUES["old"], max_drop="map:0.1", missing="skip")
+    assert gate.table["n"].to_list() == [12]
+    with pytest.raises(rankql.RankqlError, match="missing must be 'zero' or 'skip'"):
+        rankql.compare(systems, metrics="map", missing="error")
+
+
+def test_runs_are_not_values(tmp_path):
+    """Lines of three columns are values only if one of the first two is a metric."""
+    path = tmp_path / "run.tsv"
+    path.write_text("q1\ta\t1\nq1\tb\t2\n")
+    judged = {"q1": {"b": 1}}
+    assert rankql.evaluate(path, judged, "RR")["RR"] == 0.5
+    assert rankql.compare({"a": path, "b": path}, judged, "RR").pairs["mean_a"].item() == 0.5
+    assert rankql.compare(RUNS, QRELS, "AP").pairs["n"].item() == 30
