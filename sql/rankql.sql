@@ -26,9 +26,12 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
--- Is it a number or a text that is written in the call, in place of a column? alias() of it is constant and its text.
+-- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
+-- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
+-- every row, which took ndcg from 5 to 9 times a sum.
 CREATE OR REPLACE MACRO rankql_is_literal(value) AS
-    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
+    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND alias({'a': value}) <> 'struct_pack(a)'
+    AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
 
 -- The error for a literal in place of a column, such as a k without the position before it.
 CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
