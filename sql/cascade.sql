@@ -1,8 +1,14 @@
 -- Cascade metrics: a user reads from the top and stops. Load common.sql first.
 
+-- The first position of a hit: in bits, subtracting 1 changes the lowest one and those below it.
+CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, CAST(bit_count(
+        xor(nullif(rankql_hit_bits(x_['places']), 0), rankql_hit_bits(x_['places']) - 1)) AS DOUBLE), 0))[1]
+    + CASE WHEN rankql_in_bits(k) THEN 0
+           ELSE min(CASE WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN rankql_counted_pos(pos, k) END) END;
+
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
+    coalesce(1 / rankql_first_pos(rel, pos, k, threshold), 0) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 -- Only says what to write: without it, DuckDB suggests err.
@@ -16,16 +22,16 @@ COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the 
 
 -- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
+    CASE WHEN max_rel IS NULL THEN rankql_refuse('max_rel must be given: the highest grade of the scale')
          WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
-         ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+         ELSE rankql_refuse('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
     END;
 
 -- The gain of a grade, at most max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
-         THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
+         THEN rankql_refuse('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
@@ -33,10 +39,10 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
 -- The input of rankql_stop: a grade on a scale, or the probability itself.
 CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
-         WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
-         WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
+         WHEN rankql_text(stop) <> 'rel' THEN rankql_refuse('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
+         WHEN max_rel IS NOT NULL THEN rankql_refuse('max_rel is for stop ''exp2'', not for ''rel''')
          WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
-         THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
+         THEN rankql_refuse('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
          ELSE rankql_unchecked(rel)
     END;
 
@@ -51,7 +57,7 @@ CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
 -- The utility of a position to a user who reads on with probability p.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 1 / pos
-         WHEN p IS NULL THEN rankql_fail('p must lie between 0 and 1, not NULL')
+         WHEN p IS NULL THEN rankql_refuse('p must lie between 0 and 1, not NULL')
          ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
@@ -81,7 +87,7 @@ CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
 -- The value of rbp. An error if all grades are below 1 and the threshold, as probabilities are: none would count.
 CREATE OR REPLACE MACRO rankql_reached(value, highest, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL AND highest > 0 AND highest < least(1, rankql_threshold(threshold))
-         THEN rankql_fail('rel must reach the threshold ' || rankql_text(threshold) || ', but is at most '
+         THEN rankql_refuse('rel must reach the threshold ' || rankql_text(threshold) || ', but is at most '
                           || rankql_text(highest) || '. Pass max_rel, such as 1, so that grades count')
          ELSE value END;
 

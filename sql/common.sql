@@ -11,6 +11,9 @@
 -- Call it only in a result of CASE. DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
 
+-- The same as a number, which DuckDB plans in a third of the time.
+CREATE OR REPLACE MACRO rankql_refuse(message) AS CAST('rankql: ' || message AS BIGINT);
+
 -- `value` if `checked` passes its checks. A sum, because DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_checked(value, checked) AS value + 0 * checked;
 
@@ -26,13 +29,16 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
--- Is it a number or a text that is written in the call, in place of a column? alias() of it is constant and its text.
+-- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
+-- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
+-- every row, which took ndcg from 5 to 9 times a sum.
 CREATE OR REPLACE MACRO rankql_is_literal(value) AS
-    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
+    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND alias({'a': value}) <> 'struct_pack(a)'
+    AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
 
 -- The error for a literal in place of a column, such as a k without the position before it.
 CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
-    rankql_fail(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
+    rankql_refuse(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
 
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
@@ -46,7 +52,7 @@ CREATE OR REPLACE MACRO rankql_option(value) AS
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
     CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
-         ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
+         ELSE rankql_refuse('threshold must be a finite number, not ' || rankql_number_text(threshold))
     END;
 
 CREATE OR REPLACE MACRO rankql_flag(value, name) AS
@@ -60,7 +66,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
-         ELSE rankql_fail('k must be a whole number from 1, not ' || rankql_number_text(k)
+         ELSE rankql_refuse('k must be a whole number from 1, not ' || rankql_number_text(k)
                           || '. Leave k out for the complete ranking')
     END;
 
@@ -69,9 +75,9 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 
 -- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1')
+    CASE WHEN p IS NULL THEN rankql_refuse('p must be given: the probability of looking at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
-         ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
+         ELSE rankql_refuse('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
 
 -- true if the result is the mean over all orders of tied items.
@@ -89,16 +95,16 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_refuse('rel must be a number, not text. Cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rel IS NOT NULL THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
 -- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
 CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
-CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0 ELSE 1 END;
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0.0::DOUBLE ELSE 1.0::DOUBLE END;
 
 -- The grade or 0 if it is negative, NULL if unjudged; unchecked.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_unchecked(rel) * rankql_if_positive(rel);
@@ -110,7 +116,7 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     END;
 
 CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
-    rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)
+    rankql_refuse(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
                         THEN '. If it is a score, rank by it first, as ndcg_by_score does' ELSE '' END);
@@ -118,7 +124,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
-         WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+         WHEN rankql_is_text(pos) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -144,15 +150,15 @@ CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
 
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
-    CASE WHEN rankql_is_literal(item) THEN rankql_refuse_literal(item, 'item')
+    CASE WHEN rankql_is_literal(item) THEN encode(CAST(rankql_refuse_literal(item, 'item') AS VARCHAR))
          ELSE coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB) END;
 
 -- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text. Cast it first')
+    CASE WHEN rankql_is_text(click) THEN rankql_refuse(name || ' must be 0 or 1, not text. Cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
          THEN TRY_CAST(click AS DOUBLE)
-         WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
+         WHEN click IS NOT NULL THEN rankql_refuse(name || ' must be 0 or 1, not ' || rankql_text(click))
     END;
 
 -- A key that compares and orders values independent of the collation: the bytes of text come first.
@@ -161,9 +167,9 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_refuse(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
 
 CREATE OR REPLACE MACRO rankql_finite(value, name) AS rankql_number(value, true, name, 'a finite number');
@@ -175,10 +181,10 @@ CREATE OR REPLACE MACRO rankql_amount(value, name) AS
 -- The number of users who had an item, at most all.
 CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_refuse('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || CAST(users AS BIGINT))
          WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_refuse('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE rankql_amount(popularity, 'popularity') END;
 
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
@@ -216,7 +222,7 @@ CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
 -- A finite option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
-         ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+         ELSE rankql_refuse(name || must || ', not ' || rankql_text(value)) END;
 
 CREATE OR REPLACE MACRO rankql_whole(value, name) AS
     rankql_argument(value, rankql_option(value) BETWEEN 1 AND 9007199254740992
@@ -256,14 +262,76 @@ CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
-         THEN rankql_fail(rankql_shared()) ELSE value END;
+         THEN rankql_refuse(rankql_shared()) ELSE value END;
+
+-- The rows of a ranking that count, in one sum. All checks of rel, pos, k and threshold are in it, once. Metrics of one query
+-- share it. For k up to 20: a bit for each position, 20 bits above a bit for each hit, from bit 40 the DCG of whole grades up to
+-- 5 in steps of 2^-46, and from bit 92 the number of items. Else: the number of items, and from bit 40 that of hits.
+-- With a count, a maximum and a minimum of positions and sums of hits and gains instead, precision_at and ndcg over 10M rows of
+-- Parquet took 3.4 and 5.0 times a sum, and take 2.3 and 3.5.
+CREATE OR REPLACE MACRO rankql_in_bits(k) AS rankql_limit(k) <= 20;
+
+CREATE OR REPLACE MACRO rankql_is_whole(rel) AS
+    typeof(rel) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER');
+
+-- What a row adds for k up to 20, at [8 * position + grade - 7]. Other grades than 0 to 5 have the index of 6 if they are
+-- hits, else of 7.
+CREATE OR REPLACE MACRO rankql_marks(threshold) AS
+    list_transform(range(0, 160), lambda i: 4951760157141521099596496896 + CAST(CASE WHEN i % 8 < 6
+            THEN round(70368744177664 * (i % 8) / log2(i // 8 + 2)) ELSE 0 END AS HUGEINT) * 1099511627776
+        + CAST(CASE WHEN i % 8 = 6 OR i % 8 < 6 AND i % 8 >= rankql_option(threshold)
+                    THEN 1048577::BIGINT ELSE 1::BIGINT END << (i // 8) AS HUGEINT));
+
+CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
+    CASE WHEN rankql_in_bits(k) THEN (rankql_marks(threshold))[8 * CAST(pos AS BIGINT) - 7 + CASE
+             WHEN rankql_is_whole(rel) AND rankql_unchecked(rel) BETWEEN 0 AND 5 THEN CAST(rankql_unchecked(rel) AS BIGINT)
+             WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 6 ELSE 7 END]
+         WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 1099511627777 ELSE 1 END;
+
+CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
+    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
+         WHEN rankql_is_text(pos) OR rankql_is_text(rel)
+         THEN rankql_refuse(CASE WHEN rankql_is_text(pos) THEN 'pos' ELSE 'rel' END || ' must be a number, not text. Cast it first')
+         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
+              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
+         THEN rankql_refuse_pos(pos, 'pos')
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
+         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rankql_unchecked(pos) <= rankql_checked(
+              CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
+         THEN rankql_mark(rel, pos, k, threshold) END;
+
+CREATE OR REPLACE MACRO rankql_places(rel, pos, k, threshold) AS sum(rankql_row_bits(rel, pos, k, threshold));
+
+CREATE OR REPLACE MACRO rankql_counted_pos(pos, k) AS
+    CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN rankql_unchecked(pos) END;
+
+-- The sum, and without bits the number of positions from the first to the last, for the macros below.
+CREATE OR REPLACE MACRO rankql_ranking_sum(rel, pos, k, threshold) AS
+    [{'places': rankql_places(rel, pos, k, threshold), 'span':
+        CASE WHEN NOT rankql_in_bits(k) THEN max(rankql_counted_pos(pos, k)) - min(rankql_counted_pos(pos, k)) + 1 END}];
+
+-- What is read from it, or an error if several items share a position: a sum of powers of 2 has as many bits as summands only if
+-- all of them differ. DuckDB does not simplify what a lambda computes, so there is as little as possible in it.
+CREATE OR REPLACE MACRO rankql_unshared(x_, bits, counts) AS
+    CASE WHEN x_['span'] IS NULL THEN CASE WHEN bit_count(CAST(x_['places'] & 1048575 AS BIGINT)) <> x_['places'] >> 92
+                                           THEN rankql_refuse(rankql_shared()) ELSE bits END
+         WHEN x_['places'] % 1099511627776 > x_['span'] THEN rankql_refuse(rankql_shared()) ELSE counts END;
+
+CREATE OR REPLACE MACRO rankql_hit_bits(places) AS CAST((places >> 20) & 1048575 AS BIGINT);
+
+-- The number of hits.
+CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
+    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(
+        x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
+        CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
 -- round. A value above that has counted a position twice.
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
-    list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_fail(rankql_shared())
+    list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_refuse(rankql_shared())
                                            WHEN x >= 1 - rankql_rounding() THEN 1 ELSE x END)[1];
 
 -- The same rule for a metric that can exceed 1.
@@ -337,7 +405,7 @@ CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
     CASE WHEN grade IS NOT NULL THEN coalesce(
         CASE WHEN NOT contains(grade, '_') THEN TRY_CAST(grade AS DOUBLE) END,
         CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
-        rankql_fail(name || ' must have numbers as grades, not ' || grade)) END;
+        rankql_refuse(name || ' must have numbers as grades, not ' || grade)) END;
 
 -- The ids and grades of a list of structs, by the first of the fields that it has. JSON binds all of their types.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
@@ -401,7 +469,7 @@ COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the r
 
 CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
     rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
-        THEN rankql_fail('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
                          || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
         ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
 COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
@@ -429,12 +497,14 @@ CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     END;
 
 -- Does an item gain in the ideal ranking?
-CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
-    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
+CREATE OR REPLACE MACRO rankql_gains(grade, retrieved, ideal) AS
+    grade > 0 AND CASE rankql_text(ideal)
         WHEN 'judged' THEN true
         WHEN 'retrieved' THEN retrieved
         ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
+
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rankql_gains(rankql_grade(rel), retrieved, ideal);
 
 -- The positive grades of the ideal ranking, best first.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
@@ -454,7 +524,7 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 -- A ranking whose ties are ordered by item. An error if it is the same in all rows. Of text, hashes are faster to compare.
 CREATE OR REPLACE MACRO rankql_ranking_by_item(value, score, item) AS
     rankql_ranking(value, score, rankql_bytes(item))[:CASE WHEN count(score) > 1 AND min(hash(item)) = max(hash(item))
-        THEN rankql_fail('item must distinguish the items of a group, but is the same in all rows')
+        THEN rankql_refuse('item must distinguish the items of a group, but is the same in all rows')
         ELSE count(score) END];
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
@@ -668,7 +738,7 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
 -- The level of a confidence interval, checked.
 CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN rankql_option(confidence)
-         ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
+         ELSE rankql_refuse('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
 
 -- Half the width of a confidence interval in standard errors: the normal quantile.

@@ -13,43 +13,53 @@ CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOU
 -- The discount of a position. The list must be long enough. Multiply by rankql_valid first, whose errors come first.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
     coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
-        THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
+        THEN rankql_refuse('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
 -- log2(base): log2(x) / log2(base) is the logarithm to that base.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
-         ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
+         ELSE rankql_refuse('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- 1 if the discounts are finite numbers above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
-         THEN rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts))
+         THEN rankql_refuse('discounts must be a list of numbers, not ' || rankql_text(discounts))
          ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
+             ELSE rankql_refuse('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
     END;
 
 -- What a sum of gain / log2(pos + 1) is multiplied by: log2(base), or 1 with discounts. Checks both options.
 CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
     CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
 
-CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
-                  WHEN 'keep' THEN 1
-                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+-- A grade, or 0 if it is negative and that does not count.
+CREATE OR REPLACE MACRO rankql_signed(grade, negative) AS
+    grade * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(grade)
+                  WHEN 'keep' THEN 1.0::DOUBLE
+                  ELSE rankql_refuse('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
--- The discounted sum of gains, without rankql_dcg_factor.
-CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
-    coalesce(sum(rankql_negative(rel, negative) / CASE
-        WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-        WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
-        THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END), 0);
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS rankql_signed(rankql_grade(rel), negative);
+
+-- The discounted sum of the gains that rankql_places does not hold, without rankql_dcg_factor.
+CREATE OR REPLACE MACRO rankql_other_dcg(rel, negative, pos, k, discounts) AS
+    coalesce(sum(CASE WHEN (NOT rankql_in_bits(k) OR NOT rankql_is_whole(rel) OR discounts IS NOT NULL
+                            OR rankql_unchecked(rel) < 0 OR rankql_unchecked(rel) > 5)
+                           AND (k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k))
+        THEN rankql_signed(rankql_unchecked(rel), negative) / CASE WHEN discounts IS NULL THEN log2(rankql_unchecked(pos) + 1)
+             WHEN rel IS NOT NULL THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END END), 0);
+
+-- The sum that rankql_places holds.
+CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS
+    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, 1), lambda x_: rankql_unshared(
+        x_, CAST((x_['places'] >> 40) & 4503599627370495 AS DOUBLE), 0))[1], 0)
+    * CASE WHEN discounts IS NULL THEN 1.4210854715202004e-14::DOUBLE ELSE 0.0::DOUBLE END;
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
+    (rankql_placed_dcg(rel, pos, k, discounts) + rankql_other_dcg(rel, 'keep', pos, k, discounts))
+    * rankql_dcg_factor(discounts, base);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 -- The discounted sum of a list of gains, NULL if it is empty.
@@ -58,7 +68,7 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
         WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
 
 -- Whether a product with the weights of k positions is faster than a loop over the list.
-CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_limit(k) <= 100;
 
 -- At most 100, because DuckDB builds constant lists while it plans, needed or not.
 CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
@@ -70,9 +80,8 @@ CREATE OR REPLACE MACRO rankql_weights(k) AS
 -- The discounted sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
     CASE WHEN discounts IS NOT NULL
-         THEN rankql_valid(discounts)
-              * list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
-                               lambda least: rankql_list_dcg(gains, least))[1]
+         THEN list_transform([list_sort(rankql_discounts(discounts)[:rankql_limit(k)], 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least))[1]
          WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
          ELSE rankql_list_dcg(gains, NULL)
     END;
@@ -83,13 +92,66 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
         * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
+-- Whole grades up to 5 are counted, for k up to 20: the items that have at least grade 5, 4, 3 and 2, with 12 bits each, and
+-- from bit 48 those that have at least grade 1. Other grades have no index. max(x, k) takes 1 to 2 times a sum, this .6.
+CREATE OR REPLACE MACRO rankql_counts_grades(rel, k, discounts, ideal) AS
+    rankql_in_bits(k) AND discounts IS NULL AND rankql_text(ideal) = 'judged' AND rankql_is_whole(any_value(rel));
+
+CREATE OR REPLACE MACRO rankql_grade_counts(rel) AS
+    coalesce(sum([0, 281474976710656, 281543696187392, 281543712964608, 281543712968704, 281543712968705
+                 ][CAST(TRY_CAST(rel AS UTINYINT) AS BIGINT) + 1]), 0);
+
+-- The rows with other grades that gain or, if `negative` is 'keep', lose.
+CREATE OR REPLACE MACRO rankql_uncounted(rel, pos, negative) AS
+    list({'rel': rankql_unchecked(rel), 'pos': rankql_unchecked(pos)})
+        FILTER (WHERE rankql_unchecked(rel) > 5 OR rankql_text(negative) = 'keep' AND rankql_unchecked(rel) < 0);
+
+CREATE OR REPLACE MACRO rankql_uncounted_dcg(rows_, k) AS
+    coalesce(list_sum(list_transform(rows_, lambda x_:
+        CASE WHEN x_['pos'] <= rankql_limit(k) THEN x_['rel'] / log2(x_['pos'] + 1) END)), 0);
+
+-- The sum of the first n discounts, at [n + 1].
+CREATE OR REPLACE MACRO rankql_first_discounts() AS [
+        0.0e0, 1.0e0, 1.6309297535714575e0, 2.1309297535714578e0, 2.5616063116448506e0, 2.9484591188793923e0,
+        3.304666305987414e0, 3.6379996393207477e0, 3.9534645161064765e0, 4.254494511770457e0, 4.543559338088346e0,
+        4.8225022837394755e0, 5.092740438166795e0, 5.355389973203989e0, 5.611347998013804e0, 5.861347998013804e0,
+        6.10599854013203e0, 6.345811006700162e0, 6.5812199200668e0, 6.812598133226559e0, 7.040268381923513e0];
+
+-- The ideal DCG of counted grades, NULL without gains.
+CREATE OR REPLACE MACRO rankql_counted_discounts(items, k) AS
+    (rankql_first_discounts())[1 + least(items, rankql_some(k))];
+
+CREATE OR REPLACE MACRO rankql_counted_dcg(counts, k) AS CASE WHEN counts > 0 THEN
+    rankql_counted_discounts(counts >> 48, k) + rankql_counted_discounts((counts >> 36) & 4095, k)
+    + rankql_counted_discounts((counts >> 24) & 4095, k) + rankql_counted_discounts((counts >> 12) & 4095, k)
+    + rankql_counted_discounts(counts & 4095, k) END;
+
+-- The same with others before them: as many counts as reach i are the grade of the i-th counted item.
+CREATE OR REPLACE MACRO rankql_mixed_dcg(counts, uncounted, k) AS
+    nullif(list_sum(list_transform(list_concat(list_sort(list_filter(uncounted, lambda grade: grade > 0), 'DESC', 'NULLS LAST'),
+        list_transform(range(1, rankql_some(k) + 1), lambda i: CAST(len(list_filter([0, 12, 24, 36, 48], lambda bits:
+            (counts >> bits) & 4095 >= i)) AS DOUBLE)))[:rankql_some(k)], lambda grade, i: grade / log2(i + 1))), 0);
+
+CREATE OR REPLACE MACRO rankql_counted_ideal(counts, uncounted, k) AS
+    CASE WHEN counts >> 48 > 4095
+         THEN rankql_refuse('rel has more than 4095 grades above 0 in a group. Pass CAST(rel AS DOUBLE), which is sorted instead')
+         WHEN uncounted IS NULL THEN rankql_counted_dcg(CAST(counts AS BIGINT), k)
+         ELSE list_transform([CAST(counts AS BIGINT)], lambda counts: rankql_mixed_dcg(counts, list_transform(uncounted, lambda x_: x_['rel']), k))[1] END;
+
+CREATE OR REPLACE MACRO rankql_ideal(rel, pos, k, discounts, ideal, negative) AS
+    CASE WHEN rankql_counts_grades(rel, k, discounts, ideal)
+         THEN rankql_counted_ideal(rankql_grade_counts(rel), rankql_uncounted(rel, pos, negative), k)
+         ELSE rankql_ideal_dcg(rankql_best(rankql_unchecked(rel), rankql_gains(rankql_unchecked(rel), pos IS NOT NULL, ideal), k),
+                               k, discounts) END;
+
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_one_ranking(rankql_at_most_one(rankql_checked(
-        rankql_dcg(rel, negative, pos, k, discounts)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
-        rankql_dcg_factor(discounts, base))), pos, k);
+    rankql_at_most_one(rankql_checked(
+        rankql_placed_dcg(rel, pos, k, discounts) + CASE WHEN rankql_counts_grades(rel, k, discounts, ideal)
+            THEN rankql_uncounted_dcg(rankql_uncounted(rel, pos, negative), k)
+            ELSE rankql_other_dcg(rel, negative, pos, k, discounts) END, rankql_dcg_factor(discounts, base))
+        / rankql_ideal(rel, pos, k, discounts, ideal, negative));
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 

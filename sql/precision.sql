@@ -5,7 +5,7 @@ CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) 
     WHEN 'k' THEN rankql_size(k, retrieved)
     WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
     WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+    ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
 -- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
@@ -13,30 +13,31 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 -- The harmonic mean of precision, with this denominator, and recall.
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 THEN 2 * hits / (rankql_denominator(relevant, retrieved, k, denominator) + relevant) END;
+    2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
+
+-- The number of relevant items; rankql_places checks rel.
+CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_one_ranking(rankql_precision(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
-        k, denominator), pos, k);
+    rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
+                     k, denominator);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
     count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
+    rankql_hit_count(rel, pos, k, threshold) / nullif(rankql_relevant_count(rel, threshold), 0);
 COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_one_ranking(rankql_f1(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
-        k, denominator), pos, k);
+    rankql_f1(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
+              k, denominator);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
+    least(rankql_hit_count(rel, pos, k, threshold), 1) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
@@ -50,25 +51,36 @@ COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions
 
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
-         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+    coalesce(precisions, 0) / CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
+         THEN rankql_refuse('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
-         THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
+         THEN greatest(CASE rankql_text(denominator)
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         WHEN 'k' THEN rankql_size(k, retrieved)
         ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
-    END, 1), 0) END;
+    END, 1) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
+-- The same from bits: for each hit, the number of hits up to it, divided by its position.
+CREATE OR REPLACE MACRO rankql_bit_precisions(bits, k) AS
+    list_transform([bits], lambda bits: list_sum(list_transform(range(1, least(rankql_limit(k), 20) + 1), lambda i:
+        ((bits >> (i - 1)) & 1) * bit_count(bits & ((1::BIGINT << i) - 1)) / i)))[1];
+
+-- The bits of the hits, 0 where there are none.
+CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, rankql_hit_bits(x_['places']), 0))[1];
+
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_one_ranking(rankql_at_most_one(
-        rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
-                      FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
-                  count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                  rankql_retrieved(pos, k), k, denominator)), pos, k);
+    rankql_at_most_one(rankql_ap(
+        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_placed_bits(rel, pos, k, threshold), k)
+             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+                 + 0 * rankql_placed_bits(rel, pos, k, threshold) END,
+        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
+        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
 COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
@@ -79,7 +91,7 @@ CREATE OR REPLACE MACRO rankql_recalls(recall) AS
 -- recall * R is rounded up, but a fraction below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
 CREATE OR REPLACE MACRO rankql_recall_rounding(rounding) AS CASE rankql_text(rounding)
     WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
-    ELSE rankql_fail('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
+    ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
 
 -- The mean over the recalls of the highest precision at a hit with at least this recall.
 CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, rounding) AS
@@ -189,9 +201,9 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN rankql_fail('query must be given with k: the column that distinguishes the rankings')
+         THEN rankql_refuse('query must be given with k: the column that distinguishes the rankings')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must identify one ranking, but has too few values for so many items: '
+         THEN rankql_refuse('query must identify one ranking, but has too few values for so many items: '
                     || rankql_rankings(query))
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
@@ -210,7 +222,7 @@ CREATE OR REPLACE MACRO rankql_denominators(rel, pos, k, threshold, query, denom
     WHEN 'k' THEN rankql_slots(pos, k, query)
     WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
     WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
-    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+    ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'

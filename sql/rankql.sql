@@ -11,6 +11,9 @@
 -- Call it only in a result of CASE. DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
 
+-- The same as a number, which DuckDB plans in a third of the time.
+CREATE OR REPLACE MACRO rankql_refuse(message) AS CAST('rankql: ' || message AS BIGINT);
+
 -- `value` if `checked` passes its checks. A sum, because DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_checked(value, checked) AS value + 0 * checked;
 
@@ -26,13 +29,16 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
--- Is it a number or a text that is written in the call, in place of a column? alias() of it is constant and its text.
+-- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
+-- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
+-- every row, which took ndcg from 5 to 9 times a sum.
 CREATE OR REPLACE MACRO rankql_is_literal(value) AS
-    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
+    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND alias({'a': value}) <> 'struct_pack(a)'
+    AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
 
 -- The error for a literal in place of a column, such as a k without the position before it.
 CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
-    rankql_fail(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
+    rankql_refuse(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
 
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
@@ -46,7 +52,7 @@ CREATE OR REPLACE MACRO rankql_option(value) AS
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
     CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
-         ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
+         ELSE rankql_refuse('threshold must be a finite number, not ' || rankql_number_text(threshold))
     END;
 
 CREATE OR REPLACE MACRO rankql_flag(value, name) AS
@@ -60,7 +66,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
-         ELSE rankql_fail('k must be a whole number from 1, not ' || rankql_number_text(k)
+         ELSE rankql_refuse('k must be a whole number from 1, not ' || rankql_number_text(k)
                           || '. Leave k out for the complete ranking')
     END;
 
@@ -69,9 +75,9 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 
 -- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1')
+    CASE WHEN p IS NULL THEN rankql_refuse('p must be given: the probability of looking at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
-         ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
+         ELSE rankql_refuse('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
 
 -- true if the result is the mean over all orders of tied items.
@@ -89,16 +95,16 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_refuse('rel must be a number, not text. Cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rel IS NOT NULL THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
 -- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
 CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
-CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0 ELSE 1 END;
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0.0::DOUBLE ELSE 1.0::DOUBLE END;
 
 -- The grade or 0 if it is negative, NULL if unjudged; unchecked.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_unchecked(rel) * rankql_if_positive(rel);
@@ -110,7 +116,7 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     END;
 
 CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
-    rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)
+    rankql_refuse(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
                         THEN '. If it is a score, rank by it first, as ndcg_by_score does' ELSE '' END);
@@ -118,7 +124,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
-         WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+         WHEN rankql_is_text(pos) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -144,15 +150,15 @@ CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
 
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
-    CASE WHEN rankql_is_literal(item) THEN rankql_refuse_literal(item, 'item')
+    CASE WHEN rankql_is_literal(item) THEN encode(CAST(rankql_refuse_literal(item, 'item') AS VARCHAR))
          ELSE coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB) END;
 
 -- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text. Cast it first')
+    CASE WHEN rankql_is_text(click) THEN rankql_refuse(name || ' must be 0 or 1, not text. Cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
          THEN TRY_CAST(click AS DOUBLE)
-         WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
+         WHEN click IS NOT NULL THEN rankql_refuse(name || ' must be 0 or 1, not ' || rankql_text(click))
     END;
 
 -- A key that compares and orders values independent of the collation: the bytes of text come first.
@@ -161,9 +167,9 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_refuse(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
 
 CREATE OR REPLACE MACRO rankql_finite(value, name) AS rankql_number(value, true, name, 'a finite number');
@@ -175,10 +181,10 @@ CREATE OR REPLACE MACRO rankql_amount(value, name) AS
 -- The number of users who had an item, at most all.
 CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_refuse('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || CAST(users AS BIGINT))
          WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_refuse('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE rankql_amount(popularity, 'popularity') END;
 
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
@@ -216,7 +222,7 @@ CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
 -- A finite option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
-         ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+         ELSE rankql_refuse(name || must || ', not ' || rankql_text(value)) END;
 
 CREATE OR REPLACE MACRO rankql_whole(value, name) AS
     rankql_argument(value, rankql_option(value) BETWEEN 1 AND 9007199254740992
@@ -256,14 +262,76 @@ CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
-         THEN rankql_fail(rankql_shared()) ELSE value END;
+         THEN rankql_refuse(rankql_shared()) ELSE value END;
+
+-- The rows of a ranking that count, in one sum. All checks of rel, pos, k and threshold are in it, once. Metrics of one query
+-- share it. For k up to 20: a bit for each position, 20 bits above a bit for each hit, from bit 40 the DCG of whole grades up to
+-- 5 in steps of 2^-46, and from bit 92 the number of items. Else: the number of items, and from bit 40 that of hits.
+-- With a count, a maximum and a minimum of positions and sums of hits and gains instead, precision_at and ndcg over 10M rows of
+-- Parquet took 3.4 and 5.0 times a sum, and take 2.3 and 3.5.
+CREATE OR REPLACE MACRO rankql_in_bits(k) AS rankql_limit(k) <= 20;
+
+CREATE OR REPLACE MACRO rankql_is_whole(rel) AS
+    typeof(rel) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER');
+
+-- What a row adds for k up to 20, at [8 * position + grade - 7]. Other grades than 0 to 5 have the index of 6 if they are
+-- hits, else of 7.
+CREATE OR REPLACE MACRO rankql_marks(threshold) AS
+    list_transform(range(0, 160), lambda i: 4951760157141521099596496896 + CAST(CASE WHEN i % 8 < 6
+            THEN round(70368744177664 * (i % 8) / log2(i // 8 + 2)) ELSE 0 END AS HUGEINT) * 1099511627776
+        + CAST(CASE WHEN i % 8 = 6 OR i % 8 < 6 AND i % 8 >= rankql_option(threshold)
+                    THEN 1048577::BIGINT ELSE 1::BIGINT END << (i // 8) AS HUGEINT));
+
+CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
+    CASE WHEN rankql_in_bits(k) THEN (rankql_marks(threshold))[8 * CAST(pos AS BIGINT) - 7 + CASE
+             WHEN rankql_is_whole(rel) AND rankql_unchecked(rel) BETWEEN 0 AND 5 THEN CAST(rankql_unchecked(rel) AS BIGINT)
+             WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 6 ELSE 7 END]
+         WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 1099511627777 ELSE 1 END;
+
+CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
+    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
+         WHEN rankql_is_text(pos) OR rankql_is_text(rel)
+         THEN rankql_refuse(CASE WHEN rankql_is_text(pos) THEN 'pos' ELSE 'rel' END || ' must be a number, not text. Cast it first')
+         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
+              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
+         THEN rankql_refuse_pos(pos, 'pos')
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
+         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rankql_unchecked(pos) <= rankql_checked(
+              CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
+         THEN rankql_mark(rel, pos, k, threshold) END;
+
+CREATE OR REPLACE MACRO rankql_places(rel, pos, k, threshold) AS sum(rankql_row_bits(rel, pos, k, threshold));
+
+CREATE OR REPLACE MACRO rankql_counted_pos(pos, k) AS
+    CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN rankql_unchecked(pos) END;
+
+-- The sum, and without bits the number of positions from the first to the last, for the macros below.
+CREATE OR REPLACE MACRO rankql_ranking_sum(rel, pos, k, threshold) AS
+    [{'places': rankql_places(rel, pos, k, threshold), 'span':
+        CASE WHEN NOT rankql_in_bits(k) THEN max(rankql_counted_pos(pos, k)) - min(rankql_counted_pos(pos, k)) + 1 END}];
+
+-- What is read from it, or an error if several items share a position: a sum of powers of 2 has as many bits as summands only if
+-- all of them differ. DuckDB does not simplify what a lambda computes, so there is as little as possible in it.
+CREATE OR REPLACE MACRO rankql_unshared(x_, bits, counts) AS
+    CASE WHEN x_['span'] IS NULL THEN CASE WHEN bit_count(CAST(x_['places'] & 1048575 AS BIGINT)) <> x_['places'] >> 92
+                                           THEN rankql_refuse(rankql_shared()) ELSE bits END
+         WHEN x_['places'] % 1099511627776 > x_['span'] THEN rankql_refuse(rankql_shared()) ELSE counts END;
+
+CREATE OR REPLACE MACRO rankql_hit_bits(places) AS CAST((places >> 20) & 1048575 AS BIGINT);
+
+-- The number of hits.
+CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
+    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(
+        x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
+        CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
 -- round. A value above that has counted a position twice.
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
-    list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_fail(rankql_shared())
+    list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_refuse(rankql_shared())
                                            WHEN x >= 1 - rankql_rounding() THEN 1 ELSE x END)[1];
 
 -- The same rule for a metric that can exceed 1.
@@ -337,7 +405,7 @@ CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
     CASE WHEN grade IS NOT NULL THEN coalesce(
         CASE WHEN NOT contains(grade, '_') THEN TRY_CAST(grade AS DOUBLE) END,
         CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
-        rankql_fail(name || ' must have numbers as grades, not ' || grade)) END;
+        rankql_refuse(name || ' must have numbers as grades, not ' || grade)) END;
 
 -- The ids and grades of a list of structs, by the first of the fields that it has. JSON binds all of their types.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
@@ -401,7 +469,7 @@ COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the r
 
 CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
     rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
-        THEN rankql_fail('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
                          || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
         ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
 COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
@@ -429,12 +497,14 @@ CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     END;
 
 -- Does an item gain in the ideal ranking?
-CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
-    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
+CREATE OR REPLACE MACRO rankql_gains(grade, retrieved, ideal) AS
+    grade > 0 AND CASE rankql_text(ideal)
         WHEN 'judged' THEN true
         WHEN 'retrieved' THEN retrieved
         ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
+
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rankql_gains(rankql_grade(rel), retrieved, ideal);
 
 -- The positive grades of the ideal ranking, best first.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
@@ -454,7 +524,7 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 -- A ranking whose ties are ordered by item. An error if it is the same in all rows. Of text, hashes are faster to compare.
 CREATE OR REPLACE MACRO rankql_ranking_by_item(value, score, item) AS
     rankql_ranking(value, score, rankql_bytes(item))[:CASE WHEN count(score) > 1 AND min(hash(item)) = max(hash(item))
-        THEN rankql_fail('item must distinguish the items of a group, but is the same in all rows')
+        THEN rankql_refuse('item must distinguish the items of a group, but is the same in all rows')
         ELSE count(score) END];
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
@@ -668,7 +738,7 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
 -- The level of a confidence interval, checked.
 CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN rankql_option(confidence)
-         ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
+         ELSE rankql_refuse('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
 
 -- Half the width of a confidence interval in standard errors: the normal quantile.
@@ -690,43 +760,53 @@ CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOU
 -- The discount of a position. The list must be long enough. Multiply by rankql_valid first, whose errors come first.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
     coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
-        THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
+        THEN rankql_refuse('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
 -- log2(base): log2(x) / log2(base) is the logarithm to that base.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
-         ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
+         ELSE rankql_refuse('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- 1 if the discounts are finite numbers above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
-         THEN rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts))
+         THEN rankql_refuse('discounts must be a list of numbers, not ' || rankql_text(discounts))
          ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
+             ELSE rankql_refuse('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
     END;
 
 -- What a sum of gain / log2(pos + 1) is multiplied by: log2(base), or 1 with discounts. Checks both options.
 CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
     CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
 
-CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
-                  WHEN 'keep' THEN 1
-                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+-- A grade, or 0 if it is negative and that does not count.
+CREATE OR REPLACE MACRO rankql_signed(grade, negative) AS
+    grade * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(grade)
+                  WHEN 'keep' THEN 1.0::DOUBLE
+                  ELSE rankql_refuse('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
--- The discounted sum of gains, without rankql_dcg_factor.
-CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
-    coalesce(sum(rankql_negative(rel, negative) / CASE
-        WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-        WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
-        THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END), 0);
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS rankql_signed(rankql_grade(rel), negative);
+
+-- The discounted sum of the gains that rankql_places does not hold, without rankql_dcg_factor.
+CREATE OR REPLACE MACRO rankql_other_dcg(rel, negative, pos, k, discounts) AS
+    coalesce(sum(CASE WHEN (NOT rankql_in_bits(k) OR NOT rankql_is_whole(rel) OR discounts IS NOT NULL
+                            OR rankql_unchecked(rel) < 0 OR rankql_unchecked(rel) > 5)
+                           AND (k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k))
+        THEN rankql_signed(rankql_unchecked(rel), negative) / CASE WHEN discounts IS NULL THEN log2(rankql_unchecked(pos) + 1)
+             WHEN rel IS NOT NULL THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END END), 0);
+
+-- The sum that rankql_places holds.
+CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS
+    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, 1), lambda x_: rankql_unshared(
+        x_, CAST((x_['places'] >> 40) & 4503599627370495 AS DOUBLE), 0))[1], 0)
+    * CASE WHEN discounts IS NULL THEN 1.4210854715202004e-14::DOUBLE ELSE 0.0::DOUBLE END;
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
+    (rankql_placed_dcg(rel, pos, k, discounts) + rankql_other_dcg(rel, 'keep', pos, k, discounts))
+    * rankql_dcg_factor(discounts, base);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 -- The discounted sum of a list of gains, NULL if it is empty.
@@ -735,7 +815,7 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
         WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
 
 -- Whether a product with the weights of k positions is faster than a loop over the list.
-CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_limit(k) <= 100;
 
 -- At most 100, because DuckDB builds constant lists while it plans, needed or not.
 CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
@@ -747,9 +827,8 @@ CREATE OR REPLACE MACRO rankql_weights(k) AS
 -- The discounted sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
     CASE WHEN discounts IS NOT NULL
-         THEN rankql_valid(discounts)
-              * list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
-                               lambda least: rankql_list_dcg(gains, least))[1]
+         THEN list_transform([list_sort(rankql_discounts(discounts)[:rankql_limit(k)], 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least))[1]
          WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
          ELSE rankql_list_dcg(gains, NULL)
     END;
@@ -760,13 +839,66 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
         * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
+-- Whole grades up to 5 are counted, for k up to 20: the items that have at least grade 5, 4, 3 and 2, with 12 bits each, and
+-- from bit 48 those that have at least grade 1. Other grades have no index. max(x, k) takes 1 to 2 times a sum, this .6.
+CREATE OR REPLACE MACRO rankql_counts_grades(rel, k, discounts, ideal) AS
+    rankql_in_bits(k) AND discounts IS NULL AND rankql_text(ideal) = 'judged' AND rankql_is_whole(any_value(rel));
+
+CREATE OR REPLACE MACRO rankql_grade_counts(rel) AS
+    coalesce(sum([0, 281474976710656, 281543696187392, 281543712964608, 281543712968704, 281543712968705
+                 ][CAST(TRY_CAST(rel AS UTINYINT) AS BIGINT) + 1]), 0);
+
+-- The rows with other grades that gain or, if `negative` is 'keep', lose.
+CREATE OR REPLACE MACRO rankql_uncounted(rel, pos, negative) AS
+    list({'rel': rankql_unchecked(rel), 'pos': rankql_unchecked(pos)})
+        FILTER (WHERE rankql_unchecked(rel) > 5 OR rankql_text(negative) = 'keep' AND rankql_unchecked(rel) < 0);
+
+CREATE OR REPLACE MACRO rankql_uncounted_dcg(rows_, k) AS
+    coalesce(list_sum(list_transform(rows_, lambda x_:
+        CASE WHEN x_['pos'] <= rankql_limit(k) THEN x_['rel'] / log2(x_['pos'] + 1) END)), 0);
+
+-- The sum of the first n discounts, at [n + 1].
+CREATE OR REPLACE MACRO rankql_first_discounts() AS [
+        0.0e0, 1.0e0, 1.6309297535714575e0, 2.1309297535714578e0, 2.5616063116448506e0, 2.9484591188793923e0,
+        3.304666305987414e0, 3.6379996393207477e0, 3.9534645161064765e0, 4.254494511770457e0, 4.543559338088346e0,
+        4.8225022837394755e0, 5.092740438166795e0, 5.355389973203989e0, 5.611347998013804e0, 5.861347998013804e0,
+        6.10599854013203e0, 6.345811006700162e0, 6.5812199200668e0, 6.812598133226559e0, 7.040268381923513e0];
+
+-- The ideal DCG of counted grades, NULL without gains.
+CREATE OR REPLACE MACRO rankql_counted_discounts(items, k) AS
+    (rankql_first_discounts())[1 + least(items, rankql_some(k))];
+
+CREATE OR REPLACE MACRO rankql_counted_dcg(counts, k) AS CASE WHEN counts > 0 THEN
+    rankql_counted_discounts(counts >> 48, k) + rankql_counted_discounts((counts >> 36) & 4095, k)
+    + rankql_counted_discounts((counts >> 24) & 4095, k) + rankql_counted_discounts((counts >> 12) & 4095, k)
+    + rankql_counted_discounts(counts & 4095, k) END;
+
+-- The same with others before them: as many counts as reach i are the grade of the i-th counted item.
+CREATE OR REPLACE MACRO rankql_mixed_dcg(counts, uncounted, k) AS
+    nullif(list_sum(list_transform(list_concat(list_sort(list_filter(uncounted, lambda grade: grade > 0), 'DESC', 'NULLS LAST'),
+        list_transform(range(1, rankql_some(k) + 1), lambda i: CAST(len(list_filter([0, 12, 24, 36, 48], lambda bits:
+            (counts >> bits) & 4095 >= i)) AS DOUBLE)))[:rankql_some(k)], lambda grade, i: grade / log2(i + 1))), 0);
+
+CREATE OR REPLACE MACRO rankql_counted_ideal(counts, uncounted, k) AS
+    CASE WHEN counts >> 48 > 4095
+         THEN rankql_refuse('rel has more than 4095 grades above 0 in a group. Pass CAST(rel AS DOUBLE), which is sorted instead')
+         WHEN uncounted IS NULL THEN rankql_counted_dcg(CAST(counts AS BIGINT), k)
+         ELSE list_transform([CAST(counts AS BIGINT)], lambda counts: rankql_mixed_dcg(counts, list_transform(uncounted, lambda x_: x_['rel']), k))[1] END;
+
+CREATE OR REPLACE MACRO rankql_ideal(rel, pos, k, discounts, ideal, negative) AS
+    CASE WHEN rankql_counts_grades(rel, k, discounts, ideal)
+         THEN rankql_counted_ideal(rankql_grade_counts(rel), rankql_uncounted(rel, pos, negative), k)
+         ELSE rankql_ideal_dcg(rankql_best(rankql_unchecked(rel), rankql_gains(rankql_unchecked(rel), pos IS NOT NULL, ideal), k),
+                               k, discounts) END;
+
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_one_ranking(rankql_at_most_one(rankql_checked(
-        rankql_dcg(rel, negative, pos, k, discounts)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
-        rankql_dcg_factor(discounts, base))), pos, k);
+    rankql_at_most_one(rankql_checked(
+        rankql_placed_dcg(rel, pos, k, discounts) + CASE WHEN rankql_counts_grades(rel, k, discounts, ideal)
+            THEN rankql_uncounted_dcg(rankql_uncounted(rel, pos, negative), k)
+            ELSE rankql_other_dcg(rel, negative, pos, k, discounts) END, rankql_dcg_factor(discounts, base))
+        / rankql_ideal(rel, pos, k, discounts, ideal, negative));
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -826,7 +958,7 @@ CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) 
     WHEN 'k' THEN rankql_size(k, retrieved)
     WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
     WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+    ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
 -- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
@@ -834,30 +966,31 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 -- The harmonic mean of precision, with this denominator, and recall.
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 THEN 2 * hits / (rankql_denominator(relevant, retrieved, k, denominator) + relevant) END;
+    2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
+
+-- The number of relevant items; rankql_places checks rel.
+CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_one_ranking(rankql_precision(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
-        k, denominator), pos, k);
+    rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
+                     k, denominator);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
     count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
+    rankql_hit_count(rel, pos, k, threshold) / nullif(rankql_relevant_count(rel, threshold), 0);
 COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_one_ranking(rankql_f1(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
-        k, denominator), pos, k);
+    rankql_f1(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
+              k, denominator);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
+    least(rankql_hit_count(rel, pos, k, threshold), 1) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
@@ -871,25 +1004,36 @@ COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions
 
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
-         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+    coalesce(precisions, 0) / CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
+         THEN rankql_refuse('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
-         THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
+         THEN greatest(CASE rankql_text(denominator)
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         WHEN 'k' THEN rankql_size(k, retrieved)
         ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
-    END, 1), 0) END;
+    END, 1) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
+-- The same from bits: for each hit, the number of hits up to it, divided by its position.
+CREATE OR REPLACE MACRO rankql_bit_precisions(bits, k) AS
+    list_transform([bits], lambda bits: list_sum(list_transform(range(1, least(rankql_limit(k), 20) + 1), lambda i:
+        ((bits >> (i - 1)) & 1) * bit_count(bits & ((1::BIGINT << i) - 1)) / i)))[1];
+
+-- The bits of the hits, 0 where there are none.
+CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, rankql_hit_bits(x_['places']), 0))[1];
+
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_one_ranking(rankql_at_most_one(
-        rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
-                      FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
-                  count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                  rankql_retrieved(pos, k), k, denominator)), pos, k);
+    rankql_at_most_one(rankql_ap(
+        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_placed_bits(rel, pos, k, threshold), k)
+             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+                 + 0 * rankql_placed_bits(rel, pos, k, threshold) END,
+        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
+        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
 COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
@@ -900,7 +1044,7 @@ CREATE OR REPLACE MACRO rankql_recalls(recall) AS
 -- recall * R is rounded up, but a fraction below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
 CREATE OR REPLACE MACRO rankql_recall_rounding(rounding) AS CASE rankql_text(rounding)
     WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
-    ELSE rankql_fail('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
+    ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
 
 -- The mean over the recalls of the highest precision at a hit with at least this recall.
 CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, rounding) AS
@@ -1010,9 +1154,9 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN rankql_fail('query must be given with k: the column that distinguishes the rankings')
+         THEN rankql_refuse('query must be given with k: the column that distinguishes the rankings')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must identify one ranking, but has too few values for so many items: '
+         THEN rankql_refuse('query must identify one ranking, but has too few values for so many items: '
                     || rankql_rankings(query))
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
@@ -1031,7 +1175,7 @@ CREATE OR REPLACE MACRO rankql_denominators(rel, pos, k, threshold, query, denom
     WHEN 'k' THEN rankql_slots(pos, k, query)
     WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
     WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
-    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+    ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
@@ -1286,9 +1430,15 @@ COMMENT ON MACRO false_abstention_by_score IS 'false_abstention with a score and
 
 -- Cascade metrics: a user reads from the top and stops. Load common.sql first.
 
+-- The first position of a hit: in bits, subtracting 1 changes the lowest one and those below it.
+CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, CAST(bit_count(
+        xor(nullif(rankql_hit_bits(x_['places']), 0), rankql_hit_bits(x_['places']) - 1)) AS DOUBLE), 0))[1]
+    + CASE WHEN rankql_in_bits(k) THEN 0
+           ELSE min(CASE WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN rankql_counted_pos(pos, k) END) END;
+
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
+    coalesce(1 / rankql_first_pos(rel, pos, k, threshold), 0) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 -- Only says what to write: without it, DuckDB suggests err.
@@ -1302,16 +1452,16 @@ COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the 
 
 -- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
+    CASE WHEN max_rel IS NULL THEN rankql_refuse('max_rel must be given: the highest grade of the scale')
          WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
-         ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+         ELSE rankql_refuse('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
     END;
 
 -- The gain of a grade, at most max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
-         THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
+         THEN rankql_refuse('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
@@ -1319,10 +1469,10 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
 -- The input of rankql_stop: a grade on a scale, or the probability itself.
 CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
-         WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
-         WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
+         WHEN rankql_text(stop) <> 'rel' THEN rankql_refuse('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
+         WHEN max_rel IS NOT NULL THEN rankql_refuse('max_rel is for stop ''exp2'', not for ''rel''')
          WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
-         THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
+         THEN rankql_refuse('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
          ELSE rankql_unchecked(rel)
     END;
 
@@ -1337,7 +1487,7 @@ CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
 -- The utility of a position to a user who reads on with probability p.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 1 / pos
-         WHEN p IS NULL THEN rankql_fail('p must lie between 0 and 1, not NULL')
+         WHEN p IS NULL THEN rankql_refuse('p must lie between 0 and 1, not NULL')
          ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
@@ -1367,7 +1517,7 @@ CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
 -- The value of rbp. An error if all grades are below 1 and the threshold, as probabilities are: none would count.
 CREATE OR REPLACE MACRO rankql_reached(value, highest, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL AND highest > 0 AND highest < least(1, rankql_threshold(threshold))
-         THEN rankql_fail('rel must reach the threshold ' || rankql_text(threshold) || ', but is at most '
+         THEN rankql_refuse('rel must reach the threshold ' || rankql_text(threshold) || ', but is at most '
                           || rankql_text(highest) || '. Pass max_rel, such as 1, so that grades count')
          ELSE value END;
 

@@ -44,6 +44,21 @@ CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1
          THEN raise_error(rankql_shared()) ELSE value END;
 
+-- Counts and lists, where DuckDB has bits.
+CREATE OR REPLACE MACRO rankql_in_bits(k) AS false;
+
+CREATE OR REPLACE MACRO rankql_counts_grades(rel, k, discounts, ideal) AS false;
+
+CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
+    rankql_one_ranking(count(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
+
+CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS rankql_hit_count(rel, pos, k, threshold);
+
+CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS rankql_one_ranking(0 * count(rankql_grade(rel)), pos, k);
+
+CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
+    rankql_one_ranking(min(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
+
 CREATE OR REPLACE MACRO rankql_score(score) AS
     CASE WHEN typeof(score) RLIKE 'string|char' THEN raise_error('score must be a number, not text. Cast it first')
          WHEN isnan(CAST(score AS DOUBLE)) THEN raise_error('score must be a number, not nan') ELSE score END;
@@ -55,6 +70,8 @@ CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) RLIKE '^(array<|v
 CREATE OR REPLACE MACRO error(message) AS raise_error(message);
 
 CREATE OR REPLACE MACRO rankql_fail(message) AS raise_error(message);
+
+CREATE OR REPLACE MACRO rankql_refuse(message) AS raise_error(message);
 
 -- In Spark NaN is above all numbers.
 CREATE OR REPLACE MACRO isfinite(value) AS abs(value) < CAST('Infinity' AS DOUBLE);

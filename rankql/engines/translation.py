@@ -237,8 +237,8 @@ _METHODS: Mapping[type[exp.Expr], Callable[[Translator, Any, Scope], exp.Expr]] 
     exp.Anonymous: Translator._translate_call,
     exp.Filter: Translator._translate_filter,
 }
-# Not computed: errors, and rankql_few, which differs for speed.
-_FAILING = {"error", "rankql_fail", "rankql_few"}
+# Not computed: errors, and what differs for speed.
+_FAILING = {"error", "rankql_fail", "rankql_refuse", "rankql_few", "rankql_in_bits"}
 
 
 def _is_ambiguous(node: exp.Expr) -> bool:

@@ -39,14 +39,16 @@ def ranked_table(
     con.execute(f"CREATE OR REPLACE TABLE t AS {query}")
 
 
-def ranked_files(folder: Path, rows: int, groups: int, density: int) -> str:
+def ranked_files(folder: Path, rows: int, groups: int, density: int, order: str = "") -> str:
     """Write a ranked table; return its path, or the glob of its parts of a hundred million rows."""
     stem = "billion" if rows == 10**9 else f"ranked-{rows}-{groups}-"
+    stem += "random-" if order == RANDOM else ""
     starts = range(0, rows, PART)
     for part, start in enumerate(starts):
         some = range(start, min(start + PART, rows))
         path = folder / f"{stem}{density}-{part:02}.parquet"
-        write(path, ranked(some, rows // groups, density))
+        mixed = "\nORDER BY hash(i)" if order == RANDOM else ""
+        write(path, ranked(some, rows // groups, density) + mixed)
     return str(path if len(starts) == 1 else folder / f"{stem}{density}-*.parquet")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,13 +86,19 @@ def measure(work: Workload, repeat: int) -> list[dict[str, Any]]:
 
 
 def timed(task: Task) -> Took:
-    """The time of a task, as it reports it or by the clock; or the error."""
-    start = time.perf_counter()
+    """The time of a task, as it reports it or of the processor; or the error."""
+    start = processor_seconds()
     try:
         result = task()
     except (duckdb.Error, rankql.RankqlError) as error:
-        return Took(time.perf_counter() - start, error=str(error).splitlines()[0])
-    return result if isinstance(result, Took) else Took(time.perf_counter() - start)
+        return Took(processor_seconds() - start, error=str(error).splitlines()[0])
+    return result if isinstance(result, Took) else Took(processor_seconds() - start)
+
+
+def processor_seconds() -> float:
+    """Seconds of the processor so far, of this process and of the children that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def require_equal_values(work: Workload, turns: Mapping[str, Sequence[Took]]) -> None:

@@ -105,21 +105,43 @@ class Setting:
     versions: dict[str, str] = field(default_factory=dict)
 
 
+# Macros of k = 10 in one query; FIVE of them share sums.
+MACROS = tuple(
+    f"{metric}(rel, pos, 10)"
+    for metric in ("ndcg", "dcg", "precision_at", "rr", "hit_at", "recall_at", "ap")
+)
+FIVE = "ndcg, precision_at, rr, hit_at, recall_at"
+
+
 def macro(setting: Setting) -> Iterator[Workload]:
-    """The macro in a user's own GROUP BY, in memory; nothing is fetched."""
+    """Macros in a user's own GROUP BY, in memory and over Parquet; nothing is fetched."""
     con = duckdb.connect()
     rankql.register(con)
+    five = [f"{metric}(rel, pos, 10)" for metric in FIVE.split(", ")]
 
-    def consumed(expression: str) -> Task:
-        query = f'SELECT "user", {expression} FROM t GROUP BY "user"'
+    def consumed(source: str, *expressions: str) -> Task:
+        named = ", ".join(f"{x} AS x{i}" for i, x in enumerate(expressions))
+        rows = f'SELECT "user", {named} FROM {source} GROUP BY "user"'
+        sums = ", ".join(f"sum(hash(x{i}))" for i in range(len(expressions)))
         # Not con.sql(), which plans a query twice.
-        return lambda: con.execute(f"SELECT sum(hash(x)) FROM ({query}) AS g (u, x)").fetchall()
+        return lambda: con.execute(f"SELECT {sums} FROM ({rows})").fetchall()
 
     for order, density in product(data.ORDERS, data.DENSITIES):
         data.ranked_table(con, *setting.size.memory, density, order)
-        expressions = ("sum(rel)", "ndcg(rel, pos, 10)")
-        tasks = {expression: consumed(expression) for expression in expressions}
-        yield Workload(f"macro{order}", tasks, *setting.size.memory, density)
+        path = data.ranked_files(setting.folder, *setting.size.memory, density, order)
+        for name, source in (("macro", "t"), ("macro over Parquet", f"'{path}'")):
+            expressions = ("sum(rel)", *(MACROS if source != "t" else MACROS[:1]))
+            tasks = {expression: consumed(source, expression) for expression in expressions}
+            tasks[FIVE] = consumed(source, *five)
+            yield Workload(f"{name}{order}", tasks, *setting.size.memory, density)
+    con.execute("CREATE OR REPLACE TABLE t AS FROM t LIMIT 0")
+
+    def planned(*expressions: str) -> Task:
+        query = f'SELECT "user", {", ".join(expressions)} FROM t GROUP BY "user"'
+        return lambda: [con.execute(query).fetchall() for _ in range(20)]
+
+    empty = {"sum(rel)": planned("sum(rel)"), MACROS[0]: planned(MACROS[0])}
+    yield Workload("plan", empty | {FIVE: planned(*five)}, 0, 0, 0)
 
 
 def ranked(setting: Setting) -> Iterator[Workload]:

@@ -122,3 +122,13 @@ def test_unchecked_number_of_retrieved_items(con, kind, k):
     counts = f"rankql_retrieved(pos, {k}), count(rankql_pos(pos, {k}))"
     ((unchecked, checked),) = con.execute(f"SELECT {counts} FROM (VALUES {rows}) t(pos)").fetchall()
     assert unchecked == checked
+
+
+@pytest.mark.skipif(duckdb.__version__ < "2", reason="from DuckDB 2.0 on")
+def test_errors_of_ratings_in_moving_windows(con):
+    """As docs/queries.md says: one aggregate may be in a window."""
+    rows = "(VALUES (1, 1, 3.0), (2, 2, 2.0), (3, 4, 2.0)) AS t (day, rel, score)"
+    frame = "OVER (ORDER BY day ROWS 1 PRECEDING)"
+    query = f"SELECT rmse(rel, score) {frame}, mse(rel, score) {frame}, mae(rel, score) {frame}"
+    values = con.sql(f"{query} FROM {rows} ORDER BY day").fetchall()
+    assert values == [(2, 4, 2), (pytest.approx(2**0.5), 2, 1), (pytest.approx(2**0.5), 2, 1)]
