@@ -19,10 +19,10 @@ from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import RankingRules, ReadingOptions
 from rankql.macros import quote
-from rankql.sources.account import STEPS, make_step
 from rankql.sources.reader import fetch
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.spelling import STEPS, make_step
 from rankql.sources.tables import Data, Table, is_text
 from rankql.sources.text_files import COMMENTS
 from rankql.text import format_count
