@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -103,6 +103,18 @@ def _read_frame(
         kept[system] = "system"
     texts = frame.select([*kept]).rename(kept).cast(pl.String)
     return _widen(texts, ["system"] if system else [], "values")
+
+
+def drop_totals(
+    rows: pl.DataFrame, key: str, metrics: Sequence[str], systems: list[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """A row per query without a row of the means, and a note on it."""
+    total = pl.col(key).cast(pl.String).is_in(_TOTALS)
+    if not rows.select(total.any() & ~total.all()).item():
+        return rows, []
+    long = rows.unpivot(metrics, index=[*systems, key], variable_name="metric")
+    _, notes = _widen(long.rename({key: "query"}).cast(pl.String), systems, "values")
+    return rows.filter(~total), notes
 
 
 def _widen(rows: pl.DataFrame, systems: list[str], label: str) -> tuple[pl.DataFrame, list[str]]:

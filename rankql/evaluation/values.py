@@ -20,7 +20,7 @@ from rankql import text
 from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
-from rankql.evaluation.printed import read_printed
+from rankql.evaluation.printed import drop_totals, read_printed
 from rankql.evaluation.result import Result, connect, require_finite
 from rankql.macros import MISSING, literal, quote
 from rankql.registry import parse
@@ -175,6 +175,7 @@ def _read(
         fields.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
+    rows, notes = drop_totals(rows, key, metrics, ["system"] if system else [])
     conventions = Conventions().as_dict()
     if not any(map(parse.is_metric, metrics)):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
@@ -189,7 +190,7 @@ def _read(
         canonical={name: x for name, x in canonical.items() if x != name},
     )
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
-    result = Result(meta, columns={VALUES: roles}, values=rows)
+    result = Result(meta, columns={VALUES: roles}, values=rows, notes=notes)
     require_one_row_per_query(rows, result.keys)
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)

@@ -150,3 +150,17 @@ def test_runs_are_not_values(tmp_path):
     assert rankql.evaluate(path, judged, "RR")["RR"] == 0.5
     assert rankql.compare({"a": path, "b": path}, judged, "RR").pairs["mean_a"].item() == 0.5
     assert rankql.compare(RUNS, QRELS, "AP").pairs["n"].item() == 30
+
+
+def test_a_row_of_means_in_a_table_of_values_is_left_out(tmp_path):
+    table = pl.DataFrame({"query": ["q1", "q2", "q3", "all"], "map": [0.25, 0.5, 0.25, 0.3333]})
+    path = tmp_path / "values.csv"
+    table.write_csv(path)
+    for data in (table, path):
+        result = rankql.read_values(data)
+        assert result.per_query["query"].to_list() == ["q1", "q2", "q3"]
+        assert result.notes == ["'all' has the means and is left out"]
+    other = table.with_columns(map=pl.Series([0.25, 0.5, 0.25, 0.4]))
+    with pytest.raises(rankql.RankqlError, match="not the mean of the others"):
+        rankql.read_values(other)
+    assert rankql.read_values(table[3:]).per_query["map"].to_list() == [0.3333]  # a query

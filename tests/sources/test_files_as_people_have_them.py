@@ -84,11 +84,12 @@ def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     assert rankql.evaluate(written(numbers, form, tmp_path)[0], metrics="RR")["RR"] == 0.5
 
 
-def test_objects_written_as_text_are_refused():
-    for cell in ('[{"id": "x"}]', '{"x": 2}'):
-        rows = pl.DataFrame({"query": ["a"], "retrieved": [cell], "relevant": ["x"]})
-        with pytest.raises(RankqlError, match="must be a list of ids, not text"):
-            rankql.evaluate(rows, metrics="RR")
+def test_objects_written_as_text_are_lists_of_objects():
+    rows = pl.DataFrame({"query": ["a"], "retrieved": ['[{"id": "x"}]'], "relevant": ["x"]})
+    assert rankql.evaluate(rows, metrics="RR")["RR"] == 1
+    rows = rows.with_columns(retrieved=pl.lit('{"x": 2}'))
+    with pytest.raises(RankqlError, match="must be a list of ids, not text"):
+        rankql.evaluate(rows, metrics="RR")
 
 
 @pytest.mark.parametrize("form", ["frame", "csv"])
