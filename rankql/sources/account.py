@@ -67,6 +67,7 @@ _NO_GRADES = {
 }
 # Words for nothing that stand in the place of an id.
 _NOTHING = ("none", "null", "nan", "n/a", "na", "-")
+_FIRST_PLACES = 10
 # What stands between several ids in one text.
 _BETWEEN = r"[;|,\s]+"
 
@@ -132,17 +133,23 @@ class Reading:
     @cached_property
     def items(self) -> str:
         """The queries q and items i of the sample."""
-        name, where = self.table.roles["item"], self._where()
+        return self._read_items("true")
+
+    def _read_items(self, condition: str) -> str:
+        name, where = self.table.roles["item"], self._where() or " WHERE true"
         item = id_text(quote(name), self.table.columns[name])
         rows = f"SELECT {self.query} AS q, {item} AS i FROM {self.table.sql}{where}"
-        return f"(FROM ({rows}) WHERE i IS NOT NULL)"
+        return f"(FROM ({rows} AND {condition}) WHERE i IS NOT NULL)"
 
     @cached_property
     def marks(self) -> tuple[bool, str | None]:
         """Are all ids plain, so that they are spelled in one way; and one that says nothing."""
         words = f"length(i) < 5 AND lower(i) IN ({', '.join(map(literal, _NOTHING))})"
         plain = "bool_and(regexp_full_match(i, '[1-9a-z][0-9a-z_-]*'))"
-        return self.session.row(f"SELECT {plain}, min(i) FILTER ({words}) FROM {self.items}")
+        rows, place = self.items, self.table.roles.get("pos")
+        if place:  # the first items show how ids are written
+            rows = self._read_items(f"{quote(place)} <= {_FIRST_PLACES}")
+        return self.session.row(f"SELECT {plain}, min(i) FILTER ({words}) FROM {rows}")
 
     @cached_property
     def fields(self) -> dict[str, tuple[str, str]]:
@@ -368,7 +375,8 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
-            first = f"SELECT {sql} AS t FROM {qrels.rows} LIMIT {FIRST_ROWS}"
+            rows = qrels.rows if qrels.column else qrels.table.sql
+            first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
             if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
                 continue
         mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"

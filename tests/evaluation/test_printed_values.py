@@ -123,7 +123,7 @@ def test_the_calls_of_an_unclear_dict_work():
 def test_a_query_called_all_that_is_not_the_mean_is_asked_about(form, tmp_path):
     path = tmp_path / "new.txt"
     path.write_text(form(VALUES["new"], wrong=0.01))
-    with pytest.raises(rankql.RankqlError, match=r"'all' has map = .* not the mean of the others"):
+    with pytest.raises(rankql.RankqlError, match=r"'all' has \w+ = .* not the mean of the others"):
         rankql.read_values(path)
     twice = form(VALUES["new"]) + "\n" + form(VALUES["new"])
     path.write_text(twice)
@@ -160,7 +160,7 @@ def test_a_row_of_means_in_a_table_of_values_is_left_out(tmp_path):
         result = rankql.read_values(data)
         assert result.per_query["query"].to_list() == ["q1", "q2", "q3"]
         assert result.notes == ["'all' has the means and is left out"]
-    other = table.with_columns(map=pl.Series([0.25, 0.5, 0.25, 0.4]))
+    other = table.with_columns(map=pl.Series([0.25, 0.5, 0.25, 0.45]))
     with pytest.raises(rankql.RankqlError, match="not the mean of the others"):
         rankql.read_values(other)
     assert rankql.read_values(table[3:]).per_query["map"].to_list() == [0.3333]  # a query
