@@ -354,6 +354,8 @@ _OUTCOMES = {
 }
 
 
+# Words of the names of positions, which may have gaps.
+PLACES = {"rank", "pos", "position", "slot", "place"}
 # Names of numbers that order items, which judgments may have as grades.
 _RANKING = (*ROLES["score"], *ROLES["pos"])
 
@@ -382,7 +384,10 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     if role == "score":
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
-        calls += [{role: x} for x in numbers if table.columns[x] in ("DOUBLE", "FLOAT")]
+        calls += [
+            {role: x} for x in numbers
+            if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
+        ]  # fmt: skip
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
     otherwise = f"Pass {role}="

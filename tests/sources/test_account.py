@@ -162,6 +162,15 @@ ASKED = [
 ]  # fmt: skip
 
 
+def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
+    """In CSV all columns are text. Each offered call is run."""
+    run = SCORED.select("query", "item", relevance_score=pl.col("score") / 3)
+    run.write_csv(tmp_path / "run.csv")
+    with pytest.raises(Question, match="relevance_score") as caught:
+        rankql.evaluate(tmp_path / "run.csv", GOLD, "RR")
+    assert caught.value.calls == [{"score": "relevance_score"}]
+
+
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """The fixture of this folder runs all calls."""
