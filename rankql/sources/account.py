@@ -412,10 +412,13 @@ def _grades(pair: Pair) -> Sequence[str]:
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x)]
+    doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
     if not doubtful:
         return ()
     texts, labels = list[str](), ""
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
+        if side.free[x][1].endswith("]"):
+            continue
         value = side.free[x][0]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
@@ -455,6 +458,23 @@ def _may_be_grade(side: Reading, name: str) -> bool:
     queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
     same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
     return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
+
+
+def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
+    """Is it a list with a number for each judged id, and not for each id of the run?"""
+    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
+    if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
+        return False
+    judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
+    if not judged and orders_items(name):
+        return False
+    value = quote(name)
+    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
+    if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
+        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
+    low, high = f"min(list_min({value}))", f"max(list_max({value}))"
+    sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
+    return bool(side.value(sql))
 
 
 def _other_lists(pair: Pair) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Every column is used, asked about, noted or named as not read."""
 
 import datetime as dt
+import json
 
 import polars as pl
 import pytest
@@ -152,6 +153,14 @@ ASKED = [
                                  for q in QUERIES], {}, "item=['retrieved.id', 'relevant.id']"),
     (lists(reranked=lambda q: RANKED[q][::-1]), None, {}, "item=['reranked', 'relevant']"),
     (SCORED, BARE.with_columns(price=numbers(BARE)), {}, "rel='price' or rel='1'"),
+    (lists(grades=lambda q: [int(q[1:]) / 9]), None, {}, "rel='grades' or rel='1'"),
+    (lists(relevance=lambda q: [int(q[1:]) % 3]), None, {}, "rel='relevance' or rel='1'"),
+    (pl.DataFrame({"question": QUERIES, "retrieved": [json.dumps(RANKED[q]) for q in QUERIES],
+                   "relevant": [json.dumps(RELEVANT[q]) for q in QUERIES],
+                   "gains": [f"[{i % 3}]" for i in range(40)]}), None, {}, "rel='gains'"),
+    (RANKED, pl.DataFrame({"query": QUERIES, "doc_id": RELEVANT.values(),
+                           "rel": [[1 + i % 3] for i in range(40)]}), {},
+     "item='doc_id', rel='rel'"),
     (SCORED, BARE.with_columns(kept=numbers(BARE) % 2 == 0), {}, "rel='kept'"),
     (PLACED, GOLD, {"score": "rank"}, "pos='rank' or descending=True"),
     (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),
@@ -169,6 +178,15 @@ def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
     with pytest.raises(Question, match="relevance_score") as caught:
         rankql.evaluate(tmp_path / "run.csv", GOLD, "RR")
     assert caught.value.calls == [{"score": "relevance_score"}]
+
+
+def test_cells_of_both_lists_are_read():
+    cells = pl.DataFrame({"question": QUERIES, "retrieved": [",".join(RANKED[q]) for q in QUERIES],
+                          "relevant": [f"{RELEVANT[q][0]},z{q}" for q in QUERIES]})  # fmt: skip
+    result = rankql.evaluate(cells, metrics="RR", interval=None)
+    assert result["RR"] == 0.75 and "not read" not in str(result)
+    graded = rankql.evaluate(cells.with_columns(relevance_grades=pl.lit("0,2")), metrics="RR")
+    assert graded["RR"] == 0
 
 
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
