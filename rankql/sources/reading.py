@@ -512,6 +512,7 @@ def _rank_by_score(session: Session, table: Table) -> Table:
         columns={**table.columns, name: "BIGINT"},
         roles={**table.roles, "pos": name},
         origins={**table.origins, name: table.role_columns["score"]},
+        computed={**table.computed, name: table.sources([table.roles["score"]])},
         ascending=False,
     )
 

@@ -189,6 +189,11 @@ def test_cells_of_both_lists_are_read():
     assert graded["RR"] == 0
 
 
+def test_a_score_that_ranks_one_of_several_runs_is_read():
+    result = rankql.evaluate({"a": SCORED, "b": RANKED}, GOLD, "RR", interval=None)
+    assert "a by score, b by pos" in str(result.notes) and "not read" not in str(result)
+
+
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """The fixture of this folder runs all calls."""
