@@ -219,6 +219,11 @@ def name_unread(
     used: dict[str, set[str]] = {}
     for side in sides:
         used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
+    shared = [side.source.sql for side in sides if side.table in runs.values()]
+    for side in sides:  # the relevant ids of all runs are read
+        if side.table in others and side.source.sql in shared:
+            for sql in shared:
+                used[sql].update(map(str.lower, side.used))
     said, tables = set[str](), []
     for side in sides:
         known = used[side.source.sql]

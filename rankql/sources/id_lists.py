@@ -24,6 +24,7 @@ from rankql.registry.column_names import (
     find_name,
     is_called,
     is_distance,
+    list_side,
 )
 from rankql.sources.candidates import (
     VECTOR,
@@ -239,7 +240,8 @@ def _require_both(
     runs, judged = (
         dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
     )
-    calls: list[Call] = [{"item": [x, y]} for x, y in product(runs, judged) if x != y]
+    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
+    calls: list[Call] = [{"item": [x, y]} for x, y in product(ranked, judged) if x != y]
     hint = ". If other tables have the relevant ids, pass qrels= (CLI: the judgments as the last "
     hint += "file)"
     for x in lists:

@@ -194,6 +194,20 @@ def test_a_score_that_ranks_one_of_several_runs_is_read():
     assert "a by score, b by pos" in str(result.notes) and "not read" not in str(result)
 
 
+def test_relevant_ids_of_all_runs_are_read():
+    runs = {"a": pl.DataFrame(lists()), "b": pl.DataFrame(lists(length=5))}
+    result = rankql.evaluate(runs, metrics="RR", interval=None)
+    assert "not read: length" in str(result) and "relevant (run" not in str(result)
+    assert "relevant" not in result.columns["run 'b'"]["not read"]
+
+
+def test_lists_of_numbers_as_text_may_be_ids():
+    ids = {c: [f"[{i}, {i + 50}]" for i in range(40)] for c in ("docs", "relevant")}
+    with pytest.raises(Question) as caught:
+        rankql.evaluate(pl.DataFrame({"question": QUERIES, **ids}), metrics="RR")
+    assert caught.value.calls[0] == {"item": ["docs", "relevant"]}
+
+
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """The fixture of this folder runs all calls."""
