@@ -337,11 +337,14 @@ def _other_numbers(pair: Pair) -> Iterator[str]:
     """Scores, ranks and flags of the run that no role has and that differ within queries."""
     run = pair.run
     chosen = {"score", "pos", "order"} & pair.named or {"score", "pos"} & {*run.table.context}
+    # The scores of a run with positions, where other runs have no scores.
+    ranked = "pos" in run.table.roles and "score" not in run.table.roles
+    dropped = {x for x in run.free if ranked and is_called(x, ROLES["score"])}
     others = {
         x: sql for x, (sql, kind) in run.free.items()
         if is_number(kind) and (
             not _JUDGES.isdisjoint(words_of(x))
-            or (orders_items(x) and not run.column and not chosen)
+            or (orders_items(x) and not run.column and not chosen and x not in dropped)
         )
     }  # fmt: skip
     if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):

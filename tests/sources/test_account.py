@@ -192,6 +192,8 @@ def test_cells_of_both_lists_are_read():
 def test_a_score_that_ranks_one_of_several_runs_is_read():
     result = rankql.evaluate({"a": SCORED, "b": RANKED}, GOLD, "RR", interval=None)
     assert "a by score, b by pos" in str(result.notes) and "not read" not in str(result)
+    both = rankql.evaluate({"a": RUN, "b": RANKED}, GOLD, "RR", interval=None)
+    assert "not read: score" in str(both) and "differ in it" not in str(both.notes)
 
 
 def test_relevant_ids_of_all_runs_are_read():
