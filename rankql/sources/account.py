@@ -227,6 +227,11 @@ def name_unread(
     used: dict[str, set[str]] = {}
     for side in sides:
         used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
+    shared = [side.source.sql for side in sides if side.table in runs.values()]
+    for side in sides:  # the relevant ids of all runs are read
+        if side.table in others and side.source.sql in shared:
+            for sql in shared:
+                used[sql].update(map(str.lower, side.used))
     said, tables = set[str](), []
     for side in sides:
         known = used[side.source.sql]
@@ -340,11 +345,14 @@ def _other_numbers(pair: Pair) -> Iterator[str]:
     """Scores, ranks and flags of the run that no role has and that differ within queries."""
     run = pair.run
     chosen = {"score", "pos", "order"} & pair.named or {"score", "pos"} & {*run.table.context}
+    # The scores of a run with positions, where other runs have no scores.
+    ranked = "pos" in run.table.roles and "score" not in run.table.roles
+    dropped = {x for x in run.free if ranked and is_called(x, ROLES["score"])}
     others = {
         x: sql for x, (sql, kind) in run.free.items()
         if is_number(kind) and (
             not _JUDGES.isdisjoint(words_of(x))
-            or (orders_items(x) and not run.column and not chosen)
+            or (orders_items(x) and not run.column and not chosen and x not in dropped)
         )
     }  # fmt: skip
     if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):
@@ -421,10 +429,13 @@ def _grades(pair: Pair) -> Sequence[str]:
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x)]
+    doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
     if not doubtful:
         return ()
     texts, labels = list[str](), ""
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
+        if side.free[x][1].endswith("]"):
+            continue
         value = side.free[x][0]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
@@ -464,6 +475,23 @@ def _may_be_grade(side: Reading, name: str) -> bool:
     queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
     same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
     return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
+
+
+def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
+    """Is it a list with a number for each judged id, and not for each id of the run?"""
+    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
+    if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
+        return False
+    judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
+    if not judged and orders_items(name):
+        return False
+    value = quote(name)
+    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
+    if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
+        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
+    low, high = f"min(list_min({value}))", f"max(list_max({value}))"
+    sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
+    return bool(side.value(sql))
 
 
 def _other_lists(pair: Pair) -> Iterator[str]:

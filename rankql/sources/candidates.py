@@ -99,6 +99,15 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             value = f"from_json({json}, {literal(structure)})"
             column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
             table = table.with_values(name, value, column.columns["x"])
+    sides = {list_side(x) for x, kind in table.columns.items() if kind.endswith("]")}
+    if any(names) or ("qrels" in sides and ("run" in sides or table.label == "qrels")):
+        texts = [x for x, kind in table.columns.items() if kind == "VARCHAR"]
+        for name in [x for x in texts if not is_called(x, ROLES["query"])]:
+            # A list of numbers, such as the grades of the ids in the list next to it.
+            value = f"TRY_CAST({quote(name)} AS DOUBLE[])"
+            sql = f"SELECT count({value}) = count({quote(name)}) AND max({quote(name)}) ^@ '[' "
+            if session.value(f"{sql} FROM (FROM {table.sql} LIMIT {_SAMPLE})"):
+                table = table.with_values(name, value, "DOUBLE[]")
     return table
 
 

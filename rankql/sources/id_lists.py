@@ -24,6 +24,7 @@ from rankql.registry.column_names import (
     find_name,
     is_called,
     is_distance,
+    list_side,
 )
 from rankql.sources.candidates import (
     VECTOR,
@@ -166,12 +167,19 @@ def unnest_lists(
         _names_of(numbers, "score", LIST_SCORES),
     )
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
+    if qrels is None:  # both sides read the same rows
+        for name, each in zip(runs, choices, strict=False):
+            both = each.items if each else ()
+            for own_ids in both:
+                runs[name] = _split_cells(session, runs[name], own_ids, both)
     unnested = {
         name: _read_run(session, table, choice, attributes, system, scores, order)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
-    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in judging if each]
+    judged = [
+        (*_read_side(session, table, each, 1), each.items[1]) for table, each in judging if each
+    ]
     if not judged:
         return unnested, qrels, columns
     table, column, _ = judged[0]
@@ -232,7 +240,8 @@ def _require_both(
     runs, judged = (
         dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
     )
-    calls: list[Call] = [{"item": [x, y]} for x, y in product(runs, judged) if x != y]
+    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
+    calls: list[Call] = [{"item": [x, y]} for x, y in product(ranked, judged) if x != y]
     hint = ". If other tables have the relevant ids, pass qrels= (CLI: the judgments as the last "
     hint += "file)"
     for x in lists:
@@ -254,7 +263,8 @@ def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     """Refuse a table whose lists have unknown names, if nothing else is its item."""
     lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
     lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
-    if named or not lists or table.known("item") or any(x.column for x in items):
+    rows = any(x not in lists for x in table.known("item"))
+    if named or not lists or rows or any(x.column for x in items):
         return
     word = "relevant" if table.label == "qrels" else "retrieved"
     raise Question(
@@ -264,20 +274,32 @@ def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     )
 
 
-def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
+def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     """The table with the query and the item as roles, and the column of lists with the ids."""
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
     decided = {CHOSEN: choice.named} if choice.named else {}
     table = replace(table, roles=roles, context={**table.context, **decided})
-    if item.column and not is_nested(table.columns[item.column]):
-        ids_per_cell = "one id" if item.reading == 0 else "several ids"
-        origins = {**table.origins, item.column: f"{item.column} ({ids_per_cell} per cell)"}
-        values = split_cell(item.column, item.reading)
-        table = replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
-    elif not item.column:
+    if not item.column:
         table = replace(table, roles={**table.roles, "item": item.name})
-    return table, item.column
+    return _split_cells(session, table, item, choice.items), item.column
+
+
+def _split_cells(session: Session, table: Table, item: Ids, both: Sequence[Ids]) -> Table:
+    """The table with a list in place of each cell that has ids, or a number for each id."""
+    if not item.column or is_nested(table.columns[item.column]):
+        return table
+    ids_per_cell = "one id" if item.reading == 0 else "several ids"
+    origins = {**table.origins, item.column: f"{item.column} ({ids_per_cell} per cell)"}
+    values = split_cell(item.column, item.reading)
+    ids = {x.column for x in both}
+    texts = [x for x, kind in table.columns.items() if kind == "VARCHAR" and x not in ids]
+    for name in texts if item.reading else ():
+        numbers = f"TRY_CAST({split_cell(name, item.reading)} AS DOUBLE[])"
+        sql = f"SELECT bool_and(len({numbers}) = len({values})) FROM {table.sql}"
+        if session.value(sql):
+            table = table.with_values(name, numbers, "DOUBLE[]")
+    return replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
 
 
 def _read_run(
@@ -296,7 +318,7 @@ def _read_run(
     """
     if choice is None:
         return table
-    table, column = _read_side(table, choice, 0)
+    table, column = _read_side(session, table, choice, 0)
     if not column:
         return table
     require_one_row(session, table, column, system)

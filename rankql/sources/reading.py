@@ -127,11 +127,15 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
     for table in inputs.runs.values():
         if pos := table.roles.get("pos"):
             places = [*inputs.ids(table)[: -1 if "item" in table.roles else None], pos]
-            sql = (
-                f"SELECT min({table.number('pos')}) >= 1 AND count({quote(pos)}) = count(DISTINCT "
-            )
-            sql += f"({', '.join(map(quote, places))})) FILTER ({quote(pos)} IS NOT NULL)"
+            number = table.number("pos")
+            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number})) AND "
+            sql += f"count({number}) = count(DISTINCT ({', '.join(map(quote, places))})) FILTER "
+            sql += f"({quote(pos)} IS NOT NULL)"
             if not session.value(f"{sql} FROM {table.sql}"):
+                return False
+        elif score := table.roles.get("score"):
+            sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
+            if not session.value(sql):
                 return False
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
         sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
@@ -508,6 +512,7 @@ def _rank_by_score(session: Session, table: Table) -> Table:
         columns={**table.columns, name: "BIGINT"},
         roles={**table.roles, "pos": name},
         origins={**table.origins, name: table.role_columns["score"]},
+        computed={**table.computed, name: table.sources([table.roles["score"]])},
         ascending=False,
     )
 

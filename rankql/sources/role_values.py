@@ -20,6 +20,7 @@ from rankql.registry.column_names import (
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     NOT_USED,
+    PLACES,
     Table,
     is_number,
     is_text,
@@ -151,16 +152,12 @@ def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
     unknown = score and score not in table.computed and words.isdisjoint(words_of(score))
     if not (named and unknown and not pos):
         return
-    is_place = not _PLACES.isdisjoint(words_of(score))
+    is_place = not PLACES.isdisjoint(words_of(score))
     first = _first_count(session, table, score, quote(query), is_place)
     if first == 1 or (first == 0 and is_place):
         place = score if first else f"{quote_name(score)} + 1"
         text = f"{table.label}: {score} counts from {first} in each query, like positions"
         raise Question(text, [{"pos": place}, {"descending": True}])
-
-
-# Words of the names of positions, which may have gaps.
-_PLACES = {"rank", "pos", "position", "slot", "place"}
 
 
 def _first_count(

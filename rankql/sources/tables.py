@@ -354,6 +354,8 @@ _OUTCOMES = {
 }
 
 
+# Words of the names of positions, which may have gaps.
+PLACES = {"rank", "pos", "position", "slot", "place"}
 # Names of numbers that order items, which judgments may have as grades.
 _RANKING = (*ROLES["score"], *ROLES["pos"])
 
@@ -375,21 +377,21 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
         calls.append({role: "1"})
         if table.label != "qrels":
-            hint = ", or qrels= (CLI: the judgments as the last file)" * bool(calls) + hint
+            hint = f", or qrels= (CLI: the judgments as the last file){hint}"
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
     if role == "score":
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
-        calls += [{role: x} for x in numbers if table.columns[x] in ("DOUBLE", "FLOAT")]
+        calls += [
+            {role: x} for x in numbers
+            if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
+        ]  # fmt: skip
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
-    otherwise = f"Pass {role}="
-    if role == "rel" and table.label != "qrels":
-        otherwise += ", or qrels= (CLI: the judgments as the last file)"
     kind = Ungraded if role == "rel" and table.label != "qrels" else Question
-    return kind(text, calls, hint, otherwise)
+    return kind(text, calls, hint, otherwise=f"Pass {role}=")
 
 
 def quote_name(name: str) -> str:

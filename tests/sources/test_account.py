@@ -1,6 +1,7 @@
 """Every column is used, asked about, noted or named as not read."""
 
 import datetime as dt
+import json
 
 import polars as pl
 import pytest
@@ -152,6 +153,14 @@ ASKED = [
                                  for q in QUERIES], {}, "item=['retrieved.id', 'relevant.id']"),
     (lists(reranked=lambda q: RANKED[q][::-1]), None, {}, "item=['reranked', 'relevant']"),
     (SCORED, BARE.with_columns(price=numbers(BARE)), {}, "rel='price' or rel='1'"),
+    (lists(grades=lambda q: [int(q[1:]) / 9]), None, {}, "rel='grades' or rel='1'"),
+    (lists(relevance=lambda q: [int(q[1:]) % 3]), None, {}, "rel='relevance' or rel='1'"),
+    (pl.DataFrame({"question": QUERIES, "retrieved": [json.dumps(RANKED[q]) for q in QUERIES],
+                   "relevant": [json.dumps(RELEVANT[q]) for q in QUERIES],
+                   "gains": [f"[{i % 3}]" for i in range(40)]}), None, {}, "rel='gains'"),
+    (RANKED, pl.DataFrame({"query": QUERIES, "doc_id": RELEVANT.values(),
+                           "rel": [[1 + i % 3] for i in range(40)]}), {},
+     "item='doc_id', rel='rel'"),
     (SCORED, BARE.with_columns(kept=numbers(BARE) % 2 == 0), {}, "rel='kept'"),
     (PLACED, GOLD, {"score": "rank"}, "pos='rank' or descending=True"),
     (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),
@@ -160,6 +169,45 @@ ASKED = [
     ([{"c": f"c{i // 3}", "turn": i % 3, "question": "and?", "retrieved": ["a"], "relevant": ["a"]}
       for i in range(9)], None, {}, "query=['c', 'turn']"),
 ]  # fmt: skip
+
+
+def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
+    """In CSV all columns are text. Each offered call is run."""
+    run = SCORED.select("query", "item", relevance_score=pl.col("score") / 3)
+    run.write_csv(tmp_path / "run.csv")
+    with pytest.raises(Question, match="relevance_score") as caught:
+        rankql.evaluate(tmp_path / "run.csv", GOLD, "RR")
+    assert caught.value.calls == [{"score": "relevance_score"}]
+
+
+def test_cells_of_both_lists_are_read():
+    cells = pl.DataFrame({"question": QUERIES, "retrieved": [",".join(RANKED[q]) for q in QUERIES],
+                          "relevant": [f"{RELEVANT[q][0]},z{q}" for q in QUERIES]})  # fmt: skip
+    result = rankql.evaluate(cells, metrics="RR", interval=None)
+    assert result["RR"] == 0.75 and "not read" not in str(result)
+    graded = rankql.evaluate(cells.with_columns(relevance_grades=pl.lit("0,2")), metrics="RR")
+    assert graded["RR"] == 0
+
+
+def test_a_score_that_ranks_one_of_several_runs_is_read():
+    result = rankql.evaluate({"a": SCORED, "b": RANKED}, GOLD, "RR", interval=None)
+    assert "a by score, b by pos" in str(result.notes) and "not read" not in str(result)
+    both = rankql.evaluate({"a": RUN, "b": RANKED}, GOLD, "RR", interval=None)
+    assert "not read: score" in str(both) and "differ in it" not in str(both.notes)
+
+
+def test_relevant_ids_of_all_runs_are_read():
+    runs = {"a": pl.DataFrame(lists()), "b": pl.DataFrame(lists(length=5))}
+    result = rankql.evaluate(runs, metrics="RR", interval=None)
+    assert "not read: length" in str(result) and "relevant (run" not in str(result)
+    assert "relevant" not in result.columns["run 'b'"]["not read"]
+
+
+def test_lists_of_numbers_as_text_may_be_ids():
+    ids = {c: [f"[{i}, {i + 50}]" for i in range(40)] for c in ("docs", "relevant")}
+    with pytest.raises(Question) as caught:
+        rankql.evaluate(pl.DataFrame({"question": QUERIES, **ids}), metrics="RR")
+    assert caught.value.calls[0] == {"item": ["docs", "relevant"]}
 
 
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
