@@ -70,7 +70,6 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
     text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
-    names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
     if prefix:
         require(
             engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
@@ -79,6 +78,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
             re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
             f"prefix must have letters, digits and _ only, not {prefix!r}",
         )
+        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         # In names that are called, created or listed, not in messages.
         text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
     if schema is not None:
@@ -89,9 +89,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
         require(bool(schema), "schema must be a name, not ''")
         if engine == "bigquery":
             return text.replace("dataset.", f"`{schema}`.")
-        place = schema if schema == "pg_temp" else quote(schema)
-        text = re.sub(rf"(?<![\w.'])({names})(?=\()", lambda name: f"{place}.{name[1]}", text)
-        text = text.replace("current_schema()", literal(schema))
+        text = text.replace("BEGIN;\n", f"BEGIN;\nSET LOCAL search_path TO {quote(schema)};\n", 1)
     return text
 
 

@@ -4,6 +4,7 @@ test_matrix.py has the hand-checked cases.
 """
 
 import re
+import subprocess
 
 import duckdb
 import polars as pl
@@ -14,8 +15,9 @@ from rankql import macros
 from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
 from rankql.errors import database_message
 from rankql.registry.all_metrics import FUNCTIONS
-from support import metric_engines, native_databases, native_files, random_runs
+from support import components, metric_engines, native_databases, native_files, random_runs
 from support.native_databases import handlers, options_of, run_node, run_python
+from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
 EXECUTED = {"postgres": pytest.mark.postgres, "clickhouse": pytest.mark.clickhouse}
@@ -341,28 +343,73 @@ def test_the_state_of_gains_does_not_grow_with_the_rows(server, k):
 # Installing
 
 
+# With characters and words that the installation reads and replaces.
+ODD_SCHEMA = """it's a "base" of discounts \\1"""
+
+
 @pytest.mark.postgres
-def test_a_schema_qualifies_every_call(server):
-    """Also under views that use the functions, and when they are installed again."""
-    server.con.execute('CREATE SCHEMA "My shop"')
-    for _ in range(2):
-        server.install(schema="My shop")
+@pytest.mark.parametrize("schema", [None, ODD_SCHEMA])
+def test_functions_work_whatever_the_search_path_is(server, schema):
+    """Also in materialized views, where Postgres 17 has a safe one, and when installed again."""
+    home = macros.quote(schema or "public")
+    server.con.execute(
+        f"DROP MATERIALIZED VIEW IF EXISTS by_user; CREATE SCHEMA IF NOT EXISTS {home}"
+    )
+    view = f"SELECT {home}.ndcg(r, p, 2, ARRAY[1, 2]) AS n, {home}.nerr(r, p, 2, 3) AS e"
+    for replace in (False, True):
+        server.install(schema=schema)
         server.con.execute("SET search_path = pg_catalog")
-        server.con.execute(
-            "CREATE OR REPLACE VIEW public.by_user AS"
-            ' SELECT "My shop".ndcg(r, p, 2, ARRAY[1, 2]) AS n, "My shop".nerr(r, p, 2, 3) AS e'
-            " FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
-        )
-    assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+        if not replace:
+            rows = "FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
+            server.con.execute(f"CREATE MATERIALIZED VIEW public.by_user AS {view} {rows}")
+        server.con.execute("REFRESH MATERIALIZED VIEW public.by_user")
+        assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+        server.con.execute("RESET search_path")
+    server.con.execute("SET search_path = pg_catalog")
     for name in native_files.METRICS:
         values = {"p": 0.5, "max_rel": 9, "recall": 0.5}
         extra = "".join(f", {values.get(o, 2)}" for o in options_of(name, "bigquery"))
         rows = "(VALUES (3.0, 1), (0.5, 2), (-1, 3)) AS t (r, p)"
-        rel = '"My shop".exp2_gain(r)'
-        server.ask(f'SELECT "My shop".{name}({rel}, p{extra}) FROM {rows}')
+        server.ask(f"SELECT {home}.{name}({home}.exp2_gain(r), p{extra}) FROM {rows}")
         with pytest.raises(Exception, match=r"rankql: (pos|score) must"):
-            server.ask(f"SELECT \"My shop\".{name}(1, 'NaN'::float8{extra})")
+            server.ask(f"SELECT {home}.{name}(1, 'NaN'::float8{extra})")
     server.con.execute("RESET search_path")
+
+
+@pytest.mark.postgres
+def test_dumps_are_restored_and_functions_are_removed(server):
+    """A materialized view is filled again while search_path is empty."""
+    for database in ("dumped", "restored"):
+        server.con.execute(f"CREATE DATABASE {database}")
+    dumped = native_databases.Postgres(server.folder, "dumped")
+    dumped.con.execute("CREATE SCHEMA metrics")
+    dumped.install(schema="metrics")
+    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
+    dumped.con.execute(f"CREATE MATERIALIZED VIEW shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}")
+    dumped.con.close()
+    connect = ("-h", server.folder, "-U", "postgres")
+    command = [components.program("pg_dump"), *connect, "dumped"]
+    dump = subprocess.run(command, capture_output=True, check=True).stdout
+    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1", "restored"]
+    subprocess.run(psql, input=dump, capture_output=True, check=True)
+    restored = native_databases.Postgres(server.folder, "restored")
+    ((n,),) = restored.ask("SELECT n FROM shop")
+    assert n == pytest.approx(0.6309297535714574)
+    page = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    rights, remove = re.findall(r"```{code-block} postgres\n(.*?)```", page, re.DOTALL)
+    restored.con.execute("CREATE ROLE analysts; SET search_path TO metrics")
+    restored.con.execute(rights)
+    with pytest.raises(Exception, match=r"materialized view public\.shop depends"):
+        restored.con.execute(remove)
+    restored.con.execute("DROP MATERIALIZED VIEW public.shop; DROP OWNED BY analysts")
+    restored.con.execute("CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 7'")
+    restored.con.execute(remove)
+    names = restored.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'metrics'::regnamespace")
+    assert names == [("mine",)]
+    restored.con.execute("SET search_path TO nowhere")
+    with pytest.raises(Exception, match=r"rankql: no schema of search_path \(nowhere\) exists"):
+        restored.install()
+    restored.con.close()
 
 
 @pytest.mark.postgres
