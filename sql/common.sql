@@ -24,6 +24,9 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*';
 
+-- Text or bits, or a list of them: DuckDB casts both to numbers, bits to that of their memory.
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON|BIT).*';
+
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
 -- Is it a number or a text that is written in the call, in place of a column? alias() of it is constant and its text.
@@ -33,6 +36,13 @@ CREATE OR REPLACE MACRO rankql_is_literal(value) AS
 -- The error for a literal in place of a column, such as a k without the position before it.
 CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
     rankql_fail(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
+
+-- The name of a type in an error.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
+-- The error for a column of text or bits.
+CREATE OR REPLACE MACRO rankql_refuse_kind(value, name) AS
+    rankql_fail(name || ' must be a number, not ' || rankql_kind(value) || '. Cast it first');
 
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
@@ -89,7 +99,7 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse_kind(rel, 'rel')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -118,7 +128,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
-         WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse_kind(pos, name)
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -131,7 +141,7 @@ CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(score) THEN rankql_refuse_kind(score, 'score')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
@@ -161,7 +171,7 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(value) THEN rankql_refuse_kind(value, name)
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
@@ -202,9 +212,6 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
-
--- The name of a type in an error.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
 -- The error for a value that is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
@@ -275,7 +282,7 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(rels) THEN rankql_refuse_kind(rels, 'rel')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 

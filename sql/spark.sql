@@ -7,6 +7,9 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+-- Spark has no bits.
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS rankql_is_text(value);
+
 -- Spark computes conditions on the type while it plans, so integers are not checked in every row.
 CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|small|big)?int$';
 
