@@ -39,8 +39,9 @@ CREATE OR REPLACE FUNCTION rankql_scale AS (rel, max_rel) -> ifNull(toFloat64(ma
 
 CREATE OR REPLACE FUNCTION rankql_within AS (pos, k) -> rankql_pos(pos) <= rankql_k(k);
 
--- The value, if no items share a position. A sum, because if() would compute the value several times.
-CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + throwIf(
+-- The value, if no items share a position. A sum, because if() would compute the value several times. k stands outside the
+-- aggregates too, so that a column k must be in GROUP BY: it is the same in all rows of a group.
+CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + 0 * rankql_k(k) + throwIf(
     ifNull(countIf(rankql_within(pos, k)) > maxIf(rankql_pos(pos), rankql_within(pos, k))
                                             - minIf(rankql_pos(pos), rankql_within(pos, k)) + 1, 0),
     'rankql: several items share a position: GROUP BY the query, or number positions with row_number()');

@@ -259,10 +259,13 @@ CREATE OR REPLACE MACRO rankql_shared() AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
     count(CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN pos END);
 
+-- 0. It stands outside all aggregates, so that a column k must be in GROUP BY: k is the same in all rows of a group.
+CREATE OR REPLACE MACRO rankql_one_k(k) AS CASE WHEN k IS NULL THEN 0 ELSE 0 END;
+
 -- A metric of one ranking. An error if several items share a position: more items than positions from the first to the last.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
+    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1 + rankql_one_k(k)
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;

@@ -139,11 +139,11 @@ DECLARE
     i int;
 BEGIN
     -- What is not an ordinary row.
-    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL
+    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL OR coalesce(k, 9007199254740992) <> s[1]
        OR pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
         IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
-           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) THEN
-            PERFORM rankql_refuse(rel, pos, k, k);
+           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
+            PERFORM rankql_refuse(rel, pos, k, s[1]);
         END IF;
         IF s IS NULL THEN
             s := ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0.6931471805599453, 0];
@@ -157,8 +157,7 @@ BEGIN
     END IF;
     IF rel > 0 THEN
         -- First, because it copies a state that has changed.
-        i := CASE WHEN coalesce(k, 9007199254740992) <> s[1] THEN rankql_refuse(rel, pos, k, s[1])
-                  WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
+        i := CASE WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
         IF i > 0 THEN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN

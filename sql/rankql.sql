@@ -259,10 +259,13 @@ CREATE OR REPLACE MACRO rankql_shared() AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
     count(CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN pos END);
 
+-- 0. It stands outside all aggregates, so that a column k must be in GROUP BY: k is the same in all rows of a group.
+CREATE OR REPLACE MACRO rankql_one_k(k) AS CASE WHEN k IS NULL THEN 0 ELSE 0 END;
+
 -- A metric of one ranking. An error if several items share a position: more items than positions from the first to the last.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
+    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1 + rankql_one_k(k)
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
@@ -1049,7 +1052,7 @@ COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all ranking
 
 -- `query` changes nothing: it may stand here as in micro_precision_at.
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    rankql_recall(rel, pos, k, threshold);
+    rankql_recall(rel, pos, k, threshold) + rankql_one_k(k);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k') AS
@@ -1585,7 +1588,7 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
     CASE WHEN rankql_both(reference, pos, k) THEN
         list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
             CASE WHEN len(places) > 1
-                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
 COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
@@ -1637,7 +1640,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
+        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) + rankql_one_k(k) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 

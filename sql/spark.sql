@@ -44,7 +44,7 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
 
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1
+    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1 + rankql_one_k(k)
          THEN raise_error(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS

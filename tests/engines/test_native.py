@@ -210,6 +210,38 @@ def test_messages_of_postgres_name_the_value(server):
     )
 
 
+ONE_K = {"cg": (), "dcg": (), "ndcg": (), "recall_at": (), "judged_at": (), "ap": (), "rr": ()}
+ONE_K |= {"err": (3,), "rbp": (0.5,)}
+K_DIFFERS = r"k (and other options )?must be the same in all rows|not under aggregate function"
+
+
+def test_a_k_that_differs_among_the_rows_is_refused(database):
+    """Whatever the order of rows and grades, such as a first and a last row that count nothing."""
+    for rows in ([(0, 1, 5), (0, 2, 2)], [(3, 1, 2), (None, 2, 5)], [(1, None, 2), (None, 9, 5)]):
+        database.load("some_rows", ("rel", "pos", "k"), [*rows, (1, 3, 2)])
+        for name, options in ONE_K.items():
+            call = f"{name}(rel, pos, {', '.join(map(str, ('k', *options)))})"
+            with pytest.raises(Exception, match=K_DIFFERS):
+                database.ask(f"SELECT {call} FROM some_rows")
+            grouped = database.ask(f"SELECT k, {call} FROM some_rows GROUP BY k ORDER BY k")
+            constant = f"{name}(rel, pos, {', '.join(map(str, (5, *options)))})"
+            expected = database.ask(f"SELECT k, {constant} FROM some_rows WHERE k = 5 GROUP BY k")
+            assert grouped[-1:] == expected, name
+
+
+def test_handlers_refuse_a_k_that_differs():
+    """Of Snowflake; that of BigQuery is a constant by its declaration."""
+    for name, options in ONE_K.items():
+        text, code = handlers("snowflake")[name]
+        space = {}
+        exec(code, space)
+        state = space["Handler"]()
+        state.accumulate(0.0, 1.0, 2.0, *options)
+        with pytest.raises(ValueError, match=K_DIFFERS):
+            state.accumulate(None, None, 5.0, *options)
+        assert "k FLOAT64 NOT AGGREGATE" in handlers("bigquery")[name][0], text
+
+
 # Values
 
 CALLS = {
