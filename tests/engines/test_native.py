@@ -9,9 +9,11 @@ import subprocess
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
 from rankql import macros
+from rankql.cli.main import main
 from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
 from rankql.errors import database_message
 from rankql.registry.all_metrics import FUNCTIONS
@@ -604,6 +606,71 @@ def test_evaluations_of_positions_and_scores(database):
     )
 
 
+COMPUTED = [
+    {"query": ["query", "week"]},
+    {"query": ["query", "week"], "item": "concat('x', item)", "score": "-score", "rel": "rel * 2"},
+    {"query": ["query", "week"], "rel": {"buy": 3, "cli'ck": 1, "none": 0}, "pos": "score + 1"},
+    {"query": ["query", "week"], "rel": "1"},
+]
+
+
+@pytest.mark.parametrize("options", COMPUTED, ids=["key", "expressions", "mapping", "constant"])
+def test_evaluations_of_keys_expressions_and_mapped_grades(database, options):
+    """A key may hold the comma that separates its columns."""
+    ids = {"query": ["a", "a", "a, 1", "a", "b"], "week": [1, 1, 1, 2, 2], "item": [*"xyxzx"]}
+    run = pl.DataFrame({**ids, "score": [1.0, 2.0, 1.0, 1.0, 1.0]}).with_columns(
+        pl.col("week").cast(pl.String)
+    )
+    events = ["none", "buy", "cli'ck", "buy", None]
+    qrels = run.select("query", "week", "item").with_columns(
+        rel=pl.Series([1, 0, 2, 1, 1]), event=pl.Series(events)
+    )
+    qrels = qrels.head(4) if "rel" not in options else qrels
+    load(database, run, qrels)
+    metrics = ["nDCG@2", "RR", "P@1"]
+    expected = rankql.evaluate(run, qrels, metrics, **options).per_query
+    rows = database.ask(render_native_query(database.name, "run", "qrels", metrics, **options))
+    values = [[None if x is None else float(x) for x in row[1:]] for row in rows]
+    theirs = [list(row) for row in expected.sort(expected.columns[0]).select(metrics).rows()]
+    assert [row[0] for row in rows] == sorted(expected[expected.columns[0]])
+    assert values == [pytest.approx(row) for row in theirs]
+
+
+def test_an_event_without_a_grade_is_an_error_of_the_engine(database):
+    run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
+    load(database, run, run.select("query", "item", event=pl.lit("view")))
+    query = render_native_query(database.name, "run", "qrels", "RR", rel={"buy": 1})
+    with pytest.raises(Exception, match="rankql: rel has no grade for view"):
+        database.ask(query)
+
+
+def test_names_in_quotes_pairs_and_columns_of_events():
+    """What parses as more than a column is an expression, and the rest is refused by name."""
+
+    def text(**options):
+        return render_native_query("postgres", "run", "qrels", "RR", **options)
+
+    query = text(query="user_id=customer_id", item='"my ""sku"', rel=("what", {"buy": 2}))
+    for part in (
+        'SELECT "customer_id" AS query, "my ""sku" AS item, (CASE WHEN CAST("what" AS TEXT) =',
+        'SELECT "user_id" AS query, "my ""sku" AS item, "score" AS score,',
+        'SELECT any_query AS "customer_id",',
+    ):
+        assert part in query
+    assert text(query=[["a", "b"], ["c", "d"]]) == text(query=["a=c", "b=d"])
+    assert text(item="doc, page") == text(item=["doc", "page"])
+    for options, expected in {
+        "rel='my col' is not valid SQL": {"rel": "my col"},
+        "A column of this name is rel='\"my col\"'": {"rel": "my col"},
+        "rel must be a column or an SQL expression, not ('rating', 'x')": {"rel": "rating, x"},
+        "pos must be a column or an SQL expression, not {'a': 1}": {"pos": {"a": 1}},
+        "rel must map events (text) to grades": {"rel": {"buy": INFINITE}},
+        "query='(SELECT 1)' must be one SQL expression": {"query": "(SELECT 1)"},
+    }.items():
+        with pytest.raises(rankql.RankqlError, match=re.escape(options)):
+            text(**expected)
+
+
 @pytest.mark.postgres
 def test_evaluations_of_postgres_take_all_options(server):
     run, qrels = random_runs.data(5)
@@ -623,6 +690,35 @@ def test_files_give_names_and_columns(tmp_path, monkeypatch):
     for part in ('FROM "shown" AS ranking', '"sku" AS item', '"gra""de" AS rel'):
         assert part in text
     assert "err(rel, pos, 5, 3.0)" in text  # the highest grade of the judgments
+
+
+def test_what_is_computed_from_files_is_computed_in_the_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RUN.with_columns(day=1).write_parquet("shown.parquet")
+    judged = QRELS.drop("rel").with_columns(day=1, what=pl.lit("buy"), yes=1, no=0)
+    judged.write_parquet("judged.parquet")
+    files = ("shown.parquet", "judged.parquet")
+    key = "(replace(CAST(\"query\" AS TEXT), ',', ',,') || ', ' || replace("
+    for options, expected in {
+        ("rel", "yes + 1"): "(yes + 1) AS rel",
+        ("rel", ("what", (("buy", 3),))): "(CASE WHEN CAST(\"what\" AS TEXT) = 'buy' THEN 3 WHEN",
+        ("query", ("query", "day")): f"SELECT {key}",
+    }.items():
+        role, value = options
+        if role == "rel" and isinstance(value, tuple):
+            value = (value[0], dict(value[1]))
+        options = {"rel": "yes", role: [*value] if role == "query" else value}
+        assert expected in render_native_query("postgres", *files, "RR", **options)
+    with pytest.raises(rankql.RankqlError, match=r"maps columns. Write an .*rel='3 \* yes \+ 0 \*"):
+        render_native_query("postgres", *files, "RR", rel={"yes": 3, "no": 0})
+
+
+def test_the_command_line_writes_keys_and_mappings():
+    options = ["--query", "user_id,week", "--rel", "buy=3,click=1", "--dialect", "clickhouse"]
+    result = CliRunner().invoke(main, ["sql", "shop.run", "shop.qrels", *options])
+    assert result.exit_code == 0, result.output
+    assert "replace(toString(\"week\"), ',', ',,')" in result.output
+    assert "WHEN toString(\"event\") = 'click' THEN 1" in result.output
 
 
 REFUSED = [
