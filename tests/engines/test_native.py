@@ -312,6 +312,42 @@ def test_results_of_clickhouse_are_floats_also_where_no_column_is_nullable():
             database.ask("SELECT ndcg('3', pos, 2) FROM whole")
 
 
+@pytest.mark.clickhouse
+def test_clickhouse_joins_views_and_enums():
+    """What ClickHouse does otherwise than other databases, as the page and the errors say."""
+    with native_databases.opened("clickhouse") as database:
+        query, ask = database.session.query, database.ask
+        query("CREATE TABLE rec (u String, item String, pos UInt8) ENGINE = Memory")
+        query("INSERT INTO rec VALUES ('ann', 'tea', 1), ('ann', 'mug', 2), ('ann', 'pot', 3)")
+        query("CREATE TABLE j (u String, item String, rel UInt8) ENGINE = Memory")
+        query("INSERT INTO j VALUES ('ann', 'mug', 1), ('ann', 'pot', 0), ('ann', 'cup', 1)")
+        values = "SELECT judged_at(rel, pos, 3), bpref(rel, pos) FROM rec {} JOIN j USING (u, item)"
+        nulls = "SETTINGS join_use_nulls = 1"
+        assert ask(f"{values.format('LEFT')} {nulls}") == [(pytest.approx(2 / 3), 1)]
+        assert ask(f"{values.format('FULL')} {nulls}") == [(pytest.approx(2 / 3), 0.5)]
+        with pytest.raises(
+            Exception, match=r"from 1\. For 0: .* outer join SET join_use_nulls = 1"
+        ):
+            ask(values.format("FULL"))
+        query("CREATE VIEW by_user AS SELECT u, num_ret(1, pos) AS n FROM rec GROUP BY u")
+        last = native_sql("clickhouse").rstrip(";\n").rpartition(";\n")[2]
+        assert ask(last) == [("default", "by_user")]
+        with pytest.raises(Exception, match=r"Enum8.*pass toInt8\(rel\)"):
+            ask("SELECT ndcg(CAST('a' AS Enum8('a' = 3)), 1, 2)")
+        page = (ROOT / "docs" / "engines.md").read_text("utf-8").partition("## ClickHouse")[2]
+        code = page.partition("metric from all of them:")[2].partition("```{code-block} sql")[2]
+        *statements, select = code.partition("```")[0].strip().rstrip(";").split(";\n")
+        for statement in statements:
+            query(statement)
+        one = "SELECT shopper, ndcg(rel, pos, 10) FROM events GROUP BY shopper ORDER BY shopper"
+        assert ask(select) == ask(one) and len(ask(one)) == 2
+        remove = " ".join(re.search(r"`(SELECT 'DROP FUNCTION.*?)`", page, re.DOTALL)[1].split())
+        names = {row[0] for row in ask(remove)}
+        assert "DROP FUNCTION ndcg;" in names and len(names) > 30
+        for table in ("by_user", "rec", "j", "add_items", "items", "events"):
+            query(f"DROP TABLE {table}")
+
+
 @pytest.mark.postgres
 def test_over_filter_and_having(server):
     server.load("t", ("u", "rel", "pos"), [(1, 3, 1), (1, 0, 2), (1, 2, 3), (2, 0, 1), (2, 1, 2)])
