@@ -2,6 +2,7 @@
 --     SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user;
 -- Run it with `clickhouse-client --queries-file`. Functions are global: if one of these names is taken, nothing is created.
 -- `rankql sql --engine clickhouse --prefix my_` writes the file with my_ndcg and so on.
+-- After an outer join, ClickHouse fills 0 for what is missing: SET join_use_nulls = 1, or items that are not judged have grade 0.
 -- It knows its own functions by a part of rankql_ in them. Arguments are fixed. k NULL is the complete ranking. For another threshold than 1, pass rel >= 2 as rel.
 
 SELECT throwIf(count() > 0, 'rankql: a function of yours has the name of one of these. Drop it, or use rankql sql --engine clickhouse --prefix NAME')
@@ -16,14 +17,15 @@ FROM system.functions WHERE position(create_query, 'rankql_') = 0 AND name IN (
 
 -- A checked number, or NULL. The product makes an error of text. throwIf is 0, if at all.
 CREATE OR REPLACE FUNCTION rankql_rel AS (rel) ->
-    toFloat64(rel * 1) + throwIf(ifNull(NOT isFinite(toFloat64(rel * 1)), 0), 'rankql: rel must be a finite number');
+    toFloat64(rel * 1) + throwIf(ifNull(NOT isFinite(toFloat64(rel * 1)), 0), 'rankql: rel must be a finite number. Of an Enum, pass toInt8(rel)');
 
 -- Of NaN, both sides of <> differ.
 CREATE OR REPLACE FUNCTION rankql_not_whole AS (value) ->
     value <> floor(value) OR value < 1 OR value > 9007199254740992;
 
 CREATE OR REPLACE FUNCTION rankql_pos AS (pos) ->
-    toFloat64(pos * 1) + throwIf(ifNull(rankql_not_whole(toFloat64(pos * 1)), 0), 'rankql: pos must be a whole number from 1');
+    toFloat64(pos * 1) + throwIf(ifNull(rankql_not_whole(toFloat64(pos * 1)), 0), 
+        'rankql: pos must be a whole number from 1. For 0: add 1, or after an outer join SET join_use_nulls = 1');
 
 CREATE OR REPLACE FUNCTION rankql_k AS (k) ->
     ifNull(toFloat64(k * 1), 9007199254740992.) + throwIf(ifNull(rankql_not_whole(toFloat64(k * 1)), 0),
@@ -39,8 +41,9 @@ CREATE OR REPLACE FUNCTION rankql_scale AS (rel, max_rel) -> ifNull(toFloat64(ma
 
 CREATE OR REPLACE FUNCTION rankql_within AS (pos, k) -> rankql_pos(pos) <= rankql_k(k);
 
--- The value, if no items share a position. A sum, because if() would compute the value several times.
-CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + throwIf(
+-- The value, if no items share a position. A sum, because if() would compute the value several times. k stands outside the
+-- aggregates too, so that a column k must be in GROUP BY: it is the same in all rows of a group.
+CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + 0 * rankql_k(k) + throwIf(
     ifNull(countIf(rankql_within(pos, k)) > maxIf(rankql_pos(pos), rankql_within(pos, k))
                                             - minIf(rankql_pos(pos), rankql_within(pos, k)) + 1, 0),
     'rankql: several items share a position: GROUP BY the query, or number positions with row_number()');
@@ -228,3 +231,7 @@ CREATE OR REPLACE FUNCTION mse AS (rel, score) -> if(countIf(isNotNull(rankql_er
 
 -- Mean absolute error of scores against grades. NULL if no row has both.
 CREATE OR REPLACE FUNCTION mae AS (rel, score) -> if(countIf(isNotNull(rankql_error(rel, score))) > 0, avg(abs(rankql_error(rel, score))), NULL);
+
+
+-- Views keep the text that a function had when they were created: create these again.
+SELECT database, name AS view_to_create_again FROM system.tables WHERE position(as_select, 'rankql: ') > 0;

@@ -27,6 +27,9 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*';
 
+-- Text or bits, or a list of them: DuckDB casts both to numbers, bits to that of their memory.
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON|BIT).*';
+
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
 -- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
@@ -39,6 +42,13 @@ CREATE OR REPLACE MACRO rankql_is_literal(value) AS
 -- The error for a literal in place of a column, such as a k without the position before it.
 CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
     rankql_refuse(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
+
+-- The name of a type in an error.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
+-- The text of the error for a column of text or bits.
+CREATE OR REPLACE MACRO rankql_no_number(value, name) AS
+    name || ' must be a number, not ' || rankql_kind(value) || '. Cast it first';
 
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
@@ -95,7 +105,7 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_refuse('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -124,7 +134,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
-         WHEN rankql_is_text(pos) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
+         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, name))
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -137,7 +147,7 @@ CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(score) THEN rankql_fail(rankql_no_number(score, 'score'))
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
@@ -167,7 +177,7 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_refuse(name || ' must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(value) THEN rankql_refuse(rankql_no_number(value, name))
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_refuse(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
@@ -208,9 +218,6 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
-
--- The name of a type in an error.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
 -- The error for a value that is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
@@ -258,10 +265,13 @@ CREATE OR REPLACE MACRO rankql_shared() AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
     count(CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN pos END);
 
+-- 0. It stands outside all aggregates, so that a column k must be in GROUP BY: k is the same in all rows of a group.
+CREATE OR REPLACE MACRO rankql_one_k(k) AS CASE WHEN k IS NULL THEN 0 ELSE 0 END;
+
 -- A metric of one ranking. An error if several items share a position: more items than positions from the first to the last.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
+    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1 + rankql_one_k(k)
          THEN rankql_refuse(rankql_shared()) ELSE value END;
 
 -- The rows of a ranking that count, in one sum. All checks of rel, pos, k and threshold are in it, once. Metrics of one query
@@ -290,8 +300,8 @@ CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
-         WHEN rankql_is_text(pos) OR rankql_is_text(rel)
-         THEN rankql_refuse(CASE WHEN rankql_is_text(pos) THEN 'pos' ELSE 'rel' END || ' must be a number, not text. Cast it first')
+         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
+         WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
          WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
               AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
          THEN rankql_refuse_pos(pos, 'pos')
@@ -343,7 +353,7 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(rels) THEN rankql_fail(rankql_no_number(rels, 'rel'))
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 

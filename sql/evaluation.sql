@@ -1,4 +1,4 @@
-SELECT any_query AS {query},
+SELECT any_query AS {label},
     {values}
 FROM (
     SELECT coalesce(judged.query, shown.query) AS any_query, judged.query AS judged_query, rel, pos, score

@@ -98,7 +98,7 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
     CASE WHEN rankql_both(reference, pos, k) THEN
         list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
             CASE WHEN len(places) > 1
-                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
 COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
@@ -150,7 +150,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
+        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) + rankql_one_k(k) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 

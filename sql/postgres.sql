@@ -1,18 +1,24 @@
 -- The metrics of one ranking as aggregates of Postgres, from version 13 on:
 --     SELECT "user", ndcg(rel, pos, 10) FROM shown GROUP BY "user";
--- Run it with `psql -f`. `rankql sql --engine postgres --schema NAME` writes it for another schema than the current one.
+-- Run it with `psql -f`. The functions go into the current schema, the first of search_path that exists. For another one, run
+-- SET search_path TO metrics before, or let `rankql sql --engine postgres --schema metrics` write it.
 -- Options follow in the order of DuckDB, and those at the end may be left out. k NULL is the complete ranking.
 -- The file can be run again. It replaces its own functions, which it knows by their comments, and no others.
 
 BEGIN;
 
+-- The functions call each other by bare names until the last block.
+SET LOCAL check_function_bodies = off;
+
 DO $check$
 DECLARE
-    home CONSTANT text := current_schema();
     name text;
 BEGIN
-    SELECT p.oid::regprocedure::text INTO name FROM pg_catalog.pg_proc AS p
-    WHERE p.pronamespace = CASE WHEN home = 'pg_temp' THEN pg_my_temp_schema() ELSE to_regnamespace(quote_ident(home)) END
+    IF current_schema() IS NULL THEN
+        RAISE EXCEPTION 'rankql: no schema of search_path (%) exists. Create it first', current_setting('search_path');
+    END IF;
+    SELECT format('%I.%I(%s)', current_schema(), p.proname, pg_get_function_identity_arguments(p.oid)) INTO name FROM pg_catalog.pg_proc AS p
+    WHERE p.pronamespace = to_regnamespace(quote_ident(current_schema()))
         AND (p.proname LIKE 'rankql\_%' OR p.proname IN (
             'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
             'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret',
@@ -20,7 +26,7 @@ BEGIN
         AND coalesce(obj_description(p.oid, 'pg_proc'), '') NOT LIKE 'rankql: %'
     ORDER BY p.oid LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'rankql: your function % would be replaced. Rename it, or install into another schema: --schema NAME', name;
+        RAISE EXCEPTION 'rankql: your function % would be replaced. Rename it, or install into another schema: SET search_path', name;
     END IF;
 END $check$;
 
@@ -133,11 +139,11 @@ DECLARE
     i int;
 BEGIN
     -- What is not an ordinary row.
-    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL
+    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL OR coalesce(k, 9007199254740992) <> s[1]
        OR pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
         IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
-           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) THEN
-            PERFORM rankql_refuse(rel, pos, k, k);
+           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
+            PERFORM rankql_refuse(rel, pos, k, s[1]);
         END IF;
         IF s IS NULL THEN
             s := ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0.6931471805599453, 0];
@@ -151,8 +157,7 @@ BEGIN
     END IF;
     IF rel > 0 THEN
         -- First, because it copies a state that has changed.
-        i := CASE WHEN coalesce(k, 9007199254740992) <> s[1] THEN rankql_refuse(rel, pos, k, s[1])
-                  WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
+        i := CASE WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
         IF i > 0 THEN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN
@@ -849,5 +854,20 @@ BEGIN
         EXECUTE format('COMMENT ON FUNCTION %s IS %L', function, 'rankql: part of the metrics');
     END LOOP;
 END $create$;
+
+-- From here on the functions call each other with the name of their schema, so that they work whatever the search_path is: CREATE
+-- and REFRESH MATERIALIZED VIEW and restored dumps have a safe one.
+DO $qualify$
+DECLARE
+    home CONSTANT text := quote_ident(current_schema());
+    calls CONSTANT text := '(?<![\w.])(rankql_\w+|exp2_gain)(?=\()';
+    function record;
+BEGIN
+    FOR function IN SELECT p.oid FROM pg_catalog.pg_proc AS p
+        WHERE p.pronamespace = to_regnamespace(home) AND p.prokind = 'f'
+            AND (p.proname LIKE 'rankql\_%' OR p.proname = 'exp2_gain') AND p.prosrc ~ calls LOOP
+        EXECUTE regexp_replace(pg_get_functiondef(function.oid), calls, replace(home, '\', '\\') || '.\1', 'g');
+    END LOOP;
+END $qualify$;
 
 COMMIT;

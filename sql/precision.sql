@@ -233,7 +233,7 @@ COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all ranking
 
 -- `query` changes nothing: it may stand here as in micro_precision_at.
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    rankql_recall(rel, pos, k, threshold);
+    rankql_recall(rel, pos, k, threshold) + rankql_one_k(k);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k') AS

@@ -2,7 +2,7 @@
 
 -- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(score) THEN rankql_fail(rankql_no_number(score, 'score'))
          WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
          THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
          ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;

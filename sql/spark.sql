@@ -7,6 +7,9 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+-- Spark has no bits.
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS rankql_is_text(value);
+
 -- Spark computes conditions on the type while it plans, so integers are not checked in every row.
 CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|small|big)?int$';
 
@@ -41,7 +44,7 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
 
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1
+    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1 + rankql_one_k(k)
          THEN raise_error(rankql_shared()) ELSE value END;
 
 -- Counts and lists, where DuckDB has bits.

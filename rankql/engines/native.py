@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
+from rankql.engines.native_columns import column_label, of_file, sides, write_column
 from rankql.errors import RankqlError, describe_unknown, require, require_package
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.plan import make_plan
@@ -31,19 +32,22 @@ class Dialect:
 
     # Runs the file.
     install: str
-    # The text of an item, compared by bytes.
-    item: str = "CAST({} AS VARCHAR)"
+    # The text of a value, and what compares it by bytes.
+    text: str = "CAST({} AS VARCHAR)"
+    collation: str = ""
     quotes: str = '"'
     end: str = ""
 
 
 DIALECTS: Mapping[str, Dialect] = {
-    "postgres": Dialect("psql -v ON_ERROR_STOP=1 -f {}", 'CAST({} AS TEXT) COLLATE "C"'),
+    "postgres": Dialect("psql -v ON_ERROR_STOP=1 -f {}", "CAST({} AS TEXT)", ' COLLATE "C"'),
     "clickhouse": Dialect(
-        "clickhouse-client --queries-file {}", "toString({})", end="\nSETTINGS join_use_nulls = 1"
+        "clickhouse-client --queries-file {}",
+        "toString({})",
+        end="\nSETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1",
     ),
     "snowflake": Dialect("snow sql -f {}"),
-    "bigquery": Dialect("bq query --use_legacy_sql=false < {}", "CAST({} AS STRING)", "`"),
+    "bigquery": Dialect("bq query --use_legacy_sql=false < {}", "CAST({} AS STRING)", quotes="`"),
 }
 
 # Engines that people ask for.
@@ -70,7 +74,6 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
     text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
-    names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
     if prefix:
         require(
             engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
@@ -79,6 +82,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
             re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
             f"prefix must have letters, digits and _ only, not {prefix!r}",
         )
+        names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         # In names that are called, created or listed, not in messages.
         text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
     if schema is not None:
@@ -89,9 +93,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
         require(bool(schema), "schema must be a name, not ''")
         if engine == "bigquery":
             return text.replace("dataset.", f"`{schema}`.")
-        place = schema if schema == "pg_temp" else quote(schema)
-        text = re.sub(rf"(?<![\w.'])({names})(?=\()", lambda name: f"{place}.{name[1]}", text)
-        text = text.replace("current_schema()", literal(schema))
+        text = text.replace("BEGIN;\n", f"BEGIN;\nSET LOCAL search_path TO {quote(schema)};\n", 1)
     return text
 
 
@@ -153,32 +155,41 @@ def render_native_query(
     name = partial(quote, mark=dialect.quotes)
     conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
-    sides: list[Mapping[str, str]]
+    specs: list[Mapping[str, Any]]
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
             plan = make_plan(session, Request(run, qrels, metrics, rules, reduces=False))
         conventions, records = plan.conventions, plan.metrics
-        sides = [plan.inputs.runs[None].roles, plan.inputs.judging[0].roles]
+        files = [plan.inputs.runs[None], plan.inputs.judging[0]]
+        specs = [{x: of_file(f, x, rules.columns.get(x)) for x in f.roles} for f in files]
         tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
     else:
         named = {role: column for role, column in rules.columns.items() if column}
         case = str.upper if engine == "snowflake" else str.lower  # as it stores names
         roles = {role: case(role) for role in rules.columns} | named
         place = "pos" if "pos" in named else "score"
-        sides = [{x: roles[x] for x in ("query", "item", last)} for last in (place, "rel")]
+        pairs = {x: sides(x, roles[x]) for x in ("query", "item", place, "rel")}
+        specs = [{x: pairs[x][i] for x in ("query", "item", last)}
+                 for i, last in enumerate((place, "rel"))]  # fmt: skip
         tables = [".".join(map(name, table.split("."))) for table in (run, qrels)]
-    shown, judged = ({role: name(column) for role, column in side.items()} for side in sides)
-    order = f"{shown.get('score')} DESC, {dialect.item.format(shown['item'])} DESC"
+    shown, judged = (
+        {x: write_column(x, spec, dialect.text, dialect.quotes) for x, spec in side.items()}
+        for side in specs
+    )
+    item = dialect.text.format(shown["item"]) + dialect.collation
+    order = f"{shown.get('score')} DESC, {item} DESC"
     number = f"row_number() OVER (PARTITION BY {shown['query']} ORDER BY {order})"
     home = f"{name(schema)}." if schema else prefix
     if engine == "bigquery":
         home = f"{name(schema or 'dataset')}."
-    labels = [re.sub(r"\W+", "_", m.name) if engine == "bigquery" else m.name for m in records]
+    names = [column_label(specs[1]["query"]), *(metric.name for metric in records)]
+    label, *labels = [re.sub(r"\W+", "_", x) if engine == "bigquery" else x for x in names]
     calls = [_call(engine, home, metric, conventions) for metric in records]
     values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
     score = shown.get("score", "NULL")
     return (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
-        **judged, qrels=tables[1], run=tables[0], run_query=shown["query"], run_item=shown["item"],
+        **judged, label=name(label), qrels=tables[1], run=tables[0],
+        run_query=shown["query"], run_item=shown["item"],
         score=score, pos=shown.get("pos", number), place=shown.get("pos", score),
         values=",\n    ".join(values), end=dialect.end,
     )  # fmt: skip

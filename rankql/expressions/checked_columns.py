@@ -39,18 +39,31 @@ def is_pandas(data: object) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
-def from_pandas(frame: Any, exprs: Iterable[pl.Expr]) -> pl.DataFrame:
-    """The columns of a pandas frame that expressions read. NaN stays NaN, which is refused."""
+def from_pandas(frame: Any, exprs: Iterable[pl.Expr], grades: Iterable[str] = ()) -> pl.DataFrame:
+    """The columns of a pandas frame that expressions read.
+
+    NaN is refused later. In columns of grades it is NULL, because pandas writes missing ones so.
+    """
     names = dict.fromkeys(name for expr in exprs for name in expr.meta.root_names())
     try:
-        return pl.from_pandas(frame[[*names]], nan_to_null=False)
+        rows = pl.from_pandas(frame[[*names]], nan_to_null=False)
     except (TypeError, ValueError) as error:
         raise RankqlError(f"{', '.join(names)} cannot be read: {error}. Cast them first") from error
+    floats = [name for name in grades if rows.schema[name].is_float()]
+    return rows.with_columns(pl.col(floats).fill_nan(None)) if floats else rows
 
 
 def as_float(name: Column) -> pl.Expr:
     """A column as Float64; `with_checks` tells whether it holds numbers."""
     return column(name).cast(pl.Float64, strict=False)
+
+
+def require_numbers(frame: pl.LazyFrame, arguments: Mapping[str, Any]) -> None:
+    """Refuse text by its type. The cast of an Enum would fail before its values are checked."""
+    names = [name for name in ("rel", "pos", "reference", "score") if name in arguments]
+    columns = frame.select(column(arguments[name]).alias(name) for name in names)
+    for name, kind in columns.collect_schema().items():
+        _need_numbers(name, kind)
 
 
 def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
@@ -125,7 +138,7 @@ def as_grade_lists(
 
 def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2") -> None:
     """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
-    _need_numbers("rel", values)
+    _need_numbers("rel", values.dtype)
     if values.dtype.is_float():
         refuse_values("rel must be a finite number", values, ~values.is_finite())
     if max_rel is not None:
@@ -138,7 +151,7 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
 
 def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
-    _need_numbers(name, values)
+    _need_numbers(name, values.dtype)
     if values.dtype.is_integer():
         least = values.min()
         if least is None or least >= 1:  # type: ignore[operator]
@@ -160,7 +173,7 @@ def _describe_place(value: float) -> str:
 
 def check_score(values: pl.Series, finite: bool = False) -> None:
     """The scores: anything but NaN; predicted grades are finite."""
-    _need_numbers("score", values)
+    _need_numbers("score", values.dtype)
     if values.dtype.is_float():
         bad = ~values.is_finite() if finite else values.is_nan()
         refuse_values(f"score must be a {'finite ' if finite else ''}number", values, bad)
@@ -168,7 +181,7 @@ def check_score(values: pl.Series, finite: bool = False) -> None:
 
 def check_amount(values: pl.Series, name: str) -> None:
     """Amounts: finite and not negative."""
-    _need_numbers(name, values)
+    _need_numbers(name, values.dtype)
     floats = values.cast(pl.Float64)
     refuse_values(
         f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0)
@@ -219,8 +232,7 @@ def check_baseline(values: pl.Series) -> None:
     require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
 
 
-def _need_numbers(name: str, values: pl.Series) -> None:
-    dtype = values.dtype
+def _need_numbers(name: str, dtype: pl.DataType) -> None:
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
         f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",

@@ -20,12 +20,20 @@ from rankql.expressions.checked_columns import (
     from_pandas,
     is_literal,
     is_pandas,
+    require_numbers,
     with_checks,
 )
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.macros import read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
+
+
+class ArrowFrame(Protocol):
+    """Another frame, such as a table of pyarrow or a relation of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows."""
 
 
 class PandasFrame(Protocol):
@@ -53,6 +61,10 @@ class MetricFunction(Protocol[Args]):
     @overload
     def __call__(self, frame: Frame, /, *args: Any, by: By = ..., **options: Any) -> Frame: ...
     @overload
+    def __call__(
+        self, frame: ArrowFrame, /, *args: Any, by: By = ..., **options: Any
+    ) -> pl.DataFrame: ...
+    @overload
     def __call__(self, *args: Args.args, **options: Args.kwargs) -> pl.Expr: ...
 
 
@@ -79,8 +91,9 @@ def metric(
 
         @wraps(function)
         def of_columns_or_frame(*args: Any, **options: Any) -> Any:
-            if args and (isinstance(args[0], pl.DataFrame | pl.LazyFrame) or is_pandas(args[0])):
+            if args and _is_frame(args[0]):
                 return over_groups(*args, **options)
+            _refuse_rows(name, args, options.keys() - signature.parameters.keys())
             arguments = bind(*args, **options)
             for place in ("pos", "reference", "item"):
                 require(
@@ -110,6 +123,8 @@ def metric(
             return rows.list.agg(function(r, **options))
 
         def over_groups(frame: Any, *args: Any, by: By | EllipsisType = by, **options: Any) -> Any:
+            if not (isinstance(frame, pl.DataFrame | pl.LazyFrame) or is_pandas(frame)):
+                frame = pl.DataFrame(frame)
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
             given = signature.bind_partial(*args, **options).arguments
@@ -124,8 +139,11 @@ def metric(
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, *keys)
             if is_pandas(frame):
-                rows = from_pandas(frame, [value, *keys])
+                arguments = bind(*args, **options)
+                grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
+                rows = from_pandas(frame, [value, *keys], grades)
                 return over_groups(rows, *args, by=by, **options).to_pandas()
+            require_numbers(frame.lazy(), bind(*args, **options))
             grouped = frame.lazy().select(keys).collect_schema().names()
             require(
                 name not in grouped,
@@ -293,6 +311,22 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
             raise RankqlError(f"No column {name!r}{did_you_mean(name, known)}")
 
 
+def _is_frame(data: Any) -> bool:
+    """Is it a frame of polars or pandas, or one that Arrow can read?"""
+    is_ours = isinstance(data, pl.DataFrame | pl.LazyFrame) or is_pandas(data)
+    return is_ours or (hasattr(data, "__arrow_c_stream__") and not isinstance(data, pl.Series))
+
+
+def _refuse_rows(name: str, args: tuple[Any, ...], unknown: Iterable[str]) -> None:
+    """Refuse rows other than a frame, and by= without a frame."""
+    first = args[0] if args else None
+    rows = not isinstance(first, str | pl.Expr | Ranking | int | float | None)
+    kind = f"not a {type(first).__name__}: pl.DataFrame(data).pipe(rankql.{name})"
+    require(not rows, f"{name} takes columns or a frame, {kind}")
+    call = f"df.pipe(rankql.{name}, by=...), or df.group_by(...).agg(rankql.{name}(...))"
+    require("by" not in unknown, f"by= needs a frame as the first argument: {call}")
+
+
 def column_names(frame: Any) -> list[str]:
     """The names of the columns of a frame."""
     return [*map(str, frame.columns)] if is_pandas(frame) else frame.collect_schema().names()
@@ -327,6 +361,9 @@ def _derived(
     def decorate(body: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
         @wraps(metric)
         def form(*args: Any, **options: Any) -> pl.Expr:
+            if args and _is_frame(args[0]):
+                call_of_column = f"df.select(rankql.{name}({next(iter(columns))!r}))"
+                raise RankqlError(f"{name} takes columns, not a frame: {call_of_column}")
             call = signature.bind(*args, **options)
             call.apply_defaults()
             return body(**call.arguments).alias(name)

@@ -340,7 +340,7 @@ def require_scalar(text: str, what: str) -> None:
 
 
 # The column of mapped grades, as errors say it.
-_MAPPED = "grade of the event"
+GRADE_OF_EVENT = "grade of the event"
 
 
 def assume_grades(
@@ -378,7 +378,7 @@ def map_events(
     if not isinstance(grades, Mapping):
         return columns, [*tables]
     mapped = [_map_events(session, table, event, grades) for table in tables]
-    return {**columns, "rel": _MAPPED}, mapped
+    return {**columns, "rel": GRADE_OF_EVENT}, mapped
 
 
 def _map_events(
@@ -428,7 +428,9 @@ def _with_grades(
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     origin = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, reads, origins={**table.origins, _MAPPED: origin})
+    return table.with_column(
+        GRADE_OF_EVENT, sql, kind, reads, origins={**table.origins, GRADE_OF_EVENT: origin}
+    )
 
 
 def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:

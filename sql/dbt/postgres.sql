@@ -2,19 +2,26 @@
 {% macro postgres_functions() %}{% raw %}
 -- The metrics of one ranking as aggregates of Postgres, from version 13 on:
 --     SELECT "user", ndcg(rel, pos, 10) FROM shown GROUP BY "user";
--- Run it with `psql -f`. `rankql sql --engine postgres --schema NAME` writes it for another schema than the current one.
+-- Run it with `psql -f`. The functions go into the current schema, the first of search_path that exists. For another one, run
+-- SET search_path TO metrics before, or let `rankql sql --engine postgres --schema metrics` write it.
 -- Options follow in the order of DuckDB, and those at the end may be left out. k NULL is the complete ranking.
 -- The file can be run again. It replaces its own functions, which it knows by their comments, and no others.
 
 BEGIN;
+SET LOCAL search_path TO "rankql_schema";
+
+-- The functions call each other by bare names until the last block.
+SET LOCAL check_function_bodies = off;
 
 DO $check$
 DECLARE
-    home CONSTANT text := 'rankql_schema';
     name text;
 BEGIN
-    SELECT p.oid::regprocedure::text INTO name FROM pg_catalog.pg_proc AS p
-    WHERE p.pronamespace = CASE WHEN home = 'pg_temp' THEN pg_my_temp_schema() ELSE to_regnamespace(quote_ident(home)) END
+    IF current_schema() IS NULL THEN
+        RAISE EXCEPTION 'rankql: no schema of search_path (%) exists. Create it first', current_setting('search_path');
+    END IF;
+    SELECT format('%I.%I(%s)', current_schema(), p.proname, pg_get_function_identity_arguments(p.oid)) INTO name FROM pg_catalog.pg_proc AS p
+    WHERE p.pronamespace = to_regnamespace(quote_ident(current_schema()))
         AND (p.proname LIKE 'rankql\_%' OR p.proname IN (
             'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
             'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret',
@@ -22,67 +29,67 @@ BEGIN
         AND coalesce(obj_description(p.oid, 'pg_proc'), '') NOT LIKE 'rankql: %'
     ORDER BY p.oid LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'rankql: your function % would be replaced. Rename it, or install into another schema: --schema NAME', name;
+        RAISE EXCEPTION 'rankql: your function % would be replaced. Rename it, or install into another schema: SET search_path', name;
     END IF;
 END $check$;
 
 
 -- Errors.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_text(value float8) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_text(value float8) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE value WHEN 'NaN' THEN 'nan' WHEN 'Infinity' THEN 'inf' WHEN '-Infinity' THEN '-inf'
         ELSE coalesce(value::text, 'NULL') END
 $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_fail(message text) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_fail(message text) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RAISE EXCEPTION 'rankql: %', message;
 END $$;
 
 -- What is wrong with a row. `was` is the cutoff of the rows before.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_refuse(rel float8, pos float8, k float8, was float8) RETURNS float8
+CREATE OR REPLACE FUNCTION rankql_refuse(rel float8, pos float8, k float8, was float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN "rankql_schema".rankql_fail(CASE
+    RETURN rankql_fail(CASE
         WHEN k < 1 OR k > 9007199254740992 OR k <> floor(k)
-        THEN 'k must be a whole number from 1, not ' || "rankql_schema".rankql_text(k) || '. Leave k out for the complete ranking'
+        THEN 'k must be a whole number from 1, not ' || rankql_text(k) || '. Leave k out for the complete ranking'
         WHEN pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos)
-        THEN 'pos must be a whole number from 1, not ' || "rankql_schema".rankql_text(pos) || CASE
+        THEN 'pos must be a whole number from 1, not ' || rankql_text(pos) || CASE
             WHEN pos = 0 THEN '. Position 1 is the top: add 1'
             WHEN pos <> floor(pos) THEN '. If it is a score, rank by it first, with row_number()' ELSE '' END
-        WHEN abs(rel) > 1.7976931348623157e308 THEN 'rel must be a finite number, not ' || "rankql_schema".rankql_text(rel)
-        ELSE 'k must be the same in all rows of a group, not ' || "rankql_schema".rankql_text(was) || ' and ' || "rankql_schema".rankql_text(k) END);
+        WHEN abs(rel) > 1.7976931348623157e308 THEN 'rel must be a finite number, not ' || rankql_text(rel)
+        ELSE 'k must be the same in all rows of a group, not ' || rankql_text(was) || ' and ' || rankql_text(k) END);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_threshold(threshold float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_threshold(threshold float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF threshold IS NULL OR abs(threshold) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_fail('threshold must be a finite number, not ' || "rankql_schema".rankql_text(threshold));
+        PERFORM rankql_fail('threshold must be a finite number, not ' || rankql_text(threshold));
     END IF;
     RETURN threshold;
 END $$;
 
 -- The place of a word among those allowed, from 0.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_choice(name text, value text, words text[]) RETURNS float8
+CREATE OR REPLACE FUNCTION rankql_choice(name text, value text, words text[]) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     quoted text := '''' || array_to_string(words[:cardinality(words) - 1], ''', ''') || ''' or '''
         || words[cardinality(words)] || '''';
 BEGIN
-    RETURN coalesce(array_position(words, value) - 1, "rankql_schema".rankql_fail(
+    RETURN coalesce(array_position(words, value) - 1, rankql_fail(
         name || ' must be ' || quoted || ', not ' || coalesce(value, 'NULL')));
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_patience(p float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_patience(p float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF p > 0 AND p < 1 THEN RETURN p; END IF;
-    RETURN "rankql_schema".rankql_fail('p must lie between 0 and 1, not ' || "rankql_schema".rankql_text(p));
+    RETURN rankql_fail('p must lie between 0 and 1, not ' || rankql_text(p));
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_scale(max_rel float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_scale(max_rel float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF max_rel > 0 AND max_rel <= 1.7976931348623157e308 THEN RETURN max_rel; END IF;
-    RETURN "rankql_schema".rankql_fail('max_rel must be a finite number above 0, not ' || "rankql_schema".rankql_text(max_rel));
+    RETURN rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel));
 END $$;
 
 
@@ -90,36 +97,36 @@ END $$;
 -- 5 to 7 sums, 8 a minimum, 9 and 10 options. From 11 on: positions or pairs of items. Gain has a shorter one.
 -- Sums, grades and hits are all that grows, because Postgres copies a state for each row.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_start(k float8, one float8 DEFAULT NULL, other float8 DEFAULT NULL) RETURNS float8[]
+CREATE OR REPLACE FUNCTION rankql_start(k float8, one float8 DEFAULT NULL, other float8 DEFAULT NULL) RETURNS float8[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0, 9007199254740992, one, other]::float8[]
 $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_merge(a float8[], b float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_merge(a float8[], b float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
-    IF a[1] <> b[1] THEN PERFORM "rankql_schema".rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
+    IF a[1] <> b[1] THEN PERFORM rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
     a[2:8] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6], a[7] + b[7], least(a[8], b[8])];
     RETURN a || b[11:];
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_one_ranking(s float8[]) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_one_ranking(s float8[]) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF s[2] > 0 AND s[2] > s[4] - s[3] + 1 THEN
-        PERFORM "rankql_schema".rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
+        PERFORM rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
     END IF;
 END $$;
 
 -- A metric that is at most 1. Values within 2^-40 of 1 are 1, because sums round.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_at_most_one(value float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_at_most_one(value float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF value > 1 + 9.094947017729282e-13 THEN
-        PERFORM "rankql_schema".rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
+        PERFORM rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
     END IF;
     RETURN CASE WHEN value >= 1 - 9.094947017729282e-13 THEN 1 ELSE value END;
 END $$;
 
 -- 2^x and p^x. Postgres raises an error where they are too small for a number.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_power(base float8, x float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_power(base float8, x float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN x * ln(base) > -700 THEN power(base, x) ELSE 0 END
 $$;
 
@@ -128,33 +135,32 @@ $$;
 -- count. From 9 on: minus the discounts, and the positive grades, each with minus its number, highest first as far as cell 60.
 -- This is written for speed: no function is called for an ordinary row.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_gain_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     discounts float8[] DEFAULT NULL, base float8 DEFAULT 2, ideal text DEFAULT 'judged', negative text DEFAULT 'zero'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     i int;
 BEGIN
     -- What is not an ordinary row.
-    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL
+    IF s IS NULL OR rel < 0 OR discounts IS NOT NULL OR coalesce(k, 9007199254740992) <> s[1]
        OR pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
         IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
-           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) THEN
-            PERFORM "rankql_schema".rankql_refuse(rel, pos, k, k);
+           OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
+            PERFORM rankql_refuse(rel, pos, k, s[1]);
         END IF;
         IF s IS NULL THEN
             s := ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0.6931471805599453, 0];
             IF (discounts IS NULL AND base = 2 AND ideal = 'judged' AND negative = 'zero') IS NOT TRUE THEN
-                s := "rankql_schema".rankql_gain_options(s, discounts, base, ideal, negative);
+                s := rankql_gain_options(s, discounts, base, ideal, negative);
             END IF;
         END IF;
         IF (rel < 0 OR discounts IS NOT NULL AND rel = 0) AND pos <= s[1] THEN
-            s[6] := s[6] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE "rankql_schema".rankql_discount(discounts, pos) END;
+            s[6] := s[6] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE rankql_discount(discounts, pos) END;
         END IF;
     END IF;
     IF rel > 0 THEN
         -- First, because it copies a state that has changed.
-        i := CASE WHEN coalesce(k, 9007199254740992) <> s[1] THEN "rankql_schema".rankql_refuse(rel, pos, k, s[1])
-                  WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
+        i := CASE WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
         IF i > 0 THEN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN
@@ -166,10 +172,10 @@ BEGIN
             END LOOP;
             s[i] := rel;
             s[i + 1] := -1;
-            IF i >= 60 AND i > 68 + 4 * s[1] THEN s := "rankql_schema".rankql_gain_sorted(s); END IF;
+            IF i >= 60 AND i > 68 + 4 * s[1] THEN s := rankql_gain_sorted(s); END IF;
         END IF;
         IF pos <= coalesce(k, 9007199254740992) THEN
-            s[5] := s[5] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE "rankql_schema".rankql_discount(discounts, pos) END;
+            s[5] := s[5] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE rankql_discount(discounts, pos) END;
         END IF;
     END IF;
     IF pos <= coalesce(k, 9007199254740992) THEN
@@ -181,41 +187,41 @@ BEGIN
 END $$;
 
 -- The discounts that the ideal may take, the smallest first.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_options(s float8[], discounts float8[], base float8, ideal text, negative text)
+CREATE OR REPLACE FUNCTION rankql_gain_options(s float8[], discounts float8[], base float8, ideal text, negative text)
 RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     discount float8;
 BEGIN
-    PERFORM "rankql_schema".rankql_choice('ideal', ideal, '{judged,retrieved}');
-    s[8] := "rankql_schema".rankql_choice('negative', negative, '{zero,keep}');
+    PERFORM rankql_choice('ideal', ideal, '{judged,retrieved}');
+    s[8] := rankql_choice('negative', negative, '{zero,keep}');
     IF discounts IS NULL THEN
         IF base IS NULL OR base <= 1 OR base > 1.7976931348623157e308 THEN
-            PERFORM "rankql_schema".rankql_fail('base must be a finite number above 1, not ' || "rankql_schema".rankql_text(base));
+            PERFORM rankql_fail('base must be a finite number above 1, not ' || rankql_text(base));
         END IF;
         s[7] := ln(base);
         RETURN s;
     END IF;
     FOREACH discount IN ARRAY discounts LOOP
         IF discount IS NULL OR discount <= 0 OR discount > 1.7976931348623157e308 THEN
-            PERFORM "rankql_schema".rankql_fail('discounts must be finite numbers above 0, not ' || "rankql_schema".rankql_text(discount));
+            PERFORM rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(discount));
         END IF;
     END LOOP;
     s[7] := 1;
     RETURN s || ARRAY(SELECT -d FROM unnest(discounts[:least(s[1], cardinality(discounts))]) AS d ORDER BY d);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_discount(discounts float8[], pos float8) RETURNS float8
+CREATE OR REPLACE FUNCTION rankql_discount(discounts float8[], pos float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos > cardinality(discounts) THEN
-        PERFORM "rankql_schema".rankql_fail('discounts has ' || cardinality(discounts) || ' entries, but position ' || pos
+        PERFORM rankql_fail('discounts has ' || cardinality(discounts) || ' entries, but position ' || pos
             || ' is counted: give more, or a lower k');
     END IF;
     RETURN discounts[pos::int];
 END $$;
 
 -- The first grade, after the discounts.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_first(s float8[]) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_gain_first(s float8[]) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     i int := 9;
 BEGIN
@@ -224,9 +230,9 @@ BEGIN
 END $$;
 
 -- With the k highest grades, in order.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_sorted(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_gain_sorted(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    first CONSTANT int := "rankql_schema".rankql_gain_first(s);
+    first CONSTANT int := rankql_gain_first(s);
 BEGIN
     RETURN s[:first - 1] || ARRAY(
         SELECT unnest(ARRAY[grade, number]) FROM (
@@ -234,16 +240,16 @@ BEGIN
             GROUP BY s[i] ORDER BY s[i] DESC LIMIT s[1]::bigint) AS grades);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_gain_merge(a float8[], b float8[]) RETURNS float8[]
+CREATE OR REPLACE FUNCTION rankql_gain_merge(a float8[], b float8[]) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     i int;
-    j int := "rankql_schema".rankql_gain_first(b);
+    j int := rankql_gain_first(b);
 BEGIN
-    IF a[1] <> b[1] THEN PERFORM "rankql_schema".rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
+    IF a[1] <> b[1] THEN PERFORM rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
     a[2:6] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6]];
     IF cardinality(a) + cardinality(b) >= 60 THEN
-        RETURN "rankql_schema".rankql_gain_sorted(a || b[j:]);
+        RETURN rankql_gain_sorted(a || b[j:]);
     END IF;
     WHILE j < cardinality(b) LOOP
         i := array_position(a, b[j], 9);
@@ -265,7 +271,7 @@ BEGIN
 END $$;
 
 -- The ideal, without the factor ln(base). NULL if no grade is positive.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_ideal(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_ideal(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     first int := 9;
     i int;
@@ -273,7 +279,7 @@ DECLARE
     last int;
     total float8;
 BEGIN
-    IF cardinality(s) >= 60 THEN s := "rankql_schema".rankql_gain_sorted(s); END IF;
+    IF cardinality(s) >= 60 THEN s := rankql_gain_sorted(s); END IF;
     WHILE s[first] < 0 LOOP first := first + 1; END LOOP;
     i := first;
     WHILE s[i] > 0 AND place < s[1] LOOP
@@ -282,7 +288,7 @@ BEGIN
         IF first = 9 THEN
             FOR n IN place + 2..last + 1 LOOP total := total + s[i] / ln(n::float8); END LOOP;
         ELSIF last > first - 9 THEN
-            PERFORM "rankql_schema".rankql_discount(s[9:first - 1], greatest(place + 1, first - 8));
+            PERFORM rankql_discount(s[9:first - 1], greatest(place + 1, first - 8));
         ELSE
             FOR n IN place + 9..last + 8 LOOP total := total - s[i] / s[n]; END LOOP;
         END IF;
@@ -292,38 +298,38 @@ BEGIN
     RETURN total;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_dcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_dcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce((s[5] + s[6]) * s[7], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_idcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_idcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
-    RETURN coalesce("rankql_schema".rankql_ideal(s) * s[7], 0);
+    PERFORM rankql_one_ranking(s);
+    RETURN coalesce(rankql_ideal(s) * s[7], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_ndcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_ndcg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     value float8;
 BEGIN
-    IF s[2] > s[4] - s[3] + 1 THEN PERFORM "rankql_schema".rankql_one_ranking(s); END IF;
-    value := (s[5] + CASE WHEN s[8] = 1 THEN s[6] ELSE 0 END) / "rankql_schema".rankql_ideal(s);
-    RETURN CASE WHEN value < 1 - 9.094947017729282e-13 THEN value ELSE "rankql_schema".rankql_at_most_one(value) END;
+    IF s[2] > s[4] - s[3] + 1 THEN PERFORM rankql_one_ranking(s); END IF;
+    value := (s[5] + CASE WHEN s[8] = 1 THEN s[6] ELSE 0 END) / rankql_ideal(s);
+    RETURN CASE WHEN value < 1 - 9.094947017729282e-13 THEN value ELSE rankql_at_most_one(value) END;
 END $$;
 
 
 -- Sums of grades within k: 5 is the sum, 6 the number of judged items.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_grades_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL) RETURNS float8[]
+CREATE OR REPLACE FUNCTION rankql_grades_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
        OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, k, s[1]);
+        PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
-    s := coalesce(s, "rankql_schema".rankql_start(k, k));
+    s := coalesce(s, rankql_start(k, k));
     IF pos <= s[1] THEN
         s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)];
         IF rel IS NOT NULL THEN s[5:6] := ARRAY[s[5] + rel, s[6] + 1]; END IF;
@@ -331,38 +337,38 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_cg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_cg(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[5], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_judged_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_judged_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[6] / greatest(coalesce(s[9], s[2]), 1), 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_num_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_num_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[2], 0);
 END $$;
 
 
 -- Hits: 5 those within k, 6 all relevant items, 7 the sum of 1 / position, 8 the first position, 9 k, 10 the denominator.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_hits_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_hits_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, denominator text DEFAULT 'k'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
        OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, k, s[1]);
+        PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
     IF s IS NULL THEN
-        PERFORM "rankql_schema".rankql_threshold(threshold);
-        s := "rankql_schema".rankql_start(k, k, "rankql_schema".rankql_choice('denominator', denominator, '{k,retrieved,min}'));
+        PERFORM rankql_threshold(threshold);
+        s := rankql_start(k, k, rankql_choice('denominator', denominator, '{k,retrieved,min}'));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel >= threshold THEN
@@ -376,84 +382,84 @@ BEGIN
 END $$;
 
 -- What the hits are divided by.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_denominator(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_denominator(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE s[10] WHEN 0 THEN coalesce(s[9], s[2]) WHEN 1 THEN s[2] ELSE least(s[1], s[6]) END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_precision_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_precision_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN coalesce(s[5] / greatest("rankql_schema".rankql_denominator(s), 1), 0);
+    RETURN coalesce(s[5] / greatest(rankql_denominator(s), 1), 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_recall_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_recall_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN s[5] / nullif(s[6], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_f1_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_f1_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
-    RETURN CASE WHEN s[6] > 0 THEN 2 * s[5] / ("rankql_schema".rankql_denominator(s) + s[6]) END;
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[6] > 0 THEN 2 * s[5] / (rankql_denominator(s) + s[6]) END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_hit_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_hit_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN (s[5] > 0)::int END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_set_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_set_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN "rankql_schema".rankql_precision_at(s) * "rankql_schema".rankql_recall_at(s);
+    RETURN rankql_precision_at(s) * rankql_recall_at(s);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_num_rel(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_num_rel(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[6], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_num_rel_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_num_rel_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[5], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_false_abstention(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_false_abstention(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN (s[2] = 0)::int END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_rr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN CASE WHEN s[5] > 0 THEN 1 / s[8] ELSE 0 END END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_arhr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_arhr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN s[7] END;
 END $$;
 
 
 -- Positions of the hits within k, from 11 on. 6 is the number of relevant items, 9 k, 10 an option.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_places_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_places_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, denominator text DEFAULT 'min'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
        OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, k, s[1]);
+        PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
     IF s IS NULL THEN
-        PERFORM "rankql_schema".rankql_threshold(threshold);
-        s := "rankql_schema".rankql_start(k, k, "rankql_schema".rankql_choice('denominator', denominator, '{min,R,found,k}'));
+        PERFORM rankql_threshold(threshold);
+        s := rankql_start(k, k, rankql_choice('denominator', denominator, '{min,R,found,k}'));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel >= threshold THEN
@@ -463,37 +469,37 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     precisions float8;
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     SELECT coalesce(sum(i / p), 0) INTO precisions
     FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits;
-    RETURN "rankql_schema".rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[10]
+    RETURN rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[10]
         WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 10 ELSE coalesce(s[9], s[2]) END) END);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN (SELECT count(*) FROM unnest(s[11:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
 END $$;
 
 -- Of interpolated precision, 9 is the recall, and 10 what rounds the number of hits that it needs.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_recall_step(s float8[], rel float8, pos float8, recall float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_recall_step(s float8[], rel float8, pos float8, recall float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, rounding text DEFAULT 'up'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, NULL, NULL);
+        PERFORM rankql_refuse(rel, pos, NULL, NULL);
     END IF;
     IF s IS NULL THEN
-        PERFORM "rankql_schema".rankql_threshold(threshold);
+        PERFORM rankql_threshold(threshold);
         IF recall < 0 OR recall > 1 THEN
-            PERFORM "rankql_schema".rankql_fail('recall must lie between 0 and 1, not ' || "rankql_schema".rankql_text(recall));
+            PERFORM rankql_fail('recall must lie between 0 and 1, not ' || rankql_text(recall));
         END IF;
-        s := "rankql_schema".rankql_start(NULL, recall, 0.9 - 0.4 * "rankql_schema".rankql_choice('rounding', rounding, '{up,nearest}'));
+        s := rankql_start(NULL, recall, 0.9 - 0.4 * rankql_choice('rounding', rounding, '{up,nearest}'));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel >= threshold THEN
@@ -503,11 +509,11 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_interpolated_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_interpolated_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     value float8;
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     IF s IS NULL OR s[6] = 0 THEN RETURN NULL; END IF;
     SELECT avg(best) INTO value FROM (
         SELECT coalesce((SELECT max(i / p) FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits
@@ -521,15 +527,15 @@ END $$;
 -- Judged items: pairs of position and 1 for a hit, 0 for another judged item, -1 for one in the sample that is not judged.
 -- 5 is the number of relevant items, 6 that of the others.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_judged_step(s float8[], rel float8, pos float8, threshold float8 DEFAULT 1) RETURNS float8[]
+CREATE OR REPLACE FUNCTION rankql_judged_step(s float8[], rel float8, pos float8, threshold float8 DEFAULT 1) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, NULL, NULL);
+        PERFORM rankql_refuse(rel, pos, NULL, NULL);
     END IF;
     IF s IS NULL THEN
-        PERFORM "rankql_schema".rankql_threshold(threshold);
-        s := "rankql_schema".rankql_start(NULL);
+        PERFORM rankql_threshold(threshold);
+        s := rankql_start(NULL);
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel >= threshold THEN s[5] := s[5] + 1; ELSIF rel IS NOT NULL THEN s[6] := s[6] + 1; END IF;
@@ -539,28 +545,28 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_false_answer(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_false_answer(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[5] = 0 AND s[6] > 0 THEN (s[2] > 0)::int END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_bpref(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_bpref(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     value float8;
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     SELECT sum(1 - least(above, s[5]) / greatest(least(s[5], s[6]), 1)) INTO value FROM (
         SELECT s[i + 1] AS kind, count(*) FILTER (WHERE s[i + 1] < 1) OVER (ORDER BY s[i], s[i + 1] ROWS UNBOUNDED PRECEDING) AS above
         FROM generate_series(11, cardinality(s), 2) AS i) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_infap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_infap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     value float8;
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     SELECT sum((1 + pool * (hits + 0.00001) / (judged + 0.00002)) / pos) INTO value FROM (
         SELECT s[i] AS pos, s[i + 1] AS kind, count(*) OVER above AS pool,
             count(*) FILTER (WHERE s[i + 1] = 1) OVER above AS hits, count(*) FILTER (WHERE s[i + 1] >= 0) OVER above AS judged
@@ -572,44 +578,44 @@ END $$;
 
 -- Cascade: pairs of the position, or 0 beyond k, and the positive grade. 5 is their number, 9 max_rel or NULL, 10 p.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_cascade_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_cascade_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     max_rel float8 DEFAULT NULL, p float8 DEFAULT 1, stop text DEFAULT 'exp2', ideal text DEFAULT 'judged'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
        OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, k, s[1]);
+        PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
     IF s IS NULL THEN
-        PERFORM "rankql_schema".rankql_choice('ideal', ideal, '{judged,retrieved}');
-        IF "rankql_schema".rankql_choice('stop', stop, '{exp2,rel}') = 1 AND max_rel IS NOT NULL THEN
-            PERFORM "rankql_schema".rankql_fail('max_rel is for stop ''exp2'', not for ''rel''');
+        PERFORM rankql_choice('ideal', ideal, '{judged,retrieved}');
+        IF rankql_choice('stop', stop, '{exp2,rel}') = 1 AND max_rel IS NOT NULL THEN
+            PERFORM rankql_fail('max_rel is for stop ''exp2'', not for ''rel''');
         ELSIF stop = 'exp2' AND max_rel IS NULL THEN
-            PERFORM "rankql_schema".rankql_fail('max_rel must be given: the highest grade of the scale');
+            PERFORM rankql_fail('max_rel must be given: the highest grade of the scale');
         ELSIF stop = 'exp2' THEN
-            PERFORM "rankql_schema".rankql_scale(max_rel);
+            PERFORM rankql_scale(max_rel);
         END IF;
-        IF p IS DISTINCT FROM 1 THEN PERFORM "rankql_schema".rankql_patience(p); END IF;
-        s := "rankql_schema".rankql_start(k, max_rel, p);
+        IF p IS DISTINCT FROM 1 THEN PERFORM rankql_patience(p); END IF;
+        s := rankql_start(k, max_rel, p);
     END IF;
     IF rel > max_rel THEN
-        PERFORM "rankql_schema".rankql_fail('rel must not exceed max_rel: ' || "rankql_schema".rankql_text(rel) || ' is above ' || "rankql_schema".rankql_text(max_rel));
+        PERFORM rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel));
     ELSIF max_rel IS NULL AND (rel < 0 OR rel > 1) THEN
-        PERFORM "rankql_schema".rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || "rankql_schema".rankql_text(rel));
+        PERFORM rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel > 0 THEN
         s[5] := s[5] + 1;
         IF ideal = 'judged' OR pos IS NOT NULL THEN
             s := s || ARRAY[CASE WHEN pos <= s[1] THEN pos ELSE 0 END, rel];
-            IF cardinality(s) > 60 + 8 * s[1] THEN s := "rankql_schema".rankql_cascade_cut(s); END IF;
+            IF cardinality(s) > 60 + 8 * s[1] THEN s := rankql_cascade_cut(s); END IF;
         END IF;
     END IF;
     RETURN s;
 END $$;
 
 -- Without items beyond k that are not among the k highest grades.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_cascade_cut(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_cascade_cut(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN s[:10] || ARRAY(
         SELECT unnest(ARRAY[pos, grade]) FROM (
@@ -619,7 +625,7 @@ BEGIN
 END $$;
 
 -- The expected utility of a user who walks down items: positions and grades.
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_walk(places float8[], grades float8[], max_rel float8, p float8) RETURNS float8
+CREATE OR REPLACE FUNCTION rankql_walk(places float8[], grades float8[], max_rel float8, p float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     arriving float8 := 1;
@@ -628,10 +634,10 @@ DECLARE
     reading float8;
 BEGIN
     FOR i IN 1..cardinality(places) LOOP
-        reading := "rankql_schema".rankql_power(p, places[i] - 1);
+        reading := rankql_power(p, places[i] - 1);
         EXIT WHEN arriving < 1e-150 OR reading < 1e-150;
         stop := CASE WHEN max_rel IS NULL THEN grades[i]
-                     ELSE "rankql_schema".rankql_power(2, grades[i] - max_rel) - "rankql_schema".rankql_power(2, -max_rel) END;
+                     ELSE rankql_power(2, grades[i] - max_rel) - rankql_power(2, -max_rel) END;
         IF stop > 1e-150 THEN
             total := total + arriving * stop * reading / places[i];
             arriving := arriving * (1 - stop);
@@ -640,23 +646,23 @@ BEGIN
     RETURN total;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_err(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_err(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     places float8[];
     grades float8[];
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     SELECT array_agg(s[i] ORDER BY s[i]), array_agg(s[i + 1] ORDER BY s[i]) INTO places, grades
     FROM generate_series(11, cardinality(s), 2) AS i WHERE s[i] > 0;
-    RETURN CASE WHEN s[5] > 0 THEN "rankql_schema".rankql_walk(coalesce(places, '{}'), grades, s[9], s[10]) END;
+    RETURN CASE WHEN s[5] > 0 THEN rankql_walk(coalesce(places, '{}'), grades, s[9], s[10]) END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_nerr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_nerr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     grades CONSTANT float8[] := ARRAY(
         SELECT s[i + 1] FROM generate_series(11, cardinality(s), 2) AS i ORDER BY s[i + 1] DESC LIMIT s[1]::bigint);
 BEGIN
-    RETURN "rankql_schema".rankql_at_most_one("rankql_schema".rankql_err(s) / nullif("rankql_schema".rankql_walk(
+    RETURN rankql_at_most_one(rankql_err(s) / nullif(rankql_walk(
         ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[9], s[10]), 0));
 END $$;
 
@@ -664,7 +670,7 @@ END $$;
 -- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 8 minus the highest
 -- grade, 9 p, 10 the threshold that a grade must reach.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rbp_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+CREATE OR REPLACE FUNCTION rankql_rbp_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     p float8 DEFAULT NULL, threshold float8 DEFAULT 1, max_rel float8 DEFAULT NULL
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -672,24 +678,24 @@ DECLARE
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308
        OR k < 1 OR k > 9007199254740992 OR k <> floor(k) OR coalesce(k, 9007199254740992) <> s[1] THEN
-        PERFORM "rankql_schema".rankql_refuse(rel, pos, k, s[1]);
+        PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
     IF s IS NULL THEN
         IF p IS NULL THEN
-            PERFORM "rankql_schema".rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1');
+            PERFORM rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1');
         END IF;
-        PERFORM "rankql_schema".rankql_patience(p), "rankql_schema".rankql_threshold(threshold);
-        IF max_rel IS NOT NULL THEN PERFORM "rankql_schema".rankql_scale(max_rel); END IF;
-        s := "rankql_schema".rankql_start(k, p, CASE WHEN max_rel IS NULL THEN threshold END);
+        PERFORM rankql_patience(p), rankql_threshold(threshold);
+        IF max_rel IS NOT NULL THEN PERFORM rankql_scale(max_rel); END IF;
+        s := rankql_start(k, p, CASE WHEN max_rel IS NULL THEN threshold END);
     END IF;
     IF rel > max_rel THEN
-        PERFORM "rankql_schema".rankql_fail('rel must not exceed max_rel: ' || "rankql_schema".rankql_text(rel) || ' is above ' || "rankql_schema".rankql_text(max_rel));
+        PERFORM rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
     IF rel IS NOT NULL THEN
         s[8] := least(s[8], -rel);
         IF pos <= s[1] THEN
-            look := "rankql_schema".rankql_power(p, pos - 1);
+            look := rankql_power(p, pos - 1);
             s[6] := s[6] + look;
             IF max_rel IS NULL AND rel >= threshold THEN
                 s[5] := s[5] + look;
@@ -701,66 +707,66 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rbp(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_rbp(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
+    PERFORM rankql_one_ranking(s);
     IF -s[8] > 0 AND -s[8] < least(1, s[10]) AND s[10] IS NOT NULL THEN
-        PERFORM "rankql_schema".rankql_fail('rel must reach the threshold ' || "rankql_schema".rankql_text(s[10]) || ', but is at most ' || "rankql_schema".rankql_text(-s[8])
+        PERFORM rankql_fail('rel must reach the threshold ' || rankql_text(s[10]) || ', but is at most ' || rankql_text(-s[8])
             || '. Pass max_rel, such as 1, so that grades count');
     END IF;
-    RETURN coalesce("rankql_schema".rankql_at_most_one((1 - s[9]) * s[5]), 0);
+    RETURN coalesce(rankql_at_most_one((1 - s[9]) * s[5]), 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rbp_residual(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_rbp_residual(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    PERFORM "rankql_schema".rankql_one_ranking(s);
-    RETURN 1 - coalesce("rankql_schema".rankql_at_most_one((1 - s[9]) * s[6]), 0);
+    PERFORM rankql_one_ranking(s);
+    RETURN 1 - coalesce(rankql_at_most_one((1 - s[9]) * s[6]), 0);
 END $$;
 
 
 -- Ratings: 5 is the sum of squares, 6 that of absolute errors, 7 their number.
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rating_step(s float8[], rel float8, score float8) RETURNS float8[]
+CREATE OR REPLACE FUNCTION rankql_rating_step(s float8[], rel float8, score float8) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF abs(rel) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_fail('rel must be a finite number, not ' || "rankql_schema".rankql_text(rel));
+        PERFORM rankql_fail('rel must be a finite number, not ' || rankql_text(rel));
     ELSIF abs(score) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_fail('score must be a finite number, not ' || "rankql_schema".rankql_text(score));
+        PERFORM rankql_fail('score must be a finite number, not ' || rankql_text(score));
     END IF;
-    s := coalesce(s, "rankql_schema".rankql_start(NULL));
+    s := coalesce(s, rankql_start(NULL));
     IF rel IS NOT NULL AND score IS NOT NULL THEN
         s[5:7] := ARRAY[s[5] + (rel - score) * (rel - score), s[6] + abs(rel - score), s[7] + 1];
     END IF;
     RETURN s;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_rmse(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_rmse(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN sqrt(s[5] / nullif(s[7], 0));
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_mse(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_mse(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN s[5] / nullif(s[7], 0);
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".rankql_mae(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_mae(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN s[6] / nullif(s[7], 0);
 END $$;
 
 
--- Exponential gain of a grade: ndcg("rankql_schema".exp2_gain(rel), pos, 10).
-CREATE OR REPLACE FUNCTION "rankql_schema".exp2_gain(rel float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+-- Exponential gain of a grade: ndcg(exp2_gain(rel), pos, 10).
+CREATE OR REPLACE FUNCTION exp2_gain(rel float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF abs(rel) > 1.7976931348623157e308 THEN
-        PERFORM "rankql_schema".rankql_fail('rel must be a finite number, not ' || "rankql_schema".rankql_text(rel));
+        PERFORM rankql_fail('rel must be a finite number, not ' || rankql_text(rel));
     END IF;
-    RETURN CASE WHEN rel < 1024 THEN "rankql_schema".rankql_power(2, rel) - 1 WHEN rel >= 1024 THEN 'Infinity' END;
+    RETURN CASE WHEN rel < 1024 THEN rankql_power(2, rel) - 1 WHEN rel >= 1024 THEN 'Infinity' END;
 END $$;
 
-CREATE OR REPLACE FUNCTION "rankql_schema".exp2_gain(rel boolean) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION exp2_gain(rel boolean) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT rel::int::float8
 $$;
 
@@ -769,7 +775,7 @@ $$;
 -- defaults in place of the other options. To add a metric, add its row here, and its functions above.
 DO $create$
 DECLARE
-    home CONSTANT text := quote_ident('rankql_schema');
+    home CONSTANT text := quote_ident(current_schema());
     metric record;
     step record;
     kind text;
@@ -851,6 +857,21 @@ BEGIN
         EXECUTE format('COMMENT ON FUNCTION %s IS %L', function, 'rankql: part of the metrics');
     END LOOP;
 END $create$;
+
+-- From here on the functions call each other with the name of their schema, so that they work whatever the search_path is: CREATE
+-- and REFRESH MATERIALIZED VIEW and restored dumps have a safe one.
+DO $qualify$
+DECLARE
+    home CONSTANT text := quote_ident(current_schema());
+    calls CONSTANT text := '(?<![\w.])(rankql_\w+|exp2_gain)(?=\()';
+    function record;
+BEGIN
+    FOR function IN SELECT p.oid FROM pg_catalog.pg_proc AS p
+        WHERE p.pronamespace = to_regnamespace(home) AND p.prokind = 'f'
+            AND (p.proname LIKE 'rankql\_%' OR p.proname = 'exp2_gain') AND p.prosrc ~ calls LOOP
+        EXECUTE regexp_replace(pg_get_functiondef(function.oid), calls, replace(home, '\', '\\') || '.\1', 'g');
+    END LOOP;
+END $qualify$;
 
 COMMIT;
 {% endraw %}{% endmacro %}

@@ -4,18 +4,22 @@ test_matrix.py has the hand-checked cases.
 """
 
 import re
+import subprocess
 
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
 from rankql import macros
+from rankql.cli.main import main
 from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
 from rankql.errors import database_message
 from rankql.registry.all_metrics import FUNCTIONS
-from support import metric_engines, native_databases, native_files, random_runs
+from support import components, metric_engines, native_databases, native_files, random_runs
 from support.native_databases import handlers, options_of, run_node, run_python
+from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
 EXECUTED = {"postgres": pytest.mark.postgres, "clickhouse": pytest.mark.clickhouse}
@@ -208,6 +212,38 @@ def test_messages_of_postgres_name_the_value(server):
     )
 
 
+ONE_K = {"cg": (), "dcg": (), "ndcg": (), "recall_at": (), "judged_at": (), "ap": (), "rr": ()}
+ONE_K |= {"err": (3,), "rbp": (0.5,)}
+K_DIFFERS = r"k (and other options )?must be the same in all rows|not under aggregate function"
+
+
+def test_a_k_that_differs_among_the_rows_is_refused(database):
+    """Whatever the order of rows and grades, such as a first and a last row that count nothing."""
+    for rows in ([(0, 1, 5), (0, 2, 2)], [(3, 1, 2), (None, 2, 5)], [(1, None, 2), (None, 9, 5)]):
+        database.load("some_rows", ("rel", "pos", "k"), [*rows, (1, 3, 2)])
+        for name, options in ONE_K.items():
+            call = f"{name}(rel, pos, {', '.join(map(str, ('k', *options)))})"
+            with pytest.raises(Exception, match=K_DIFFERS):
+                database.ask(f"SELECT {call} FROM some_rows")
+            grouped = database.ask(f"SELECT k, {call} FROM some_rows GROUP BY k ORDER BY k")
+            constant = f"{name}(rel, pos, {', '.join(map(str, (5, *options)))})"
+            expected = database.ask(f"SELECT k, {constant} FROM some_rows WHERE k = 5 GROUP BY k")
+            assert grouped[-1:] == expected, name
+
+
+def test_handlers_refuse_a_k_that_differs():
+    """Of Snowflake; that of BigQuery is a constant by its declaration."""
+    for name, options in ONE_K.items():
+        text, code = handlers("snowflake")[name]
+        space = {}
+        exec(code, space)
+        state = space["Handler"]()
+        state.accumulate(0.0, 1.0, 2.0, *options)
+        with pytest.raises(ValueError, match=K_DIFFERS):
+            state.accumulate(None, None, 5.0, *options)
+        assert "k FLOAT64 NOT AGGREGATE" in handlers("bigquery")[name][0], text
+
+
 # Values
 
 CALLS = {
@@ -276,6 +312,42 @@ def test_results_of_clickhouse_are_floats_also_where_no_column_is_nullable():
             database.ask("SELECT ndcg('3', pos, 2) FROM whole")
 
 
+@pytest.mark.clickhouse
+def test_clickhouse_joins_views_and_enums():
+    """What ClickHouse does otherwise than other databases, as the page and the errors say."""
+    with native_databases.opened("clickhouse") as database:
+        query, ask = database.session.query, database.ask
+        query("CREATE TABLE rec (u String, item String, pos UInt8) ENGINE = Memory")
+        query("INSERT INTO rec VALUES ('ann', 'tea', 1), ('ann', 'mug', 2), ('ann', 'pot', 3)")
+        query("CREATE TABLE j (u String, item String, rel UInt8) ENGINE = Memory")
+        query("INSERT INTO j VALUES ('ann', 'mug', 1), ('ann', 'pot', 0), ('ann', 'cup', 1)")
+        values = "SELECT judged_at(rel, pos, 3), bpref(rel, pos) FROM rec {} JOIN j USING (u, item)"
+        nulls = "SETTINGS join_use_nulls = 1"
+        assert ask(f"{values.format('LEFT')} {nulls}") == [(pytest.approx(2 / 3), 1)]
+        assert ask(f"{values.format('FULL')} {nulls}") == [(pytest.approx(2 / 3), 0.5)]
+        with pytest.raises(
+            Exception, match=r"from 1\. For 0: .* outer join SET join_use_nulls = 1"
+        ):
+            ask(values.format("FULL"))
+        query("CREATE VIEW by_user AS SELECT u, num_ret(1, pos) AS n FROM rec GROUP BY u")
+        last = native_sql("clickhouse").rstrip(";\n").rpartition(";\n")[2]
+        assert ask(last) == [("default", "by_user")]
+        with pytest.raises(Exception, match=r"Enum8.*pass toInt8\(rel\)"):
+            ask("SELECT ndcg(CAST('a' AS Enum8('a' = 3)), 1, 2)")
+        page = (ROOT / "docs" / "engines.md").read_text("utf-8").partition("## ClickHouse")[2]
+        code = page.partition("metric from all of them:")[2].partition("```{code-block} sql")[2]
+        *statements, select = code.partition("```")[0].strip().rstrip(";").split(";\n")
+        for statement in statements:
+            query(statement)
+        one = "SELECT shopper, ndcg(rel, pos, 10) FROM events GROUP BY shopper ORDER BY shopper"
+        assert ask(select) == ask(one) and len(ask(one)) == 2
+        remove = " ".join(re.search(r"`(SELECT 'DROP FUNCTION.*?)`", page, re.DOTALL)[1].split())
+        names = {row[0] for row in ask(remove)}
+        assert "DROP FUNCTION ndcg;" in names and len(names) > 30
+        for table in ("by_user", "rec", "j", "add_items", "items", "events"):
+            query(f"DROP TABLE {table}")
+
+
 @pytest.mark.postgres
 def test_over_filter_and_having(server):
     server.load("t", ("u", "rel", "pos"), [(1, 3, 1), (1, 0, 2), (1, 2, 3), (2, 0, 1), (2, 1, 2)])
@@ -341,28 +413,73 @@ def test_the_state_of_gains_does_not_grow_with_the_rows(server, k):
 # Installing
 
 
+# With characters and words that the installation reads and replaces.
+ODD_SCHEMA = """it's a "base" of discounts \\1"""
+
+
 @pytest.mark.postgres
-def test_a_schema_qualifies_every_call(server):
-    """Also under views that use the functions, and when they are installed again."""
-    server.con.execute('CREATE SCHEMA "My shop"')
-    for _ in range(2):
-        server.install(schema="My shop")
+@pytest.mark.parametrize("schema", [None, ODD_SCHEMA])
+def test_functions_work_whatever_the_search_path_is(server, schema):
+    """Also in materialized views, where Postgres 17 has a safe one, and when installed again."""
+    home = macros.quote(schema or "public")
+    server.con.execute(
+        f"DROP MATERIALIZED VIEW IF EXISTS by_user; CREATE SCHEMA IF NOT EXISTS {home}"
+    )
+    view = f"SELECT {home}.ndcg(r, p, 2, ARRAY[1, 2]) AS n, {home}.nerr(r, p, 2, 3) AS e"
+    for replace in (False, True):
+        server.install(schema=schema)
         server.con.execute("SET search_path = pg_catalog")
-        server.con.execute(
-            "CREATE OR REPLACE VIEW public.by_user AS"
-            ' SELECT "My shop".ndcg(r, p, 2, ARRAY[1, 2]) AS n, "My shop".nerr(r, p, 2, 3) AS e'
-            " FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
-        )
-    assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+        if not replace:
+            rows = "FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
+            server.con.execute(f"CREATE MATERIALIZED VIEW public.by_user AS {view} {rows}")
+        server.con.execute("REFRESH MATERIALIZED VIEW public.by_user")
+        assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+        server.con.execute("RESET search_path")
+    server.con.execute("SET search_path = pg_catalog")
     for name in native_files.METRICS:
         values = {"p": 0.5, "max_rel": 9, "recall": 0.5}
         extra = "".join(f", {values.get(o, 2)}" for o in options_of(name, "bigquery"))
         rows = "(VALUES (3.0, 1), (0.5, 2), (-1, 3)) AS t (r, p)"
-        rel = '"My shop".exp2_gain(r)'
-        server.ask(f'SELECT "My shop".{name}({rel}, p{extra}) FROM {rows}')
+        server.ask(f"SELECT {home}.{name}({home}.exp2_gain(r), p{extra}) FROM {rows}")
         with pytest.raises(Exception, match=r"rankql: (pos|score) must"):
-            server.ask(f"SELECT \"My shop\".{name}(1, 'NaN'::float8{extra})")
+            server.ask(f"SELECT {home}.{name}(1, 'NaN'::float8{extra})")
     server.con.execute("RESET search_path")
+
+
+@pytest.mark.postgres
+def test_dumps_are_restored_and_functions_are_removed(server):
+    """A materialized view is filled again while search_path is empty."""
+    for database in ("dumped", "restored"):
+        server.con.execute(f"CREATE DATABASE {database}")
+    dumped = native_databases.Postgres(server.folder, "dumped")
+    dumped.con.execute("CREATE SCHEMA metrics")
+    dumped.install(schema="metrics")
+    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
+    dumped.con.execute(f"CREATE MATERIALIZED VIEW shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}")
+    dumped.con.close()
+    connect = ("-h", server.folder, "-U", "postgres")
+    command = [components.program("pg_dump"), *connect, "dumped"]
+    dump = subprocess.run(command, capture_output=True, check=True).stdout
+    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1", "restored"]
+    subprocess.run(psql, input=dump, capture_output=True, check=True)
+    restored = native_databases.Postgres(server.folder, "restored")
+    ((n,),) = restored.ask("SELECT n FROM shop")
+    assert n == pytest.approx(0.6309297535714574)
+    page = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    rights, remove = re.findall(r"```{code-block} postgres\n(.*?)```", page, re.DOTALL)
+    restored.con.execute("CREATE ROLE analysts; SET search_path TO metrics")
+    restored.con.execute(rights)
+    with pytest.raises(Exception, match=r"materialized view public\.shop depends"):
+        restored.con.execute(remove)
+    restored.con.execute("DROP MATERIALIZED VIEW public.shop; DROP OWNED BY analysts")
+    restored.con.execute("CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 7'")
+    restored.con.execute(remove)
+    names = restored.ask("SELECT proname FROM pg_proc WHERE pronamespace = 'metrics'::regnamespace")
+    assert names == [("mine",)]
+    restored.con.execute("SET search_path TO nowhere")
+    with pytest.raises(Exception, match=r"rankql: no schema of search_path \(nowhere\) exists"):
+        restored.install()
+    restored.con.close()
 
 
 @pytest.mark.postgres
@@ -525,6 +642,71 @@ def test_evaluations_of_positions_and_scores(database):
     )
 
 
+COMPUTED = [
+    {"query": ["query", "week"]},
+    {"query": ["query", "week"], "item": "concat('x', item)", "score": "-score", "rel": "rel * 2"},
+    {"query": ["query", "week"], "rel": {"buy": 3, "cli'ck": 1, "none": 0}, "pos": "score + 1"},
+    {"query": ["query", "week"], "rel": "1"},
+]
+
+
+@pytest.mark.parametrize("options", COMPUTED, ids=["key", "expressions", "mapping", "constant"])
+def test_evaluations_of_keys_expressions_and_mapped_grades(database, options):
+    """A key may hold the comma that separates its columns."""
+    ids = {"query": ["a", "a", "a, 1", "a", "b"], "week": [1, 1, 1, 2, 2], "item": [*"xyxzx"]}
+    run = pl.DataFrame({**ids, "score": [1.0, 2.0, 1.0, 1.0, 1.0]}).with_columns(
+        pl.col("week").cast(pl.String)
+    )
+    events = ["none", "buy", "cli'ck", "buy", None]
+    qrels = run.select("query", "week", "item").with_columns(
+        rel=pl.Series([1, 0, 2, 1, 1]), event=pl.Series(events)
+    )
+    qrels = qrels.head(4) if "rel" not in options else qrels
+    load(database, run, qrels)
+    metrics = ["nDCG@2", "RR", "P@1"]
+    expected = rankql.evaluate(run, qrels, metrics, **options).per_query
+    rows = database.ask(render_native_query(database.name, "run", "qrels", metrics, **options))
+    values = [[None if x is None else float(x) for x in row[1:]] for row in rows]
+    theirs = [list(row) for row in expected.sort(expected.columns[0]).select(metrics).rows()]
+    assert [row[0] for row in rows] == sorted(expected[expected.columns[0]])
+    assert values == [pytest.approx(row) for row in theirs]
+
+
+def test_an_event_without_a_grade_is_an_error_of_the_engine(database):
+    run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
+    load(database, run, run.select("query", "item", event=pl.lit("view")))
+    query = render_native_query(database.name, "run", "qrels", "RR", rel={"buy": 1})
+    with pytest.raises(Exception, match="rankql: rel has no grade for view"):
+        database.ask(query)
+
+
+def test_names_in_quotes_pairs_and_columns_of_events():
+    """What parses as more than a column is an expression, and the rest is refused by name."""
+
+    def text(**options):
+        return render_native_query("postgres", "run", "qrels", "RR", **options)
+
+    query = text(query="user_id=customer_id", item='"my ""sku"', rel=("what", {"buy": 2}))
+    for part in (
+        'SELECT "customer_id" AS query, "my ""sku" AS item, (CASE WHEN CAST("what" AS TEXT) =',
+        'SELECT "user_id" AS query, "my ""sku" AS item, "score" AS score,',
+        'SELECT any_query AS "customer_id",',
+    ):
+        assert part in query
+    assert text(query=[["a", "b"], ["c", "d"]]) == text(query=["a=c", "b=d"])
+    assert text(item="doc, page") == text(item=["doc", "page"])
+    for options, expected in {
+        "rel='my col' is not valid SQL": {"rel": "my col"},
+        "A column of this name is rel='\"my col\"'": {"rel": "my col"},
+        "rel must be a column or an SQL expression, not ('rating', 'x')": {"rel": "rating, x"},
+        "pos must be a column or an SQL expression, not {'a': 1}": {"pos": {"a": 1}},
+        "rel must map events (text) to grades": {"rel": {"buy": INFINITE}},
+        "query='(SELECT 1)' must be one SQL expression": {"query": "(SELECT 1)"},
+    }.items():
+        with pytest.raises(rankql.RankqlError, match=re.escape(options)):
+            text(**expected)
+
+
 @pytest.mark.postgres
 def test_evaluations_of_postgres_take_all_options(server):
     run, qrels = random_runs.data(5)
@@ -544,6 +726,35 @@ def test_files_give_names_and_columns(tmp_path, monkeypatch):
     for part in ('FROM "shown" AS ranking', '"sku" AS item', '"gra""de" AS rel'):
         assert part in text
     assert "err(rel, pos, 5, 3.0)" in text  # the highest grade of the judgments
+
+
+def test_what_is_computed_from_files_is_computed_in_the_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RUN.with_columns(day=1).write_parquet("shown.parquet")
+    judged = QRELS.drop("rel").with_columns(day=1, what=pl.lit("buy"), yes=1, no=0)
+    judged.write_parquet("judged.parquet")
+    files = ("shown.parquet", "judged.parquet")
+    key = "(replace(CAST(\"query\" AS TEXT), ',', ',,') || ', ' || replace("
+    for options, expected in {
+        ("rel", "yes + 1"): "(yes + 1) AS rel",
+        ("rel", ("what", (("buy", 3),))): "(CASE WHEN CAST(\"what\" AS TEXT) = 'buy' THEN 3 WHEN",
+        ("query", ("query", "day")): f"SELECT {key}",
+    }.items():
+        role, value = options
+        if role == "rel" and isinstance(value, tuple):
+            value = (value[0], dict(value[1]))
+        options = {"rel": "yes", role: [*value] if role == "query" else value}
+        assert expected in render_native_query("postgres", *files, "RR", **options)
+    with pytest.raises(rankql.RankqlError, match=r"maps columns. Write an .*rel='3 \* yes \+ 0 \*"):
+        render_native_query("postgres", *files, "RR", rel={"yes": 3, "no": 0})
+
+
+def test_the_command_line_writes_keys_and_mappings():
+    options = ["--query", "user_id,week", "--rel", "buy=3,click=1", "--dialect", "clickhouse"]
+    result = CliRunner().invoke(main, ["sql", "shop.run", "shop.qrels", *options])
+    assert result.exit_code == 0, result.output
+    assert "replace(toString(\"week\"), ',', ',,')" in result.output
+    assert "WHEN toString(\"event\") = 'click' THEN 1" in result.output
 
 
 REFUSED = [

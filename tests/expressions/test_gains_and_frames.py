@@ -1,6 +1,7 @@
 """What the other tests do not go through: gains, ranked(), frames, parameters, wide scores."""
 
 import math
+import re
 
 import duckdb
 import pandas
@@ -245,11 +246,62 @@ def test_a_column_is_added_to_the_frame(function, column):
         result.drop(columns="mixed").pipe(function)
 
 
+def test_nan_of_pandas_is_an_unjudged_item():
+    """As in evaluate; NaN of polars is refused."""
+    missing = EVENTS.assign(rel=[math.nan, 2, 1, math.nan])
+    for grade in ("rel", pl.col("rel") * 2):
+        values = missing.pipe(rankql.judged_at, grade, by="user").set_index("user")
+        assert values["judged_at"].to_dict() == {"a": 0.5, "b": 0.5}
+    result = rankql.evaluate(missing, metrics="nDCG", query="user", pos="pos")
+    expected = [*result.per_query.sort("user")["nDCG"]]
+    assert [*missing.pipe(rankql.ndcg, by="user").sort_values("user")["ndcg"]] == pytest.approx(
+        expected
+    )
+    with pytest.raises(RankqlError, match="rel must be a finite number, not nan"):
+        pl.from_pandas(missing, nan_to_null=False).pipe(rankql.ndcg, by="user")
+
+
+def test_other_frames_are_read_as_arrow():
+    """A table of pyarrow and a relation of DuckDB give a frame of polars."""
+    rows = EVENT_ROWS.to_arrow()
+    expected = EVENT_ROWS.pipe(rankql.ndcg, by="user", k=2).sort("user")
+    for frame in (rows, rows.to_reader(), duckdb.connect().sql("FROM rows")):
+        assert rankql.ndcg(frame, by="user", k=2).sort("user").equals(expected)
+
+
+@pytest.mark.parametrize("kind", [pl.Enum(["0", "1", "2"]), pl.Categorical])
+def test_text_in_a_frame_is_refused_by_its_type(kind):
+    """Whatever the engine: polars may cast it, which fails, before its values are checked."""
+    rows = EVENT_ROWS.with_columns(pl.col("rel", "pos").cast(pl.String).cast(kind))
+    for frame in (rows, rows.lazy()):
+        for metric, name in ((rankql.ndcg, "rel"), (rankql.dcg, "rel"), (rankql.rmse, "rel")):
+            with pytest.raises(RankqlError, match=f"^{name} must be a number, not text. Cast it"):
+                frame.pipe(metric, by="user")
+        with pytest.raises(RankqlError, match=r"^pos must be a number, not text. Cast it"):
+            frame.pipe(rankql.cg, pl.lit(1), by="user")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: rankql.ndcg([1, 2]), "ndcg takes columns or a frame, not a list: pl.DataFrame("),
+        (lambda: rankql.ap(COLUMNS, by="user"), "ap takes columns or a frame, not a dict: pl.Data"),
+        (lambda: rankql.rr("rel", by="user"), "by= needs a frame as the first argument: df.pipe("),
+        (lambda: EVENT_ROWS.pipe(rankql.list_ndcg, by="user"), "list_ndcg takes columns, not a f"),
+    ],
+)
+def test_rows_that_are_no_frame_have_a_call(call, expected):
+    with pytest.raises(RankqlError, match=f"^{re.escape(expected)}"):
+        call()
+
+
 def test_wrong_frames_are_refused():
     with pytest.raises(RankqlError, match="No column 'usr'"):
         EVENTS.pipe(rankql.ndcg, by="usr")
+    with pytest.raises(RankqlError, match="pos must be a whole number from 1, not nan"):
+        EVENTS.assign(pos=[1, None, 1, 2]).pipe(rankql.ndcg, by="user")
     with pytest.raises(RankqlError, match="rel must be a finite number, not nan"):
-        EVENTS.assign(rel=[1, None, 2, 3]).pipe(rankql.ndcg, by="user")
+        EVENTS.assign(rel=0).pipe(rankql.ndcg, pl.col("rel") / 0, by="user")
     with pytest.raises(RankqlError, match=r"^rel, pos, user cannot be read: .*Cast them first"):
         EVENTS.assign(rel=[1, "a", 2.5, {}]).pipe(rankql.ndcg, by="user")
     with pytest.raises(

@@ -89,6 +89,33 @@ def test_checked_values_keep_their_type(con, value):
         assert re.fullmatch("no, [12]", database_message(error.value))
 
 
+ONE_K = [
+    "cg",
+    "dcg",
+    "ndcg",
+    "recall_at",
+    "hit_at",
+    "ap",
+    "rr",
+    "arhr",
+    "err",
+    "rbp",
+    "rbp_residual",
+]
+ONE_K += ["kendall_tau_b", "duplicate_share", "tau_ap", "rbo", "micro_recall_at"]
+
+
+def test_k_is_the_same_in_all_rows_of_a_group(con):
+    """A column k must be in GROUP BY, also where each row could be cut at its own."""
+    options = {"err": ", max_rel := 4", "rbp": ", p := 0.5", "rbp_residual": ", p := 0.5"}
+    for name in ONE_K:
+        option = options.get(name, ", p := 0.5" if name == "rbo" else "")
+        call = f"SELECT {name}(pos, pos, k := k{option}) FROM (SELECT *, 5 - rel AS k FROM t)"
+        with pytest.raises(duckdb.BinderException, match='"k" must appear in the GROUP BY clause'):
+            con.sql(f"{call} GROUP BY user")
+        assert len(con.sql(f"{call} GROUP BY user, k").fetchall()) == 4
+
+
 def test_errors_in_branches_not_taken_are_not_raised(con):
     """What is constant and not reached is no error, neither when planned nor when run."""
     for query, expected in {

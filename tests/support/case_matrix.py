@@ -134,7 +134,7 @@ def no_table(case):
 
 CATALOGUE = "metrics of the catalogue and of diversity"
 REFUSED = [Refused(*row) for row in (
-    (("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
+    (("polars .pipe",), "list forms", listed, "RankqlError: {metric} takes columns, not a frame"),
     (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
      lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
      # It takes subtopics from judgments with one row for each, and reads popularity from train=.

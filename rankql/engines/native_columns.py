@@ -1,0 +1,92 @@
+"""Columns of an evaluation in the SQL of a database: names, keys of several, expressions, grades.
+
+The database is not asked: what a caller writes is read as names and expressions of its tables.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rankql.errors import RankqlError, as_number, require
+from rankql.macros import literal, quote
+from rankql.registry.column_names import EVENTS
+from rankql.sources.computed import GRADE_OF_EVENT, require_scalar, split_key
+from rankql.sources.tables import Table
+
+
+def sides(role: str, value: Any) -> tuple[Any, Any]:
+    """The columns of a role in the run and in the judgments.
+
+    Several names are one key of both tables. 'a=b' names the column of each, as do two lists.
+    """
+    if role not in ("query", "item"):
+        return value, value
+    if isinstance(value, str):
+        left, _, right = (part.strip() for part in value.partition("="))
+        return (left, right) if left.isidentifier() and right.isidentifier() else (value, value)
+    if len(value) == 2 and not any(isinstance(part, str) for part in value):
+        return value[0], value[1]
+    pairs = [sides(role, part) for part in value]
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def of_file(table: Table, role: str, value: Any) -> Any:
+    """What the caller wrote for a role of a file: a column that it has, or what computes it."""
+    name = table.roles[role]
+    if name == GRADE_OF_EVENT:
+        grades, (event, *others) = value, table.computed[name]
+        if isinstance(value, Mapping) and [event, *others] == [*value]:
+            example = " + ".join(f"{grade} * {flag}" for flag, grade in value.items())
+            raise RankqlError(f"rel={value} maps columns. Write an expression: rel='{example}'")
+        return event, grades if isinstance(grades, Mapping) else grades[1]
+    for spec in (value, *(value if isinstance(value, list | tuple) else ())):
+        if name in table.computed and name == (spec if isinstance(spec, str) else ", ".join(spec)):
+            return spec
+    return quote(name)
+
+
+def write_column(role: str, spec: Any, text: str, mark: str) -> str:
+    """The SQL of a column. text: the cast to text; mark: the quotes of names."""
+    if role == "rel" and isinstance(spec, Mapping):
+        spec = (EVENTS[0], spec)
+    if role == "rel" and isinstance(spec, list | tuple) and isinstance(spec[-1], Mapping):
+        return _write_grades(spec[0], spec[-1], text, mark)
+    spec = split_key(spec, str.isidentifier)
+    if isinstance(spec, list | tuple) and role in ("query", "item"):
+        parts = [write_column(role, part, text, mark) for part in spec]
+        # A comma in a value is doubled, so that keys differ.
+        return (
+            "(" + " || ', ' || ".join(f"replace({text.format(x)}, ',', ',,')" for x in parts) + ")"
+        )
+    require(isinstance(spec, str), f"{role} must be a column or an SQL expression, not {spec!r}")
+    if spec.isidentifier():
+        return quote(spec, mark=mark)
+    if quoted := re.fullmatch(r'"((?:[^"]|"")+)"', spec.strip()):
+        return quote(quoted[1].replace('""', '"'), mark=mark)
+    try:
+        require_scalar(spec, f"{role}={spec!r}")
+    except RankqlError as error:
+        raise RankqlError(f"{error}. A column of this name is {role}={quote(spec)!r}") from None
+    return f"({spec})"
+
+
+def column_label(spec: Any) -> str:
+    """The name of a column in the result: that of its column, or the expression."""
+    if isinstance(spec, list | tuple):
+        return ", ".join(map(column_label, spec))
+    quoted = re.fullmatch(r'"((?:[^"]|"")+)"', spec.strip())
+    return quoted[1].replace('""', '"') if quoted else str(spec)
+
+
+def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) -> str:
+    """Grades of events. An event without one is an error of the engine, which quotes the text."""
+    ok = bool(grades) and all(isinstance(event, str) for event in grades)
+    ok = ok and all(math.isfinite(as_number(grade)) for grade in grades.values())
+    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
+    event = text.format(write_column("rel", column, text, mark))
+    cases = " ".join(f"WHEN {event} = {literal(x)} THEN {grade!r}" for x, grade in grades.items())
+    missing = f"CAST('rankql: rel has no grade for ' || {event} AS INT)"
+    return f"(CASE {cases} WHEN {event} IS NOT NULL THEN {missing} END)"
