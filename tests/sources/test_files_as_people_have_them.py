@@ -84,11 +84,11 @@ def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     assert rankql.evaluate(written(numbers, form, tmp_path)[0], metrics="RR")["RR"] == 0.5
 
 
-def test_objects_written_as_text_are_refused():
-    for cell in ('[{"id": "x"}]', '{"x": 2}'):
-        rows = pl.DataFrame({"query": ["a"], "retrieved": [cell], "relevant": ["x"]})
-        with pytest.raises(RankqlError, match="must be a list of ids, not text"):
-            rankql.evaluate(rows, metrics="RR")
+def test_objects_written_as_text_are_read_and_maps_refused():
+    rows = pl.DataFrame({"query": ["a"], "retrieved": ['[{"id": "x"}]'], "relevant": ["x"]})
+    assert rankql.evaluate(rows, metrics="RR").columns["run"]["item"] == "retrieved.id"
+    with pytest.raises(RankqlError, match="must be a list of ids, not text"):
+        rankql.evaluate(rows.with_columns(retrieved=pl.lit('{"x": 2}')), metrics="RR")
 
 
 @pytest.mark.parametrize("form", ["frame", "csv"])
