@@ -21,7 +21,7 @@ _STEMS = ("", "rec", "top", *ROLES["item"])
 def fold_columns(reader: Reader, table: Table) -> Table:
     """The table with a list for columns that differ in a running number, as item_1 and item_2.
 
-    The numbers beside them, as score_1 and rel_1, are fields of its elements.
+    The numbers next to them, as score_1 and rel_1, are fields of its elements.
     """
     own = RELEVANT if table.label == "qrels" else RETRIEVED
     stems = defaultdict[str, dict[int, str]](dict)
