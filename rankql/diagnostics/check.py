@@ -68,6 +68,7 @@ def check(
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     rules = RankingRules.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
+        session.asks = False
         inputs = read_rankings(
             session, run, qrels, rules, graded=False, keeps_unjudged=True, train=train
         )

@@ -7,10 +7,11 @@ JSON and YAML. `shapes` says what an object is, `plain` takes objects of Python 
 has what else is in memory, and `wide_columns` makes lists of numbered columns. `private` has our
 own databases.
 
-`inputs` finds the columns of queries, items, grades, scores and positions. `choice` decides which
-are those of queries and items, by tiers of names and by values within a tier. `id_lists` unnests
-lists of ids, and `computed` adds columns: SQL expressions, keys, and the grades of judgments that
-have none.
+`reading` finds the columns of queries, items, grades, scores and positions: `Inputs`. `choice`
+decides which are those of queries and items, by tiers of names and by values within a tier.
+`id_lists` unnests lists of ids, and `computed` adds columns: SQL expressions, keys, and the grades
+of judgments that have none. `account` asks about the columns that no role has, or names them;
+`ask` tries the calls that a question offers.
 It imports errors, macros, registry, text and writing; it is imported by evaluation and the packages
 above.
 """

@@ -41,6 +41,8 @@ class Reader:
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True
+        # Does a doubt about a column stop the reading? `check` reports it.
+        self.asks = True
         # What the caller wrote of columns and metrics, if only columns in it are read.
         self.mentioned: str | None = None
         # What was left out of the files.

@@ -284,6 +284,7 @@ def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
     if not session.reads_values:
         return inputs
     notes = account(session, [*inputs.runs.values()], inputs.qrels, named)
+    session.notes += [] if session.asks else notes
     others = [x for x in (inputs.qrels, inputs.attributes) if x]
     read = [*inputs.by, *([inputs.system] if inputs.system else [])]
     read += [x for table in inputs.tables for x in table.sources(read)]

@@ -142,6 +142,13 @@ def test_faults_of_few_queries_are_asked_about_or_noted(fault, share, late):
     assert "spelled differently" in notes or "acceptable has ids" in notes
 
 
+def test_check_lists_doubts():
+    run = objects(page=lambda k: k)
+    qrels = [{"question": q, "relevant": [{"id": RELEVANT[q][0], "page": 9}]} for q in QUERIES]
+    (finding,) = (x for x in rankql.check(run, qrels).findings if x.kind == "reading")
+    assert "retrieved.page of run and relevant.page of qrels differ" in finding.message
+
+
 ASKED = [
     ({"q": [("a", 0.1), ("b", 0.2)]}, {"q": {"a": 1}}, {}, "order='rows'"),
     ({"q": {"b": 1, "a": 2}}, {"q": {"a": 1}}, {}, "pos='score'"),
