@@ -176,7 +176,7 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     for x, count in wrong.items():
         if not count:
             continue
-        queries = format_queries(count)
+        queries = format_queries(count) + run.extent
         text = f"{run.table.label}: {run.column} is not in the order of {x} in {queries}"
         if agrees and x != lists.numbers:
             yield f"{text}. The order of the list counts"
@@ -276,7 +276,7 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         if equal == common or not (place or equal >= 0.1 * common):
             continue
         text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
-        text += f"{common - equal:,} of {common:,} items that both have"
+        text += f"{common - equal:,} of {common:,} items that both have{run.extent}"
         if "item" in pair.named:
             yield f"{text}. They are not read"
             continue
@@ -467,9 +467,10 @@ def _spelling(pair: Pair) -> Iterator[str]:
         FROM {respell(unmatched, "i")} AS a JOIN {respell(run.items, "i")} AS b USING (q, x)"""
     count, one, other = run.session.row(sql)
     if count:
+        ids = format_count(count, "judged id") + run.extent
         yield (
-            f"{format_count(count, 'judged id')} {is_or_are(count)} spelled differently in the run "
-            f"and not found: {one!r} and {other!r}"
+            f"{ids} {is_or_are(count)} spelled differently in the run and not found: {one!r} and "
+            f"{other!r}"
         )
 
 

@@ -65,6 +65,11 @@ class Reading:
         objects = not self.column or self.kind.startswith("STRUCT(")
         return self.table.roles["item"] if objects else self.column
 
+    @property
+    def extent(self) -> str:
+        """What a message says of a count, if it is that of a sample."""
+        return " of a sample of the queries" if self.every() > 1 else ""
+
     @cached_property
     def sample(self) -> str:
         """The rows of the source of the sampled queries."""

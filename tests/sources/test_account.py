@@ -149,6 +149,15 @@ def test_check_lists_doubts():
     assert "retrieved.page of run and relevant.page of qrels differ" in finding.message
 
 
+def test_counts_of_a_sample_say_so():
+    rows = [{"query": f"q{i}", "retrieved": ["A", "b"], "relevant": ["a", "b"]}
+            for i in range(5000)]  # fmt: skip
+    for number, extent in ((9, ""), (5000, " of a sample of the queries")):
+        notes = rankql.evaluate(rows[:number], metrics="RR", interval=None).notes
+        (note,) = (note for note in notes if "spelled differently" in note)
+        assert f"judged ids{extent} are spelled" in note
+
+
 ASKED = [
     ({"q": [("a", 0.1), ("b", 0.2)]}, {"q": {"a": 1}}, {}, "order='rows'"),
     ({"q": {"b": 1, "a": 2}}, {"q": {"a": 1}}, {}, "pos='score'"),
