@@ -336,6 +336,10 @@ CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
         x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
         CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
 
+-- The number of relevant items; rankql_places checks rel.
+CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
+
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums

@@ -88,8 +88,8 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
     rankql_one_ranking(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
-        * rankql_dcg_factor(discounts, base), pos, k);
+        rankql_dcg_factor(discounts, base)
+        * coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 -- Whole grades up to 5 are counted, for k up to 20: the items that have at least grade 5, 4, 3 and 2, with 12 bits each, and

@@ -15,10 +15,6 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
     2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
 
--- The number of relevant items; rankql_places checks rel.
-CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
-
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
                      k, denominator);

@@ -336,6 +336,10 @@ CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
         x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
         CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
 
+-- The number of relevant items; rankql_places checks rel.
+CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
+
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
@@ -845,8 +849,8 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
     rankql_one_ranking(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
-        * rankql_dcg_factor(discounts, base), pos, k);
+        rankql_dcg_factor(discounts, base)
+        * coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 -- Whole grades up to 5 are counted, for k up to 20: the items that have at least grade 5, 4, 3 and 2, with 12 bits each, and
@@ -977,10 +981,6 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 -- The harmonic mean of precision, with this denominator, and recall.
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
     2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
-
--- The number of relevant items; rankql_places checks rel.
-CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),

@@ -60,15 +60,15 @@ TABLE = [
             score=pl.Series([1.5, 0.5, 1.0])), {}, "or rel='score'", {"rel": "score"},
         "or --rel score", "--rel score",
     ),
-    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "every row is relevant",
-     {"rel": "1"}, "every row is relevant", "--rel 1"),
+    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='n' or rel='1'",
+     {"rel": "1"}, "--rel n or --rel 1", "--rel 1"),
     (
-        LISTS.rename({"found": "retrieved"}), None, {}, "Pass qrels= (CLI", {"qrels": QRELS},
-        f"Pass {LAST}", "",
+        LISTS.rename({"found": "retrieved"}), None, {}, "pass qrels= (CLI", {"qrels": QRELS},
+        f"pass {LAST}", "",
     ),
     (
-        LISTS.select("query", retrieved="found", relevant=OBJECTS), None, {}, "Pass rel='my'",
-        {"rel": "my"}, "Pass --rel my", "--rel my",
+        LISTS.select("query", retrieved="found", relevant=OBJECTS), None, {}, "Pass rel='relevant.my'",
+        {"rel": "relevant.my"}, "Pass --rel relevant.my", "--rel my",
     ),
     (
         NO_HEADER, QRELS, {}, "columns=['query', 'item', 'score']",
@@ -82,13 +82,13 @@ TABLE = [
     ),
     (
         RUN.select("query", "item", l2_cosine=pl.col("score") / 4), QRELS, {},
-        "l2_cosine. Pass score='...'", {"score": "l2_cosine"}, "Pass --score COLUMN",
+        "l2_cosine. Pass score='l2_cosine'", {"score": "l2_cosine"}, "Pass --score l2_cosine",
         "--score l2_cosine",
     ),
     (
         RUN.rename({"score": "distance_score"}), QRELS, {"score": "distance_score"},
-        "else descending=True", {"score": "distance_score", "descending": True},
-        "else --descending", "--score distance_score --descending",
+        "or descending=True", {"score": "distance_score", "descending": True},
+        "or --descending", "--score distance_score --descending",
     ),
     (
         RUN.with_columns(pos=pl.Series([1, 2, 1])), QRELS, {"descending": True},
