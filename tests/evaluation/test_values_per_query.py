@@ -141,7 +141,7 @@ def test_a_column_system_has_the_systems():
         table = both.rename({"system": name})
         values = rankql.read_values(table, system=name if name == "arm" else None)
         comparison = rankql.compare(values, baseline="before")
-        assert comparison.pairs.drop("sentence").equals(expected.pairs.drop("sentence"))
+        assert_frame_equal(comparison.pairs.drop("sentence"), expected.pairs.drop("sentence"))
 
 
 def test_the_key_is_named_or_has_a_usual_name():
