@@ -67,8 +67,8 @@ TABLE = [
         f"pass {LAST}", "",
     ),
     (
-        LISTS.select("query", retrieved="found", relevant=OBJECTS), None, {}, "Pass rel='relevant.my'",
-        {"rel": "relevant.my"}, "Pass --rel relevant.my", "--rel my",
+        LISTS.select("query", retrieved="found", relevant=OBJECTS), None, {},
+        "Pass rel='relevant.my'", {"rel": "relevant.my"}, "Pass --rel relevant.my", "--rel my",
     ),
     (
         NO_HEADER, QRELS, {}, "columns=['query', 'item', 'score']",
