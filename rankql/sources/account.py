@@ -56,7 +56,7 @@ _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distanc
 _LOWEST = {"distance", "distances", "rank", "ranks", "position"}
 _JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
 # Names of places in a document, which may be part of the key of an item.
-PLACES = {
+KEY_PLACES = {
     *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
     *("startline", "section", "paragraph"),
 }
@@ -199,7 +199,7 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
         return ()
     score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
     rows = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    rows = f"SELECT q, list(s) AS l FROM (SELECT * FROM ({rows})) GROUP BY q HAVING count(*) > 1"
+    rows = f"SELECT q, list(s) AS l FROM ({rows}) GROUP BY q HAVING count(*) > 1"
     down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
     up = "bool_or(l <> list_reverse_sort(l))"
     places = "bool_and(l = list_transform(l, lambda x, i: CAST(i AS DOUBLE)))"
@@ -257,7 +257,7 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         own = known.get(tail)
         if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
             continue
-        place = tail in PLACES
+        place = tail in KEY_PLACES
         if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
@@ -392,8 +392,8 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                 ids = find_items(side.session, side.source, RETRIEVED, name, set())
             except Question:
                 continue
-            kind = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"
-            other = f"(SELECT {side.query} AS q, {id_text(ids[0].sql, kind)} AS i FROM (SELECT "
+            of_id = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"
+            other = f"(SELECT {side.query} AS q, {id_text(ids[0].sql, of_id)} AS i FROM (SELECT "
             other += f"*, unnest({quote(name)}) AS x_ FROM {side.sample}))"
             sql = f"""SELECT count(*), count(*) FILTER ((q, i) IN (FROM {run.items})),
                 count(*) FILTER ((q, i) IN (FROM {qrels.items})) FROM {other}"""
@@ -402,18 +402,19 @@ def _other_lists(pair: Pair) -> Iterator[str]:
             copied = count == relevant and count == side.value(known_ids)
             if copied or not (ranked or (judged and relevant)):
                 continue
-            if ranked == count and run.column and kind == run.kind:
+            if side is run and ranked == count and kind == run.kind:
                 same = f"SELECT bool_and({quote(name)} = {quote(run.column)}) FROM {side.sample}"
-                if side is run and side.value(same):
+                if side.value(same):
                     continue
             second = ranked == count == side.value(f"SELECT count(*) FROM {run.items}")
             text = f"{side.table.label}: {name} has ids of the run too"
             if "item" in pair.named or (all(known) and not judged and not second):
                 yield f"{text}, and is not read: {pair.named_items('', name)['item']} reads it"
                 continue
-            calls = [pair.named_items(), pair.named_items(qrels=name)]
-            if pair.is_one_table or side is run:
-                calls = [calls[0], *([] if side is run and not pair.is_one_table else calls[1:])]
+            calls = [pair.named_items()]
+            if pair.is_one_table or side is qrels:
+                calls.append(pair.named_items(qrels=name))
+            if side is run:
                 calls.append(pair.named_items(run=name))
             raise Question(f"{text}. Which are the retrieved and the relevant ids?", calls)
 

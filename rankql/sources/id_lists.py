@@ -23,7 +23,6 @@ from rankql.registry.column_names import (
     ROLES,
     find_name,
     is_called,
-    is_distance,
     list_side,
 )
 from rankql.sources.candidates import (
@@ -531,31 +530,6 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="
         )
-
-
-def _require_order(session: Session, table: Table, column: str) -> None:
-    """Refuse lists of objects in another order than that of their scores or positions."""
-    if not table.columns[column].startswith("STRUCT("):
-        return
-    query = quote(table.roles["query"])
-    fields = _list_objects(session, table, column).columns
-    for role, name in product(("pos", "score"), fields):
-        if not (
-            is_called(name, ROLES[role]) and (is_number(fields[name]) or is_text(fields[name]))
-        ):
-            continue
-        order = "DESC" if role == "score" and not is_distance(name) else "ASC"
-        value = fields_of(table.columns[column])[name].of("x_")
-        value = f"TRY_CAST({value} AS DOUBLE)" if is_text(fields[name]) else value
-        values = f"list_transform({quote(column)}, lambda x_: {value})"
-        values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
-        wrong = f"{values} <> list_sort({values}, '{order}')"
-        for (query_id,) in session.rows(f"SELECT {query} FROM {table.sql} WHERE {wrong} LIMIT 1"):
-            raise RankqlError(
-                f"{table.label}: {column} of query {query_id!r} is not in the order of its "
-                f"field {name}, and the list's order is the ranking. Sort the list, best "
-                f"first, or drop the field {name} if its order is right"
-            )
 
 
 def _list_objects(session: Session, table: Table, column: str) -> Table:

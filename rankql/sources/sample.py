@@ -12,9 +12,7 @@ from rankql.macros import literal, quote
 from rankql.sources.candidates import fields_of
 from rankql.sources.computed import id_text
 from rankql.sources.session import Session
-from rankql.sources.tables import (
-    Table,
-)
+from rankql.sources.tables import Table
 
 # Words for nothing that stand in the place of an id.
 _NOTHING = ("none", "null", "nan", "n/a", "na", "-")

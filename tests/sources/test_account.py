@@ -78,6 +78,7 @@ ORDINARY = {
     "answers": (lists(answer="text", contexts=lambda q: [f"text of {d}" for d in RANKED[q]]), None),
     "scores beside": (lists(scores=[0.9, 0.8, 0.7, 0.6, 0.5]), None),
     "vectors": (lists(embedding=[0.1, 0.2, 0.3]), None),
+    "a copy": (lists(retrieved_copy=lambda q: RANKED[q]), None),
     "tags": (lists(tags=["easy", "faq"]), None),
     "cited ids": (lists(cited_ids=lambda q: RANKED[q][:1]), None),
     "negatives": (lists(hard_negatives=lambda q: RANKED[q][2:3]), None),

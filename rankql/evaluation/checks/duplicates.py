@@ -22,7 +22,7 @@ from rankql.registry.column_names import (
     names_part_of_key,
     squash,
 )
-from rankql.sources.account import PLACES
+from rankql.sources.account import KEY_PLACES
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
@@ -130,7 +130,7 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
             unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
             if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
                 continue
-            if squash(name) in PLACES:
+            if squash(name) in KEY_PLACES:
                 return f", or pass the key of the items: item='{item}, {name}'"
             if names_part_of_key(name, qrels.columns[name]):
                 return f", or pass the key of the queries: query={[key, name]!r}"
