@@ -12,7 +12,9 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, settings
 
+import rankql
 from support.components import BROWSERS, COMPONENTS, program
+from support.offered_calls import checked
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=3, derandomize=True, **QUIET)
@@ -76,6 +78,13 @@ def pytest_runtest_setup(item):
         if component.missing:
             reason = f"not installed: {component.missing}; {component.remedy}"
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
+@pytest.fixture(autouse=True)
+def offered_calls_work(request, monkeypatch):
+    """In tests/sources every call that a question of `evaluate` offers is run."""
+    if request.path.parent.name == "sources":
+        monkeypatch.setattr(rankql, "evaluate", checked(rankql.evaluate))
 
 
 @pytest.fixture(scope="session")

@@ -229,7 +229,7 @@ def test_lists_of_numbers_as_text_may_be_ids():
 
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
-    """The fixture of this folder runs all calls."""
+    """A fixture in tests/conftest.py runs all calls."""
     if call is None:
         assert rankql.evaluate(run, qrels, "RR", interval=None, **options)["RR"] == 0.75
         return

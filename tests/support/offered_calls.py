@@ -1,22 +1,16 @@
-"""Every call that a question of `evaluate` offers is run, in all tests of this folder."""
+"""`evaluate` that runs every call that a question offers."""
 
 import functools
 import inspect
 
-import pytest
-
-import rankql
 from rankql.errors import Question
 
-evaluate = rankql.evaluate
 
-
-@pytest.fixture(autouse=True)
-def offered_calls_work(monkeypatch):
-    """Fail if an offered call raises, or matches no judged item."""
+def checked(evaluate):
+    """Raise an AssertionError if an offered call matches no judged item; it must not raise."""
 
     @functools.wraps(evaluate)
-    def checked(*args, **options):
+    def call_all(*args, **options):
         try:
             return evaluate(*args, **options)
         except Question as question:
@@ -28,4 +22,4 @@ def offered_calls_work(monkeypatch):
                 assert max(means) > 0, call
             raise
 
-    monkeypatch.setattr(rankql, "evaluate", checked)
+    return call_all
