@@ -57,7 +57,9 @@ CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS rankql_hit_count(rel, pos, k, threshold);
 
-CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS rankql_one_ranking(0 * count(rankql_grade(rel)), pos, k);
+-- No grade is read here, but each is checked. A product with 0 would be computed without its count.
+CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS
+    rankql_one_ranking(CASE WHEN count(rankql_grade(rel)) >= 0 THEN 0 END, pos, k);
 
 CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
     rankql_one_ranking(min(rankql_hit_pos(rel, pos, k, threshold)), pos, k);

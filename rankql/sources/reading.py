@@ -281,9 +281,8 @@ def _read_tables(
 
 def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
     """The inputs with notes on what no role has, and the names of what was not read."""
-    if not session.reads_values:
-        return inputs
-    notes = account(session, [*inputs.runs.values()], inputs.qrels, named)
+    sides = [*inputs.runs.values()], inputs.qrels
+    notes = account(session, *sides, named) if session.reads_values else []
     session.notes += [] if session.asks else notes
     others = [x for x in (inputs.qrels, inputs.attributes) if x]
     read = [*inputs.by, *([inputs.system] if inputs.system else [])]

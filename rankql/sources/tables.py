@@ -382,6 +382,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
     if role == "score":
+        numbers = [x for x in numbers if not is_called(x, ROLES["rel"])]
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
         calls += [
