@@ -175,38 +175,24 @@ def list_side(name: str) -> str:
     return sides[0] if len(sides) == 1 and words.isdisjoint(AGAINST) else ""
 
 
-# How likely a column of this name holds ids: its name is known, or like an id, or another one.
-KNOWN, LIKE_ID, OTHER = 3, 2, 1
+# Names of ids that say no role, and the rank of the first name that counts only if no better one
+# is there, except next to lists.
+PLAIN_IDS = ("id", "key", "uuid", "guid", "url", "uri")
+WEAK = {"query": len(KEYS) - 1, "item": 2 * len(ROLES["item"])}
+_RANKED: dict[str, Sequence[Sequence[str]]] = {
+    "query": [*KEYS, *((x,) for x in WEAKER["query"]), PLAIN_IDS, ("task_id", "example_id")],
+    "item": [*[()] * len(ROLES["item"]), *((x,) for x in ROLES["item"]), PLAIN_IDS],
+}
 
 
 @cache
-def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
-    """The tier of a column as the query or the item, and its rank in it; 0 if it has another role.
-
-    in_objects: it is a field of the objects in a list.
-    """
-    tail = squash(name.rpartition(".")[2])
-    others = (*TIMES, *RANKED_SYSTEMS, *EVENTS, *SUBTOPIC_NAMES, SUBTOPICS, "split", "q0")
-    if tail in map(squash, others) or any(
-        is_called(tail, ROLES[x]) for x in ("rel", "pos", "score")
-    ):
-        return 0, 0
-    own = KEYS[:-1] if role == "query" else [(x,) for x in ROLES["item"]]
-    for spell in (str.lower, squash):
-        for rank, names in enumerate(own):
-            if spell(name.rpartition(".")[2]) in map(spell, names):
-                return KNOWN, rank + (role == "item" and spell is squash) * len(own)
-    if role == "query" and tail in map(squash, REQUESTS):
-        return LIKE_ID, 0
-    if role == "query" and tail in map(squash, WEAKER["query"]):
-        return LIKE_ID, 2
-    if is_called(tail, ROLES["item" if role == "query" else "query"]):
-        return 0, 0
-    if in_objects and tail in ("id", "key"):
-        return KNOWN, 2 * len(own)
-    if role == "query" and tail in USERS:  # of whom each has several queries
-        return OTHER, 0
-    return (LIKE_ID if is_like_id(name) else OTHER), 1
+def rank_of(role: str, name: str) -> int | None:
+    """The place of a name among the known ones of the query or the item; 0 is the likeliest."""
+    tail = name.rpartition(".")[2]
+    if role == "item" and tail.lower() in ROLES["item"]:  # spelled exactly
+        return ROLES["item"].index(tail.lower())
+    named = (n for n, names in enumerate(_RANKED[role]) if squash(tail) in map(squash, names))
+    return next(named, None)
 
 
 def is_like_id(name: str) -> bool:

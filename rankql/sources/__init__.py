@@ -8,7 +8,7 @@ has what else is in memory, and `wide_columns` makes lists of numbered columns. 
 own databases.
 
 `reading` finds the columns of queries, items, grades, scores and positions: `Inputs`. `choice`
-decides which are those of queries and items, by tiers of names and by values within a tier.
+decides which are those of queries and items, by names, and by values where several have one.
 `id_lists` unnests lists of ids, and `computed` adds columns: SQL expressions, keys, and the grades
 of judgments that have none. `account` asks about the columns that no role has, or names them;
 `ask` tries the calls that a question offers.

@@ -11,8 +11,9 @@ import duckdb
 
 from rankql.errors import Call, Question, RankqlError
 
-# More calls are a list to read, not an answer; so many are tried.
-_OFFERED, _TRIED = 3, 12
+# More calls are a list to read, not an answer; so many are tried, of each further question fewer,
+# and so many questions are answered by one call.
+_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 12, 4, 4
 
 
 def verified(question: Question, read: Callable[[Call], bool]) -> Question:
@@ -28,14 +29,15 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     return type(question)(question.text, calls[:_OFFERED], question.hint, question.otherwise)
 
 
-def _try(call: Call, read: Callable[[Call], bool], further: bool = True) -> Iterator[Call]:
+def _try(call: Call, read: Callable[[Call], bool], questions: int = _QUESTIONS) -> Iterator[Call]:
     """The call if it works; if it leads to another question, with the first answer to that."""
     try:
         if read(call):
             yield call
     except Question as question:
-        for more in question.calls if further else ():
-            if works := [*_try({**call, **more}, read, further=False)]:
+        for more in question.calls[:_FURTHER] if questions > 1 else ():
+            pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
+            if works := [*_try({**call, **more, **pairs}, read, questions - 1)]:
                 yield from works
                 break
     except (RankqlError, duckdb.Error):

@@ -17,19 +17,18 @@ from rankql.errors import Question, RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
-    KNOWN,
-    LIKE_ID,
     PREDICTED,
     RELEVANT,
     RETRIEVED,
     ROLES,
+    WEAK,
     WEAKER_LISTS,
     find_name,
     is_called,
     is_like_id,
     list_side,
+    rank_of,
     squash,
-    tier_of,
     words_of,
 )
 from rankql.sources.computed import key_text
@@ -43,6 +42,8 @@ VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
 # So many cells decide whether there is one.
 _SAMPLE = 1000
+# The rank of a column whose name is not known.
+_UNNAMED = 1000
 # The names of lists of ids.
 LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
 _WEAKER_LISTS = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
@@ -53,7 +54,7 @@ class Ids(NamedTuple):
 
     name: str
     sql: str
-    tier: int = KNOWN
+    # The place of its name among the known ones, from 0, which is the best.
     rank: int = 0
     # The column of lists and its SQL, if the ids are in one.
     column: str = ""
@@ -238,11 +239,11 @@ def find_items(
     kind = table.columns[column]
     if not kind.endswith("]"):
         lists = f"map_entries({quote(column)})" if kind.startswith("MAP(") else entries_of(column)
-        return [Ids(column, "x_['key']", KNOWN, 0, column, lists)]
+        return [Ids(column, "x_['key']", 0, column, lists)]
     if not kind.startswith("STRUCT("):
         item = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
         item = f"{item} ->> '$'" if kind.startswith("JSON") else item
-        return [Ids(column, item, KNOWN, 0, column, quote(column))]
+        return [Ids(column, item, 0, column, quote(column))]
     fields = fields_of(kind)
     named = [find_field(table, column, x) for x in (name if isinstance(name, tuple) else [name])
              if isinstance(x, str)]  # fmt: skip
@@ -250,14 +251,12 @@ def find_items(
         parts = [fields[x] for x in named if x]
         values = [field.of("x_") for field in parts]
         item = values[0] if len(parts) == 1 else key_text(values, [x.kind for x in parts])
-        return [Ids(f"{column}.{', '.join(filter(None, named))}", item, KNOWN, 0, column,
-                    quote(column))]  # fmt: skip
+        return [Ids(f"{column}.{', '.join(filter(None, named))}", item, 0, column, quote(column))]
     ids = [
-        Ids(full, field.of("x_"), *tier, column, quote(column))
+        Ids(f"{column}.{x}", field.of("x_"), rank, column, quote(column))
         for x, field in fields.items()
-        if (tier := tier_of("item", full := f"{column}.{x}", in_objects=True))[0] >= LIKE_ID
-        and (tier[0] == KNOWN or is_id(field.kind)) and not is_nested(field.kind)
-    ]  # fmt: skip
+        if (rank := rank_of("item", x)) is not None and not is_nested(field.kind)
+    ]
     if not ids:
         raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
@@ -307,10 +306,10 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
     doubtful = is_called(column, ANSWERS) or not is_text(kind)
     readings = [
-        Ids(column, "x_", KNOWN, rank, column, split_cell(column, i), i, doubtful)
+        Ids(column, "x_", rank, column, split_cell(column, i), i, doubtful)
         for rank, i in enumerate(parts)
     ]
-    one = Ids(column, _cell(column), KNOWN, 0)  # of a table with a row per item
+    one = Ids(column, _cell(column))  # of a table with a row per item
     return readings if listed else [one, *(x for x in readings if x.reading)]
 
 
@@ -338,18 +337,19 @@ def wrong_type(table: Table, column: str) -> RankqlError:
     )
 
 
-def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
-    """The columns of a row that may have a role, down to this tier."""
+def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True) -> list[Ids]:
+    """The columns of a row with a known name of a role, the likeliest first.
+
+    in_lists: also those that say no role. not named: then the others that may have ids.
+    """
     ids = []
     for name in table.free_columns(role):
-        kind = table.columns[name]
+        kind, rank = table.columns[name], rank_of(role, name)
         if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
             table.find(role, parent)  # asks for the fields of a key
-            continue
-        tier, rank = tier_of(role, name)
-        known = tier == KNOWN and not kind.startswith(("STRUCT", "MAP"))
-        if kind.endswith("]") or not (known or is_id(kind)):
-            continue
-        if tier >= least:
-            ids.append(Ids(name, quote(name), tier, rank))
-    return ids
+        elif rank is not None and not is_nested(kind):
+            ids.append(Ids(name, quote(name), rank))
+        elif not named and is_id(kind):
+            ids.append(Ids(name, quote(name), _UNNAMED))
+    best = [x for x in ids if x.rank < WEAK[role] and not in_lists]
+    return sorted(best if best and named else ids, key=lambda x: x.rank)

@@ -1,26 +1,22 @@
-"""Which columns are the query and the item: by tiers of names, and by values within a tier.
+"""Which columns are the query and the item: by known names, and by values where several have one.
 
 Candidates are columns of rows, fields of the objects in lists, and readings of cells with several
-ids. Known names come first, then those like an id, then others. Both tables use the best tier that
-both have. Where one column each is left, no value is read. Where several contend, the values of a
-sample decide, and names stay if they match at least half as often as the best. What stays open is
-asked.
+ids, with their names in order. Where one column each is left, no value is read. Where several have
+a known name, a sample decides. A column of another name is asked for.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from math import exp
 from shlex import quote as shell_quote
 from typing import Any, NamedTuple
 
-from rankql.errors import Question, RankqlError, require
+from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
-from rankql.registry.column_names import KEYS, KNOWN, LIKE_ID, OTHER, squash
+from rankql.registry.column_names import PLAIN_IDS, is_called, squash
 from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
 from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
@@ -28,10 +24,6 @@ from rankql.sources.tables import CHOSEN, Table, assign_roles, require_column
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
-# Matches of whole numbers count only if chance gives so many with less than this probability.
-_CHANCE = 1e-4
-# Ids with so many blanks on average are texts.
-_BLANKS = 3
 
 
 class Side(NamedTuple):
@@ -62,17 +54,18 @@ def choose_all(
     run_items: Mapping[str | None, list[Ids]],
     judged_items: Mapping[str | None, list[Ids]],
     specs: Sequence[Sequence[Any]],
-    taken: set[str],
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     if qrels and not runs:
-        others = _find_queries(qrels, specs[1][0], taken, OTHER)
+        others = _find_queries(qrels, specs[1][0], in_lists=True)
         side = Side([qrels], others, judged_items[None], "qrels")
-        return [choose_columns(session, side, side, must_match=False, by_values=False)]
+        return [choose_columns(session, side, side, by_values=False)]
     choices: dict[str | None, Choice | None] = {}
     listed = {x: any(i.column for i in (*run_items[x], *judged_items[x])) for x in runs}
-    least = {x: OTHER if listed[x] else LIKE_ID for x in runs}
-    keys = {x: _find_queries(runs[x], specs[0][0], taken, least[x]) if qrels else [] for x in runs}
+    keys = {
+        x: _find_queries(table, specs[0][0], listed[x]) if qrels else []
+        for x, table in runs.items()
+    }
     names = {x: [i.name for i in (*run_items[x], *keys[x])] for x in runs}
     for name, table in runs.items():
         if name in choices:
@@ -81,13 +74,14 @@ def choose_all(
         side = Side([runs[x] for x in same], keys[name], run_items[name], table.label)
         other = side._replace(items=judged_items[name])
         if qrels:
-            others = _find_queries(qrels, specs[1][0], taken, least[name])
+            others = _find_queries(qrels, specs[1][0], listed[name])
             other = Side([qrels], others, judged_items[name], "qrels")
-        choice = choose_columns(session, side, other, not listed[name], session.reads_values)
+        choice = choose_columns(session, side, other, session.reads_values)
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
-            for each in filter(None, (table, qrels)):
-                assign_roles(each, {}, ["query"])  # an error
+            for each, spec in zip((table, qrels), specs, strict=True):
+                if each:
+                    assign_roles(each, {"query": column_name(spec[0])}, ["query"])  # an error
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
             judged_items = {x: [choice.items[1]] for x in runs}
@@ -99,17 +93,21 @@ def named_columns(
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """The columns of query and item that the caller names, in the runs and in the judgments."""
     tables = [*runs.values(), *([qrels] if qrels else [])]
+    sides = [*runs.values()], [qrels] if qrels else [*runs.values()]
     query = parse_pair("query", columns.get("query"), tables, qrels is not None)
     item = columns.get("item")
-    if isinstance(item, str) and qrels:  # the other table may have a recognised name
-        has_item = [any(_has(t, item) for t in side) for side in (runs.values(), [qrels])]
-        item = tuple(item if has or not any(has_item) else None for has in has_item)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    sides = [*runs.values()], [qrels] if qrels else [*runs.values()]
+    named: list[Sequence[Any]] = []
+    pair: Sequence[Any]
+    for pair in (query, item):
+        if pair[0] == pair[1] and isinstance(pair[0], str):  # one may have a recognised name
+            has = [_any_has(side, pair[0]) for side in sides]
+            pair = tuple(pair[0] if x or not any(has) else None for x in has)
+        named.append(pair)
     run_item, judged = (
-        split_key(spec, partial(_any_has, side)) for spec, side in zip(item, sides, strict=True)
+        split_key(spec, partial(_any_has, side)) for spec, side in zip(named[1], sides, strict=True)
     )
-    return (query[0], run_item), (query[1], judged)
+    return (named[0][0], run_item), (named[0][1], judged)
 
 
 def _any_has(tables: Sequence[Table], name: str) -> bool:
@@ -132,51 +130,37 @@ def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Tab
     return table
 
 
-def _find_queries(table: Table, name: Any, taken: set[str], least: int) -> list[Ids]:
+def _find_queries(table: Table, name: Any, in_lists: bool) -> list[Ids]:
     """The columns that may be the query."""
     name = table.roles.get("query", name)
-    if name is not None:
-        name = require_column(table, column_name(name) or "", "query")
-        return [Ids(name, quote(name))]
-    ids = [x for x in find_ids(table, "query", least) if x.name not in taken or x.tier == KNOWN]
-    if least == OTHER:  # of lists, id is the key unless a better one matches
-        ids = [x._replace(tier=KNOWN, rank=len(KEYS)) if squash(x.name) == "id" else x for x in ids]
-    return ids
+    if name is None:
+        return find_ids(table, "query", in_lists)
+    name = require_column(table, column_name(name) or "", "query")
+    return [Ids(name, quote(name))]
 
 
 def choose_columns(
-    session: Session, run: Side, qrels: Side, must_match: bool, by_values: bool
+    session: Session, run: Side, qrels: Side, by_values: bool = True
 ) -> Choice | None:
-    """The columns of both sides; None if none of their names and values go together.
+    """The columns of both sides; None if a side has none of a known name.
 
-    must_match: names that are only like an id count if their values match.
+    Of several, those that match most, without an item twice in a query if there are such; of equal
+    ones the likeliest names.
     """
     same = run.tables is qrels.tables and not qrels.queries
-    run, qrels = (
-        side._replace(items=_without_texts(session, side)) if len(side.items) > 1 else side
-        for side in (run, qrels)
-    )
     queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries)
-    items = _pairs(run.items, qrels.items)
-    pairs = product(queries, items)  # one column is not both the query and the item
+    pairs = product(queries, _pairs(run.items, qrels.items))
+    # One column is not both the query and the item.
     candidates = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
     if not candidates:
         return None
     names = candidates[0]
-    contested = _contested(candidates, names)
-    weak = any(
-        x.tier < KNOWN and x.rank
-        for role, pair in zip(_ROLES, names, strict=True) if must_match or role in contested
-        for x in pair
-    )  # fmt: skip
     doubtful = any(items[1].doubtful for _, items in candidates)
-    if not by_values or (len(candidates) == 1 and not weak and not doubtful):
+    if not by_values or (len(candidates) == 1 and not doubtful):
         return Choice(*names)
-    matches = _measure(session, (run, qrels), queries, items)
     fits = _best_readings({
-        pair: m for pair in candidates
-        if (m := matches.get(pair)) and m.fits(pair, names, weak)
-        and (m.share >= 0.5 or not pair[1][1].doubtful)
+        pair: match for pair, match in _measure(session, (run, qrels), candidates).items()
+        if match.share >= 0.5 or not pair[1][1].doubtful
     })  # fmt: skip
     if not fits:
         require(
@@ -184,31 +168,17 @@ def choose_columns(
             f"{qrels.label} has no relevant ids: most values of {names[1][1].name} are not among "
             "the retrieved ids. Name the column of the relevant ids: item=[RETRIEVED, RELEVANT]",
         )
-        if weak and not must_match:
-            raise _ask(run, qrels, contested, candidates)
-        return None if weak else Choice(*names)
-    best = max(fits, key=lambda pair: fits[pair].matches)
-    same_names = all(squash(a.name) == squash(b.name) for a, b in names)
-    plain = next((pair for pair in fits if _label(pair) == _label(names)), None)
-    if plain and (same_names or 2 * fits[plain].matches >= fits[best].matches):
-        least = fits[plain].matches / 2
-        unique = {x: m for x, m in fits.items() if not m.repeats and m.matches >= least}
-        if not (fits[plain].repeats and unique):
-            return Choice(*plain, _option(() if same_names else contested, plain))
-        fits = unique
-        best = max(fits, key=lambda pair: fits[pair].matches)
-    ties = [pair for pair in fits if fits[pair].matches == fits[best].matches]
-    if len(ties) > 1:
-        raise _ask(run, qrels, _contested(ties, best), ties)
-    return Choice(*best, _option(_contested(candidates, best), best))
-
-
-def _ask(run: Side, qrels: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
-    return Question(
-        f"Several columns of {run.label} and {qrels.label} may be the {' and the '.join(roles)}, "
-        "and their values do not tell which",
-        [{role: [x.name for x in pair[_ROLES.index(role)]] for role in roles} for pair in pairs],
+        return Choice(*names)
+    unique = {pair: match for pair, match in fits.items() if not match.repeats} or fits
+    best = max(unique, key=lambda pair: unique[pair].matches)
+    contested = [
+        role for role, *several in zip(_ROLES, *candidates, strict=True)
+        if len({(one.name, other.name) for one, other in several}) > 1
+    ]  # fmt: skip
+    same_names = _label(best) == _label(names) and all(
+        squash(a.name) == squash(b.name) for a, b in best
     )
+    return Choice(*best, "" if same_names else _option(contested, best))
 
 
 _ROLES = ("query", "item")
@@ -226,16 +196,13 @@ def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
 
 def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
-    sides = [
-        Side([table], find_ids(replace(table, roles={}), "query"), [Ids(name, quote(name))])
-        for table, name in ((table, table.roles["item"]) for table in (run, qrels))
-    ]
-    if not all(side.queries for side in sides):
-        return ""
-    queries = [*product(*(side.queries for side in sides))]
-    measured = _measure(session, sides, queries, [*product(*(side.items for side in sides))])
+    queries = [find_ids(replace(x, roles={}, named={}), "query", named=False) for x in (run, qrels)]
+    items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
+    pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(*queries)]
+    sides = [Side([table], (), ()) for table in (run, qrels)]
+    measured = _measure(session, sides, pairs) if pairs else {}
     best = max(measured, key=lambda pair: measured[pair].matches, default=None)
-    if best is None or not measured[best].matches:
+    if best is None:
         return ""
     run_name, judged_name = (x.name for x in best[0])
     which = f"{run_name} of {run.label}"
@@ -245,28 +212,19 @@ def suggest_query(session: Session, run: Table, qrels: Table) -> str:
 
 
 def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
-    """The pairs of the best tier that both have, the likeliest by name first."""
-    if not (lefts and rights):
-        return []
-    tier = min(max(x.tier for x in each) for each in (lefts, rights))
+    """The pairs of columns, the likeliest by name first: the same name, then a better known one."""
 
     def order(pair: tuple[Ids, Ids]) -> tuple[int, ...]:
-        one, other = pair
-        tails = [x.name.rpartition(".")[2] for x in pair]
-        spelled = (tails[0] == tails[1]) + (squash(tails[0]) == squash(tails[1]))
-        return -spelled, -one.tier - other.tier, one.rank + other.rank
+        one, other = (x.name.rpartition(".")[2] for x in pair)
+        return -(one == other) - (squash(one) == squash(other)), pair[0].rank + pair[1].rank
 
-    best = [
-        sorted((x for x in ids if x.tier >= tier), key=lambda x: (-x.tier, x.rank))
-        for ids in (lefts, rights)
-    ]
-    pairs = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
-    same_names = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
-    spare = any(x.rank == len(KEYS) for x in (*best[0], *best[1]))  # id, next to another name
-    first = [(best[0][0], best[1][0])]
-    if not spare and len(same_names) == 1 and same_names == pairs[:1] == first:
-        return same_names  # the only name that both have, and the likeliest of each
-    return pairs
+    if not (lefts and rights):
+        return []
+    pairs = sorted(product(lefts[:CONTENDERS], rights[:CONTENDERS]), key=order)
+    alike = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
+    # The only name that both have, and the likeliest of each.
+    plain = any(is_called(x.name, PLAIN_IDS) for x in (*lefts, *rights))
+    return alike if alike == [(lefts[0], rights[0])] and not plain else pairs
 
 
 _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
@@ -274,15 +232,6 @@ _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
 
 def _label(pair: _Pair) -> list[str]:
     return [x.name for role in pair for x in role]
-
-
-def _contested(pairs: Sequence[_Pair], pair: _Pair) -> list[str]:
-    """The roles for which other columns contend."""
-    names = zip(_ROLES, pair, *pairs, strict=True)
-    return [
-        role for role, each, *others in names
-        if any([x.name for x in other] != [x.name for x in each] for other in others)
-    ]  # fmt: skip
 
 
 def _option(roles: Sequence[str], pair: _Pair) -> str:
@@ -309,76 +258,49 @@ class _Matches(NamedTuple):
 
     matches: int
     queries: int
-    # How many chance gives.
-    expected: float
     # Does an item repeat within a query?
     repeats: bool
-    # Is one of the columns of whole numbers?
-    numeric: bool
     # Has an id that matches a blank?
     spaced: bool
     # The share of judged ids that are among those of the run.
     share: float
 
-    def fits(self, pair: _Pair, names: _Pair, weak: bool) -> bool:
-        """Is it more than chance, or what names say?"""
-        named = _label(pair) == _label(names) and not weak
-        return bool(self.matches) and (
-            named
-            or _tail(self.matches, self.expected) < _CHANCE
-            or (self.matches >= self.expected and not self.numeric)
-        )
-
-
-def _tail(count: int, expected: float) -> float:
-    """How likely chance gives so many matches or more."""
-    term = total = exp(-expected)
-    for k in range(1, count):
-        term *= expected / k
-        total += term
-    return 1 - total
-
 
 def _measure(
-    session: Session, sides: Sequence[Side], queries: Sequence[Any], items: Sequence[Any]
+    session: Session, sides: Sequence[Side], candidates: Sequence[_Pair]
 ) -> dict[_Pair, _Matches]:
-    """The matches of the pairs, in a sample of the left side and the same queries of the right."""
-    run, qrels = sides
+    """The pairs that match, in a sample of the left side and the same queries of the right."""
     columns_of = [
-        ([*dict.fromkeys(pair[i] for pair in queries)], [*dict.fromkeys(pair[i] for pair in items)])
-        for i in (0, 1)
+        [[*dict.fromkeys(pair[role][side] for pair in candidates)] for role in (0, 1)]
+        for side in (0, 1)
     ]
-    run_values = _sample(session, run, *columns_of[0])
-    keys = ""
-    if run.tables is not qrels.tables:
-        known = {q for pairs in run_values.values() for q, _ in pairs}
-        keys = ", ".join(map(literal, sorted(known))) or "NULL"
-    judged_values = _sample(session, qrels, *columns_of[1], keys)
+    run, qrels = sides
+    ranked = _sample(session, run, columns_of[0])
+    known = {query for pairs in ranked.values() for query, _ in pairs}
+    keys = "" if run.tables is qrels.tables else ", ".join(map(literal, sorted(known))) or "NULL"
+    judged = _sample(session, qrels, columns_of[1], keys)
     matches = {}
-    for q, i in product(queries, items):
-        one, other = run_values[q[0], i[0]], judged_values[q[1], i[1]]
-        common, shared = {*one} & {*other}, {x for x, _ in one} & {x for x, _ in other}
-        if not shared:
+    for q, i in candidates:
+        one, other = ranked[q[0], i[0]], judged[q[1], i[1]]
+        common = {*one} & {*other}
+        if not common:
             continue
-        counts = Counter(item for query, item in {*other} if query in shared)
-        columns = [[x[n] for x in pairs] for pairs in (one, other) for n in (0, 1)]
-        ids, judged = {*columns[1]}, {*columns[3]}
+        ids, relevant = {x for _, x in one}, {x for _, x in other}
         matches[q, i] = _Matches(
             matches=len(common),
             queries=len({query for query, _ in common}),
-            expected=sum(counts[item] for query, item in {*one} if query in shared) / len(shared),
             repeats=len({*one}) < len(one) or len({*other}) < len(other),
-            numeric=any(all(x.isdecimal() for x in each) for each in columns[2 * (q[0] is ROW) :]),
             spaced=any(" " in item for _, item in common),
-            share=len(ids & judged) / len(judged),
+            share=len(ids & relevant) / len(relevant),
         )
     return matches
 
 
 def _sample(
-    session: Session, side: Side, queries: Sequence[Ids], items: Sequence[Ids], keys: str = ""
+    session: Session, side: Side, columns: Sequence[Sequence[Ids]], keys: str = ""
 ) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
     """The values of all columns of queries and items; keys: the values of the queries, as SQL."""
+    queries, items = columns
     limit = QUERIES if any(x.column for x in items) else ROWS
     texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
     where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
@@ -393,23 +315,8 @@ def _sample(
             row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
             rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
         sampled = session.rows(" UNION ALL ".join(rows))
-        columns = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
+        read = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
         for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
-            pairs = zip(columns[n], columns[m], strict=True)
+            pairs = zip(read[n], read[m], strict=True)
             values_of[q, i] = [pair for pair in pairs if None not in pair]
     return values_of
-
-
-def _without_texts(session: Session, side: Side) -> Sequence[Ids]:
-    """The columns of items without texts."""
-    items = []
-    for ids in side.items:
-        text = f"CAST({ids.sql} AS VARCHAR)"
-        rows = f"(FROM {side.tables[0].sql} LIMIT {QUERIES})"
-        rows = f"(SELECT unnest({ids.lists}) AS x_ FROM {rows})" if ids.lists else rows
-        blanks = f"avg(length({text}) - length(replace({text}, ' ', '')))"
-        average = session.value(f"SELECT {blanks} FROM {rows}")
-        cells = any(x.name == ids.name and x.reading for x in side.items)
-        if cells or (average or 0) < _BLANKS:
-            items.append(ids)
-    return items

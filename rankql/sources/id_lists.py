@@ -117,7 +117,7 @@ def unnest_lists(
         if all(flags.values()):
             runs = find_row_keys(session, runs, specs[0][0], system)
             for name, table in runs.items():
-                item = max(run_items[name], key=lambda x: (x.tier, -x.rank))
+                item = min(run_items[name], key=lambda x: x.rank)
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
                 runs[name] = _read_run(
                     session, table, choice, attributes, system, order=order, flag=flag
@@ -165,7 +165,7 @@ def unnest_lists(
         dict(columns) | dict.fromkeys(numbers),
         _names_of(numbers, "score", LIST_SCORES),
     )
-    choices = choose_all(session, runs, qrels, run_items, judged_items, specs, taken)
+    choices = choose_all(session, runs, qrels, run_items, judged_items, specs)
     if qrels is None:  # both sides read the same rows
         for name, each in zip(runs, choices, strict=False):
             both = each.items if each else ()

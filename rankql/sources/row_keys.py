@@ -9,8 +9,6 @@ from typing import Any
 from rankql.errors import Call, Question
 from rankql.macros import quote
 from rankql.registry.column_names import (
-    LIKE_ID,
-    OTHER,
     QUESTIONS,
     RANKED_SYSTEMS,
     RELEVANT,
@@ -38,11 +36,11 @@ def find_row_keys(
     for label, table in runs.items():
         key = table.find("query", column_name(name), QUESTIONS)
         others = [t for t in runs.values() if t is not table]
-        ids = find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else []
+        ids = find_ids(table, "query", named=False)
+        ids = [x for x in ids if is_like_id(x.name) or (others and is_text(table.columns[x.name]))]
         # Several rows may ask the same question, if they have ids.
-        if key and name is None and _repeats_text(session, runs.values(), key, system):
-            ids = [x for x in find_ids(table, "query") if is_like_id(x.name)]
-        for each in ids:
+        repeats = key and name is None and _repeats_text(session, runs.values(), key, system)
+        for each in ids if repeats or not key else ():
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
             unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
             if all(t.has(each.name) for t in others) and all(
