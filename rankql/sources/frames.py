@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import polars as pl
@@ -146,7 +147,7 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
             with suppress(TypeError, ValueError):
                 column = pl.from_pandas(values, nan_to_null=nan_to_null)
                 break
-        if column is None:
+        if column is None or any(isinstance(x, UUID) for x in values.head(100)):
             cells = [
                 None if x is None else x if type(x) in (list, dict) else str(x) for x in values
             ]

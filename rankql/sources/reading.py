@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ from rankql.sources.tables import (
     unknown_column,
 )
 from rankql.sources.training import read_beyond, split_log
-from rankql.text import format_count, is_or_are
+from rankql.text import format_count, format_queries, is_or_are
 
 
 def read_inputs(
@@ -273,7 +273,8 @@ def _read_tables(
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
-    inputs = replace(inputs, notes=[*notes, *_describe_types(session, inputs)])
+    notes += [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
+    inputs = replace(inputs, notes=notes)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
@@ -318,6 +319,28 @@ def _describe_types(session: Session, inputs: Inputs) -> list[str]:
                     "numbers of the other table do not match them"
                 )
     return notes
+
+
+def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
+    """Notes on attributes of which another table has other values for the same queries."""
+    for name in inputs.by if session.reads_values else ():
+        tables = [x for x in inputs.tables if name in x.columns]
+        (home, *_), rows = (
+            [x for x in tables if inputs.home(x) == inputs.homes[name]],
+            "SELECT DISTINCT {} AS q, CAST({} AS VARCHAR) AS v FROM {}",
+        )
+        for other in tables:
+            if inputs.home(other) == inputs.homes[name]:
+                continue
+            one, two = (
+                rows.format(x.key("query", True), quote(name), x.sql) for x in (home, other)
+            )
+            sql = f"SELECT count(DISTINCT q) FROM ({one}) AS a JOIN ({two}) AS b USING (q) "
+            if count := session.value(f"{sql}WHERE a.v <> b.v"):
+                yield (
+                    f"{name} is that of {home.label}. In {other.label} {format_queries(count)} "
+                    f"{'has' if count == 1 else 'have'} another one"
+                )
 
 
 def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:

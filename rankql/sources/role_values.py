@@ -71,14 +71,21 @@ def require_one_name(
 
 
 def describe_positions(session: Session, table: Table) -> list[str]:
-    """Notes if most queries lack the position 1, or have scores in another order."""
+    """Notes if most queries lack the position 1, or have scores in another order.
+
+    Positions from 0 are a question.
+    """
     roles, name = table.roles, table.roles.get("pos", "")
     if not name or table.unit == "ids" or not (is_number(table.columns[name]) or table.text):
         return []
     rows = f"SELECT {quote(roles['query'])} AS q, {_number(table, name)} AS p FROM {table.sql}"
-    late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n) FROM "
+    late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n), "
+    late += "max(low) = 0 AND min(low) = 0 FROM "
     late += "(SELECT min(p) AS low, count(*) AS n FROM ({}) GROUP BY q)"
-    lacks, none, read = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
+    lacks, none, read, from_0 = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
+    if from_0:
+        text = f"{table.label}: {name} counts from 0 in each query. Position 1 is the top: add 1"
+        raise Question(text, [{"pos": f"{quote_name(name)} + 1"}])
     if lacks and none and read == FIRST_ROWS:  # there may be more rows of these queries
         lacks, *_ = session.row(late.format(rows))
     if lacks and (none or read < FIRST_ROWS):

@@ -371,6 +371,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     free = [x for x in table.own_columns if x in table.free_columns(role)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
+    if role == "item":
+        ids = [x for x in ids if x != table.find("query")]
     calls = [{role: x} for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     if role == "rel":
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x])]

@@ -113,7 +113,7 @@ SCALAR = "must be one SQL expression of the columns of a row"
         ("*", r"not an SQL expression"),
         ("position, 1", r"^run: position, 1 must be a number, not "),
         ("item || '1'", r"^run: item \|\| '1' must be a number, not text. Cast it first"),
-        ("position", r"must be a whole number from 1, not 0. Position 1 is the top: add 1"),
+        ("position", r"counts from 0 .* the top: add 1. Pass pos='position \+ 1'"),
         ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
         ({"item": "lower(item)"}, r"in qrels, and not an SQL expression .*\"item\""),
         ({"rel": 1}, "^rel must be a column or an SQL expression in quotes, n"),

@@ -82,6 +82,26 @@ def test_columns_of_other_names_are_asked_for(key, other, tmp_path):
     assert both_ways("RR", files, query=query)["RR"] == pytest.approx(5 / 6)
 
 
+def test_positions_from_0_are_asked_about():
+    run = pl.DataFrame({"query": [*"aab"], "item": [*"xyz"], "rank": [0, 1, 0]})
+    gold = {"a": ["y"], "b": ["z"]}
+    with pytest.raises(Question, match=r"rank counts from 0 .* Pass pos='rank \+ 1'$"):
+        rankql.evaluate(run, gold, "RR")
+    assert rankql.evaluate(run, gold, "RR", pos="rank + 1")["RR"] == 0.75
+    late = run.with_columns(rank=pl.Series([0, 1, 1]))  # not in every query
+    with pytest.raises(RankqlError, match="must be a whole number from 1, not 0"):
+        rankql.evaluate(late, gold, "RR")
+
+
+def test_an_attribute_that_differs_between_the_tables_is_noted():
+    run = pl.DataFrame({"query": [*"aab"], "item": [*"xyz"], "rank": [1, 2, 1], "seg": [*"mmn"]})
+    gold = pl.DataFrame({"query": [*"ab"], "item": [*"yz"], "seg": [*"mk"]})
+    result = rankql.evaluate(run, gold, "RR", by="seg")
+    assert "seg is that of qrels. In run 1 query has another one" in result.notes
+    assert result.summary["seg"].to_list() == [None, "k", "m"]
+    assert rankql.evaluate(run, gold.drop("seg"), "RR", by="seg").notes == []
+
+
 def test_one_call_answers_several_questions():
     run = pl.DataFrame({"asked": [*"aab"], "thing": [*"xyz"], "score": [3.0, 2.0, 1.0]})
     gold = pl.DataFrame({"need": [*"ab"], "object": [*"yz"], "rel": [1, 1]})
