@@ -28,13 +28,10 @@ from rankql.registry.column_names import (
     is_like_id,
     list_side,
     rank_of,
-    squash,
-    words_of,
 )
 from rankql.sources.computed import key_text
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, is_id, is_number, is_text
-from rankql.text import join_words
 
 # Lists of fractions are not ids.
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
@@ -181,36 +178,6 @@ def find_field(table: Table, column: str, name: str) -> str | None:
     return find_name(fields_of(table.columns[column]), [name.removeprefix(f"{column}."), name])
 
 
-def require_one_list(session: Session, table: Table, known: Sequence[str], column: str) -> str:
-    """The column of lists. Of several it has the word of the retrieved ids, or is an error."""
-    side, retrieved = list_side(known[0]), find_list(table, RETRIEVED)
-    others = [
-        x for x, kind in table.columns.items()
-        if x != column and kind == table.columns[column] and kind.endswith("]")
-        and (is_called(x, known) or list_side(x) == side)
-        and not is_called(x, ANSWERS) and not VECTOR.fullmatch(kind)
-        and (is_called(x, known) or is_like_id(x) or squash(x).endswith(squash(column)))
-    ]  # fmt: skip
-    for other in [*others]:  # the same, or texts
-        text = f"array_to_string({quote(other)}, ' ')"
-        blanks = f"length({text}) - length(replace({text}, ' ', ''))"
-        sql = f"SELECT bool_and({quote(other)} = {quote(column)}) OR avg({blanks}) >= 2 * avg("
-        sql += f"len({quote(other)})) FROM (FROM {table.sql} LIMIT {_SAMPLE})"
-        if session.value(sql):
-            others.remove(other)
-    if others and side == "qrels" and retrieved:
-        units = words_of(retrieved) & {"chunk", "doc", "document", "node", "passage", "context"}
-        same = [x for x in (column, *others) if not units.isdisjoint(words_of(x))]
-        if len(same) == 1:
-            return same[0]
-    if not others:
-        return column
-    word = "retrieved" if side == "run" else "relevant"
-    pairs = [[retrieved, x] if side == "qrels" and retrieved else x for x in (column, *others)]
-    text = f"{table.label}: {join_words([column, *others])} may all be the {word} ids"
-    raise Question(text, [{"item": each} for each in pairs])
-
-
 # An element of a list that is text, in SQL, and what is in its quotes.
 _ELEMENT = r"""(?s)"[^"]*"|''[^'']*''|[^\s,]+"""
 _UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
@@ -234,8 +201,6 @@ def find_items(
         cells = _find_cells(session, table, known, name)
         names = {x.name for x in cells}
         return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
-    if name is None:
-        column = require_one_list(session, table, known, column)
     kind = table.columns[column]
     if not kind.endswith("]"):
         lists = f"map_entries({quote(column)})" if kind.startswith("MAP(") else entries_of(column)

@@ -131,7 +131,7 @@ def test_submissions_of_kaggle_with_an_id(tmp_path):
     gold = write(tmp_path / "gold.csv", "user_id,item_id\n0,a\n1,b\n2,b\n")
     assert both_ways("HR@1", [run, gold])["HR@1"] == pytest.approx(1 / 3)
     assert both_ways("HR@1", [run, gold], query=["id", "user_id"])["HR@1"] == pytest.approx(1 / 3)
-    refused("^query='user_id': no column of that name in run", [run, gold], query="user_id")
+    assert both_ways("HR@1", [run, gold], query="user_id")["HR@1"] == pytest.approx(1 / 3)
 
 
 # Fields of objects contend, and values decide.
@@ -621,18 +621,23 @@ def test_numbers_that_may_belong_to_both_lists_ask(tmp_path):
 def test_two_lists_of_relevant_ids_ask(one, other, tmp_path):
     path = write(tmp_path / "rows.jsonl", [{**RANKED, one: ["b"], other: ["a"]}])
     calls = " or ".join(r"item=\['retrieved_ids', '\w+'\]" for _ in range(2))
-    refused(f"may all be the relevant ids. Pass {calls}$", [path])
+    refused(f"has ids of the run too. Which are the retrieved .* Pass {calls}$", [path])
     for name, value in ((one, 0.5), (other, 1)):
         assert both_ways("RR", [path], item=["retrieved_ids", name])["RR"] == value
     alone = {"question": "q one", one: ["b"], other: ["a"]}
-    refused("may all be the relevant ids", [write(tmp_path / "run.json", {"q one": ["a", "b"]}),
-                                             write(tmp_path / "gold.jsonl", [alone])])  # fmt: skip
+    refused("has ids of the run too", [write(tmp_path / "run.json", {"q one": ["a", "b"]}),
+                                       write(tmp_path / "gold.jsonl", [alone])])  # fmt: skip
 
 
-def test_two_lists_of_retrieved_ids_ask(tmp_path):
-    path = write(tmp_path / "a.jsonl", [{**RANKED, "reranked_ids": ["c", "b"], "gold": ["c"]}])
-    refused("may all be the retrieved ids", [path])
+def test_two_lists_of_retrieved_ids(tmp_path):
+    """All of the same items are a second ranking, which is asked about; some of them are noted."""
+    rows = [{**RANKED, "reranked_ids": [*reversed(RANKED["retrieved_ids"])], "gold": ["c"]}]
+    path = write(tmp_path / "a.jsonl", rows)
+    refused("reranked_ids has ids of the run too. Which are the retrieved", [path])
     assert both_ways("RR", [path], item=["reranked_ids", "gold"])["RR"] == 1
+    some = write(tmp_path / "b.jsonl", [{**RANKED, "reranked_ids": ["c", "b"], "gold": ["c"]}])
+    (note,) = (x for x in both_ways("RR", [some]).notes if "reranked_ids" in x)
+    assert note.endswith("To read it, pass item=['reranked_ids', 'gold']")
 
 
 @pytest.mark.parametrize(
@@ -649,10 +654,13 @@ def test_texts_vectors_and_copies_are_no_second_list(others, tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_relevant_ids_are_of_the_kind_of_the_retrieved_ones(order, tmp_path):
-    """Chunks are held against chunks, although documents are known too."""
+    """Chunks are offered for chunks, although documents are known too."""
     gold = [("expected_chunk_ids", ["b#2"]), ("expected_document_ids", ["b"])][::order]
     row = {"question": "q", "retrieved_chunk_ids": ["a#1", "b#2"], **dict(gold)}
-    assert both_ways("RR", [write(tmp_path / "rows.jsonl", [row])])["RR"] == 0.5
+    path = write(tmp_path / "rows.jsonl", [row])
+    refused(r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]$", [path])
+    item = ["retrieved_chunk_ids", "expected_chunk_ids"]
+    assert both_ways("RR", [path], item=item)["RR"] == 0.5
 
 
 ROWS = {"query": ["q"] * 3, "item": [*"abc"]}
