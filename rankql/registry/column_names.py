@@ -177,10 +177,10 @@ def list_side(name: str) -> str:
 
 # Names of ids that say no role, and the rank of the first name that counts only if no better one
 # is there, except next to lists.
-PLAIN_IDS = ("id", "key", "uuid", "guid", "url", "uri")
+PLAIN_IDS = ("id", "key", "uuid", "guid", "url", "uri", "task_id", "example_id")
 WEAK = {"query": len(KEYS) - 1, "item": 2 * len(ROLES["item"])}
 _RANKED: dict[str, Sequence[Sequence[str]]] = {
-    "query": [*KEYS, *((x,) for x in WEAKER["query"]), PLAIN_IDS, ("task_id", "example_id")],
+    "query": [*KEYS, *((x,) for x in WEAKER["query"]), PLAIN_IDS],
     "item": [*[()] * len(ROLES["item"]), *((x,) for x in ROLES["item"]), PLAIN_IDS],
 }
 

@@ -409,7 +409,8 @@ def _other_lists(pair: Pair) -> Iterator[str]:
             second = ranked == count == side.value(f"SELECT count(*) FROM {run.items}")
             text = f"{side.table.label}: {name} has ids of the run too"
             if "item" in pair.named or (all(known) and not judged and not second):
-                call = pair.named_items(qrels=name) if judged else pair.named_items(run=name)
+                ranks = list_side(name) == "run"
+                call = pair.named_items(run=name) if ranks else pair.named_items(qrels=name)
                 yield f"{text}, and is not read. To read it, pass item={call['item']!r}"
                 continue
             calls = [pair.named_items()]

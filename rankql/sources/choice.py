@@ -144,12 +144,13 @@ def choose_columns(
 ) -> Choice | None:
     """The columns of both sides; None if a side has none of a known name.
 
-    Of several, those that match most, without an item twice in a query if there are such; of equal
-    ones the likeliest names.
+    Of several, those that match most; of equal ones, those without an item twice in a query, then
+    the likeliest names.
     """
     same = run.tables is qrels.tables and not qrels.queries
-    queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries)
-    pairs = product(queries, _pairs(run.items, qrels.items))
+    listed = any(x.column for x in (*run.items, *qrels.items))
+    queries = [(ROW, ROW)] if same else _pairs(run.queries, qrels.queries, listed)
+    pairs = product(queries, _pairs(run.items, qrels.items, listed))
     # One column is not both the query and the item.
     candidates = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
     if not candidates:
@@ -169,8 +170,7 @@ def choose_columns(
             "the retrieved ids. Name the column of the relevant ids: item=[RETRIEVED, RELEVANT]",
         )
         return Choice(*names)
-    unique = {pair: match for pair, match in fits.items() if not match.repeats} or fits
-    best = max(unique, key=lambda pair: unique[pair].matches)
+    best = max(fits, key=lambda pair: (fits[pair].matches, not fits[pair].repeats))
     contested = [
         role for role, *several in zip(_ROLES, *candidates, strict=True)
         if len({(one.name, other.name) for one, other in several}) > 1
@@ -198,7 +198,7 @@ def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
     queries = [find_ids(replace(x, roles={}, named={}), "query", named=False) for x in (run, qrels)]
     items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
-    pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(*queries)]
+    pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(queries[0], queries[1])]
     sides = [Side([table], (), ()) for table in (run, qrels)]
     measured = _measure(session, sides, pairs) if pairs else {}
     best = max(measured, key=lambda pair: measured[pair].matches, default=None)
@@ -211,20 +211,26 @@ def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     return f". {which} matches: {_option(['query'], best)}"
 
 
-def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
-    """The pairs of columns, the likeliest by name first: the same name, then a better known one."""
+def _pairs(
+    lefts: Sequence[Ids], rights: Sequence[Ids], listed: bool = True
+) -> list[tuple[Ids, Ids]]:
+    """The pairs of columns, the likeliest by name first: the same name, then a better known one.
+
+    A plain id is one of the other table's columns only if that has its name, or next to lists.
+    """
 
     def order(pair: tuple[Ids, Ids]) -> tuple[int, ...]:
         one, other = (x.name.rpartition(".")[2] for x in pair)
         return -(one == other) - (squash(one) == squash(other)), pair[0].rank + pair[1].rank
 
-    if not (lefts and rights):
-        return []
     pairs = sorted(product(lefts[:CONTENDERS], rights[:CONTENDERS]), key=order)
     alike = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
+    plain = [x for x in (*lefts, *rights) if is_called(x.name, PLAIN_IDS)]
+    if not listed:
+        pairs = [pair for pair in pairs if pair in alike or not {*pair} & {*plain}]
     # The only name that both have, and the likeliest of each.
-    plain = any(is_called(x.name, PLAIN_IDS) for x in (*lefts, *rights))
-    return alike if alike == [(lefts[0], rights[0])] and not plain else pairs
+    certain = len(alike) == 1 and alike == [(lefts[0], rights[0])] and (not plain or not listed)
+    return alike if certain else pairs
 
 
 _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]

@@ -373,7 +373,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":
         ids = [x for x in ids if x != table.find("query")]
-    calls = [{role: x} for x in ids if is_text(table.columns[x]) or is_like_id(x)]
+    likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
+    others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
+    calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
     if role == "rel":
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x])]
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]

@@ -102,6 +102,30 @@ def test_an_attribute_that_differs_between_the_tables_is_noted():
     assert rankql.evaluate(run, gold.drop("seg"), "RR", by="seg").notes == []
 
 
+def test_a_plain_id_is_no_query_or_item_by_chance():
+    """In tables of rows both must have it; numbers of rows would match some ids."""
+    run = pl.DataFrame({"id": range(9), "asked": [0, 0, 0, 1, 1, 1, 2, 2, 2], "item": [*"xyz"] * 3,
+                        "score": [3.0, 2.0, 1.0] * 3})  # fmt: skip
+    gold = pl.DataFrame({"query_id": range(3), "item": [*"xyz"], "rel": 1})
+    with pytest.raises(Question, match=r"^No query column in run"):
+        rankql.evaluate(run, gold, "RR")
+    ids = run.drop("id").rename({"asked": "id"})
+    assert rankql.evaluate(ids, gold.rename({"query_id": "id"}), "RR")["RR"] == pytest.approx(
+        11 / 18
+    )
+    with pytest.raises(Question, match=r"^No query column in run: .* Pass query='id'$"):
+        rankql.evaluate(ids, gold, "RR")
+
+
+def test_the_field_that_matches_most_is_read_although_it_repeats():
+    """One id that matches by chance is not better than a document of which several chunks match."""
+    rows = [{"question": f"q{i}", "relevant": ["d"] if i else ["c0"],
+             "retrieved": [{"id": f"c{i}", "doc_id": "d"}, {"id": "z", "doc_id": "d"}]}
+            for i in range(6)]  # fmt: skip
+    with pytest.raises(RankqlError, match=r"Keep one row of each, .* collapse='retrieved.doc_id'"):
+        rankql.evaluate(rows, None, "RR")
+
+
 def test_one_call_answers_several_questions():
     run = pl.DataFrame({"asked": [*"aab"], "thing": [*"xyz"], "score": [3.0, 2.0, 1.0]})
     gold = pl.DataFrame({"need": [*"ab"], "object": [*"yz"], "rel": [1, 1]})
