@@ -30,12 +30,12 @@ from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import parse, rule
 from rankql.registry.profiles import entry, tool_of
-from rankql.sources.computed import number_type, require_scalar
+from rankql.sources.computed import list_subtopics, number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.reader import fetch
-from rankql.sources.reading import list_subtopics, open_runs, read_inputs
+from rankql.sources.reading import open_runs, read_inputs
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, mentioned, require_column
 from rankql.text import format_queries

@@ -12,7 +12,15 @@ import duckdb
 
 from rankql.errors import RankqlError, as_number, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, find_name, squash
+from rankql.registry.column_names import (
+    ADD_HEADER,
+    EVENTS,
+    ROLES,
+    SUBTOPIC_NAMES,
+    SUBTOPICS,
+    find_name,
+    squash,
+)
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -25,6 +33,7 @@ from rankql.sources.tables import (
     text_number,
     unknown_column,
 )
+from rankql.text import format_count, is_or_are
 
 # The arguments whose expressions are no numbers.
 _IDS = ("query", "item", "collapse")
@@ -366,6 +375,56 @@ def assume_grades(
         return table, names
     origins = {**table.origins, "rel": "1 for every row"}
     return table.with_column("rel", "1", "INTEGER", origins=origins), names
+
+
+def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
+    """The judgments with one row per query and item: of assumed grades, the highest."""
+    rel = table.roles["rel"]
+    if not table.is_assumed("rel") and table.computed.get(rel) != []:
+        return table  # grades in the data must be unique; only a constant like '1' is assumed
+    ids = [table.roles["query"], table.roles["item"]]
+    hashes = f"hash({', '.join(map(quote, ids))})"
+    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
+    if not repeated:
+        return table
+    session.notes.append(
+        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
+        f"{is_or_are(repeated)} left out. The highest grade counts"
+    )
+    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
+    selected = ", ".join(map(quote, dict.fromkeys(names)))
+    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
+    rows = session.load(table.label, sql, text=table.text)
+    return replace(table, sql=rows.sql, columns=rows.columns)
+
+
+def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
+    """The judgments with one row per item and the list of its subtopics, and a note on it."""
+    if table.has(SUBTOPICS):
+        return table, []
+    name = find_name(table.columns, SUBTOPIC_NAMES)
+    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
+    # The second column of other TREC judgments is the same in all rows.
+    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
+        raise RankqlError(
+            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
+            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
+        )
+    grade, rel = table.number("rel"), quote(table.roles["rel"])
+    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
+    subtopic = f"CAST({quote(name)} AS VARCHAR)"
+    others = [x for x in table.columns if x not in (name, *table.roles.values())]
+    fields = [
+        ids,
+        f"max({grade}) AS {rel}",
+        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
+    ]
+    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
+    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
+    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
+    columns = {x: kind for x, kind in table.columns.items() if x != name}
+    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
+    return replace(table, sql=rows, columns=columns), [note]
 
 
 def map_events(

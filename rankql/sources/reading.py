@@ -17,8 +17,6 @@ from rankql.registry.column_names import (
     RETRIEVED,
     ROLES,
     SPLITS,
-    SUBTOPIC_NAMES,
-    SUBTOPICS,
     find_name,
     has_two_directions,
     is_called,
@@ -167,20 +165,8 @@ def _read_tables(
     runs, judgments, history = {**tables.runs}, tables.judgments, tables.train
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
-    if system is not None:
-        names = [system] if isinstance(system, str) else system
-        ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-        require(ok, f"system must be the name of a column, not {system!r}")
-        spec = system if isinstance(system, str) else tuple(system)
-        if isinstance(spec, tuple) or not any(table.has(spec) for table in runs.values()):
-            added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
-            runs, system = added, computed.column_name(spec)
+    runs, system = _open_systems(session, runs, system, columns, by)
     opened_runs = [*runs.values()]
-    if system is None and None in runs:
-        system = _find_system(session, runs[None], columns, by)
-        if system is not None:
-            context = {**runs[None].context, "system": system}
-            runs = {None: replace(runs[None], context=context)}
     if judgments and isinstance(columns.get("query"), list | tuple):
         judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
@@ -209,49 +195,14 @@ def _read_tables(
     judgments = others[0] if judgments else None
     if judgments:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
-    runs = {
-        name: _assign_run(session, table, named[0], judgments is not None, descending)
-        for name, table in runs.items()
-    }
     for table in runs.values():
-        if table.unit == "ids":
-            role_values.refuse_padding(session, table)
-        elif not options.get("query") and is_called(table.roles["query"], REQUESTS):
-            _refuse_single_rows(session, table)
-    runs = {name: role_values.read_numbers(session, table) for name, table in runs.items()}
-    notes: list[str] = []
-    for table in runs.values():
-        role_values.refuse_rounded_scores(session, table)
-        role_values.refuse_wrong_order(
-            session, table, descending is None and bool(named[0].get("score"))
-        )
-        notes += role_values.describe_positions(session, table)
-    unscored = ""
-    if len({"pos" in table.roles for table in runs.values()}) > 1:
-        lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
-        unscored = str(next(lack, next(iter(runs)) if named[0].get("pos") else ""))
-        for label, table in runs.items():
-            if unscored and "pos" not in table.roles:
-                runs[label] = _rank_by_score(session, table)
-            elif not unscored and "pos" in table.roles:
-                table = role_values.drop_positions(session, table, str(label))
-                runs[label] = replace(table, ascending=lowest_is_best(table, descending))
-    if unscored:
-        orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
-        notes.append(f"{RANKED_APART}: {', '.join(orders)}")
-    if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
-        runs = {label: table.without("score") for label, table in runs.items()}
+        key = table.find("query", named[0].get("query"))
+        if table.unit != "ids" and not options.get("query") and is_called(key or "", REQUESTS):
+            _refuse_single_rows(session, table, key or "")
+    judged = judgments is not None
+    runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
     if judgments:
-        needed = ("query", "item", "rel")
-        judgments = role_values.require_one_name(session, judgments, "rel", named[1])
-        judgments = assign_roles(judgments, named[1], needed, only=True)
-        role_values.refuse_padding(session, judgments)
-        judgments = _with_keys_of(session, judgments, [*runs.values()])
-        judgments = keep_highest(session, role_values.read_numbers(session, judgments), by)
-        if judgments.empty:
-            item, name = (judgments.roles[role] for role in ("item", "rel"))
-            grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(name)} END"
-            judgments = judgments.with_values(name, grade, judgments.columns[name])
+        judgments = _assign_judgments(session, judgments, named[1], [*runs.values()], by)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
@@ -278,6 +229,89 @@ def _read_tables(
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
+
+
+def _open_systems(
+    session: Session,
+    runs: dict[str | None, Table],
+    system: Any,
+    columns: Mapping[str, Any],
+    by: Sequence[str],
+) -> tuple[dict[str | None, Table], str | None]:
+    """The runs, with the column of the systems: the one that the caller names, or a known one."""
+    if system is None:
+        if None in runs and (name := _find_system(session, runs[None], columns, by)):
+            context = {**runs[None].context, "system": name}
+            return {None: replace(runs[None], context=context)}, name
+        return runs, None
+    names = [system] if isinstance(system, str) else system
+    ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    require(ok, f"system must be the name of a column, not {system!r}")
+    spec = system if isinstance(system, str) else tuple(system)
+    if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
+        return runs, spec
+    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+    return added, computed.column_name(spec)
+
+
+def _rank_runs(
+    session: Session,
+    runs: dict[str | None, Table],
+    names: Mapping[str, Any],
+    judged: bool,
+    descending: bool | None,
+) -> tuple[dict[str | None, Table], list[str], str]:
+    """The runs with their roles and orders, notes, and the first run without scores.
+
+    Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
+    """
+    runs = {x: _assign_run(session, t, names, judged, descending) for x, t in runs.items()}
+    for table in runs.values():
+        if table.unit == "ids":
+            role_values.refuse_padding(session, table)
+    runs = {x: role_values.read_numbers(session, table) for x, table in runs.items()}
+    notes: list[str] = []
+    for table in runs.values():
+        named = descending is None and bool(names.get("score"))
+        role_values.refuse_rounded_scores(session, table)
+        role_values.refuse_wrong_order(session, table, named)
+        notes += role_values.describe_positions(session, table)
+    unscored = ""
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
+        unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
+        for label, table in runs.items():
+            if unscored and "pos" not in table.roles:
+                runs[label] = _rank_by_score(session, table)
+            elif not unscored and "pos" in table.roles:
+                table = role_values.drop_positions(session, table, str(label))
+                runs[label] = replace(table, ascending=lowest_is_best(table, descending))
+    if unscored:
+        orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
+        notes.append(f"{RANKED_APART}: {', '.join(orders)}")
+    if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
+        runs = {label: table.without("score") for label, table in runs.items()}
+    return runs, notes, unscored
+
+
+def _assign_judgments(
+    session: Session,
+    table: Table,
+    names: Mapping[str, Any],
+    runs: Sequence[Table],
+    by: Sequence[str],
+) -> Table:
+    """The judgments with their roles, and one grade for each query and item."""
+    table = role_values.require_one_name(session, table, "rel", names)
+    table = assign_roles(table, names, ("query", "item", "rel"), only=True)
+    role_values.refuse_padding(session, table)
+    table = _with_keys_of(session, table, runs)
+    table = computed.keep_highest(session, role_values.read_numbers(session, table), by)
+    if not table.empty:
+        return table
+    item, rel = (table.roles[role] for role in ("item", "rel"))
+    grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(rel)} END"
+    return table.with_values(rel, grade, table.columns[rel])
 
 
 def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
@@ -356,9 +390,8 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     return table
 
 
-def _refuse_single_rows(session: Session, table: Table) -> None:
+def _refuse_single_rows(session: Session, table: Table, key: str) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
-    key = table.roles["query"]
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     if all(session.value(single + rows) for rows in (first, table.sql)):
@@ -538,53 +571,3 @@ def _rank_by_score(session: Session, table: Table) -> Table:
         computed={**table.computed, name: table.sources([table.roles["score"]])},
         ascending=False,
     )
-
-
-def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
-    """The judgments with one row per query and item: of assumed grades, the highest."""
-    rel = table.roles["rel"]
-    if not table.is_assumed("rel") and table.computed.get(rel) != []:
-        return table  # grades in the data must be unique; only a constant like '1' is assumed
-    ids = [table.roles["query"], table.roles["item"]]
-    hashes = f"hash({', '.join(map(quote, ids))})"
-    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
-    if not repeated:
-        return table
-    session.notes.append(
-        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
-        f"{is_or_are(repeated)} left out. The highest grade counts"
-    )
-    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
-    selected = ", ".join(map(quote, dict.fromkeys(names)))
-    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
-    rows = session.load(table.label, sql, text=table.text)
-    return replace(table, sql=rows.sql, columns=rows.columns)
-
-
-def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
-    """The judgments with one row per item and the list of its subtopics, and a note on it."""
-    if table.has(SUBTOPICS):
-        return table, []
-    name = find_name(table.columns, SUBTOPIC_NAMES)
-    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
-    # The second column of other TREC judgments is the same in all rows.
-    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
-        raise RankqlError(
-            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
-            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
-        )
-    grade, rel = table.number("rel"), quote(table.roles["rel"])
-    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
-    subtopic = f"CAST({quote(name)} AS VARCHAR)"
-    others = [x for x in table.columns if x not in (name, *table.roles.values())]
-    fields = [
-        ids,
-        f"max({grade}) AS {rel}",
-        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
-    ]
-    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
-    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
-    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
-    columns = {x: kind for x, kind in table.columns.items() if x != name}
-    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
-    return replace(table, sql=rows, columns=columns), [note]
