@@ -127,55 +127,23 @@ def unnest_lists(
                     "Others have none, so recall counts retrieved items only"
                 )
             return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel"))}
-        fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
-        own = specs[1][1] if specs[1] != specs[0] or fields else None
-        judged_items = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
-        for name, ids in run_items.items():  # one list is not both
-            used = {x.column for x in ids} - {""}
-            judged_items[name] = [x for x in judged_items[name] if x.column not in used]
-        for name, table in runs.items():
-            _require_both(table, own, run_items[name], judged_items[name])
+    judged_items = _find_judged(session, runs, qrels, specs, run_items, taken)
+    if qrels is None:
         runs = find_row_keys(session, runs, specs[0][0], system)
-    else:
-        relevant = find_list(qrels, RELEVANT, specs[1][1])
-        if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
-            raise RankqlError(
-                "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
-                "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
-            )
-        items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
-        for name, table in runs.items():
-            _require_list(table, run_items[name], specs[0][1])
-        _require_list(qrels, items, specs[1][1])
-        judged_items = dict.fromkeys(runs or [None], items)
-    numbers = {
-        role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
-        and any(is_nested(t.columns.get(name, "")) for t in filter(None, (*runs.values(), qrels)))
-    }  # fmt: skip
-    pairs = [f"{x.column}.2" for ids in judged_items.values() for x in ids if x.column]
-    if columns.get("rel") in pairs:  # the second part of each, which is read anyway
-        numbers["rel"] = columns["rel"]
-    field = columns.get("score")
-    if isinstance(field, str) and any(
-        x.column and find_field(runs[name], x.column, field)
-        for name, ids in run_items.items() for x in ids
-    ):  # fmt: skip
-        numbers["score"] = field
-    columns, scores = (
-        dict(columns) | dict.fromkeys(numbers),
-        _names_of(numbers, "score", LIST_SCORES),
-    )
+    numbers = _named_numbers(columns, runs, qrels, run_items, judged_items)
+    columns = {**columns, **dict.fromkeys(numbers)}
     choices = choose_all(session, runs, qrels, run_items, judged_items, specs)
     if qrels is None:  # both sides read the same rows
         for name, each in zip(runs, choices, strict=False):
             both = each.items if each else ()
             for own_ids in both:
                 runs[name] = _split_cells(session, runs[name], own_ids, both)
+    scores = _names_of(numbers, "score", LIST_SCORES)
     unnested = {
         name: _read_run(session, table, choice, attributes, system, scores, order)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
-    judging = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
+    judging = zip([qrels] if qrels else runs.values(), choices, strict=False)
     judged = [
         (*_read_side(session, table, each, 1), each.items[1]) for table, each in judging if each
     ]
@@ -186,22 +154,93 @@ def unnest_lists(
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
-    rel = columns.get("rel", 1)
-    lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
-    grades = _names_of(numbers, "rel", LIST_GRADES)
-    lists = [
-        (x, _add_numbers(session, x, each, grades, None if qrels else find_list(x, RETRIEVED)))
-        for x, each in lists
-    ]
-    others = [_other_columns(table, attributes)]
+    grades = columns.get("rel", 1), _names_of(numbers, "rel", LIST_GRADES)
+    own = None if qrels is None else attributes
+    several = len(runs) > 1 or bool(system)
+    return unnested, _read_judged(session, judged, grades, own, several), columns
+
+
+def _find_judged(
+    session: Session,
+    runs: Mapping[str | None, Table],
+    qrels: Table | None,
+    specs: tuple[tuple[Any, Any], tuple[Any, Any]],
+    run_items: Mapping[str | None, list[Ids]],
+    taken: set[str],
+) -> dict[str | None, list[Ids]]:
+    """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
     if qrels is None:
-        if len(runs) > 1 or system:
+        fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
+        own = specs[1][1] if specs[1] != specs[0] or fields else None
+        judged = {}
+        for name, table in runs.items():
+            used = {x.column for x in run_items[name]} - {""}  # one list is not both
+            ids = find_items(session, table, RELEVANT, own, taken)
+            judged[name] = [x for x in ids if x.column not in used]
+            _require_both(table, own, run_items[name], judged[name])
+        return judged
+    relevant = find_list(qrels, RELEVANT, specs[1][1])
+    if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
+        raise RankqlError(
+            "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
+            "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
+        )
+    items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+    for name, table in runs.items():
+        _require_list(table, run_items[name], specs[0][1])
+    _require_list(qrels, items, specs[1][1])
+    return dict.fromkeys(runs or [None], items)
+
+
+def _named_numbers(
+    columns: Mapping[str, Any],
+    runs: Mapping[str | None, Table],
+    qrels: Table | None,
+    run_items: Mapping[str | None, Sequence[Ids]],
+    judged_items: Mapping[str | None, Sequence[Ids]],
+) -> dict[str, str]:
+    """The lists and fields of lists that the caller names as grades or scores."""
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    numbers = {
+        role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
+        and any(is_nested(table.columns.get(name, "")) for table in tables)
+    }  # fmt: skip
+    rel, score = (columns.get(role) for role in ("rel", "score"))
+    if rel in [f"{x.column}.2" for ids in judged_items.values() for x in ids if x.column]:
+        numbers["rel"] = rel  # the second part of each pair, which is read anyway
+    lists = [(runs[name], x.column) for name, ids in run_items.items() for x in ids if x.column]
+    if isinstance(score, str) and any(find_field(table, x, score) for table, x in lists):
+        numbers["score"] = score
+    return numbers
+
+
+def _read_judged(
+    session: Session,
+    judged: Sequence[tuple[Table, str, Ids]],
+    grades: tuple[Any, Sequence[str]],
+    attributes: Sequence[str] | None,
+    several: bool,
+) -> Table:
+    """The judgments of a table with lists, or of those of the runs.
+
+    judged: tables, columns and items. grades: the argument of the caller, and names of lists that
+    may have them. attributes: None if the lists are in the runs. several: are there several runs?
+    """
+    rel, names = grades
+    lists = []
+    for table, column, item in judged:
+        ids = _read_lists(session, table, column, rel, item)
+        other = find_list(table, RETRIEVED) if attributes is None else None
+        lists.append((table, _add_numbers(session, table, ids, names, other)))
+    (table, first), (_, column, item) = lists[0], judged[0]
+    others = [_other_columns(table, attributes or ())]
+    if attributes is None:
+        if several:
             _require_equal_lists(session, lists)
         others = [quote(each.roles["query"]) for each, _ in lists]
-        lists[0] = (replace(table, label="qrels"), lists[0][1])
+        lists[0] = (replace(table, label="qrels"), first)
     judgments = _load_judgments(session, lists, others)
-    elements = _elements(lists[0][0], column, judged[0][2], lists[0][1])
-    return unnested, replace(judgments, lists=elements), columns
+    return replace(judgments, lists=_elements(lists[0][0], column, item, first))
 
 
 def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
