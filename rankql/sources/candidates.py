@@ -307,14 +307,14 @@ def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True
 
     in_lists: also those that say no role. not named: then the others that may have ids.
     """
-    ids = []
+    ids, other = [], "item" if role == "query" else "query"
     for name in table.free_columns(role):
         kind, rank = table.columns[name], rank_of(role, name)
         if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
             table.find(role, parent)  # asks for the fields of a key
         elif rank is not None and not is_nested(kind):
             ids.append(Ids(name, quote(name), rank))
-        elif not named and is_id(kind):
+        elif not named and is_id(kind) and rank_of(other, name) is None:
             ids.append(Ids(name, quote(name), _UNNAMED))
     best = [x for x in ids if x.rank < WEAK[role] and not in_lists]
     return sorted(best if best and named else ids, key=lambda x: x.rank)
