@@ -71,9 +71,7 @@ def notebook():
 
 
 def native():
-    """The copies in sql/snowflake.sql, sql/bigquery.sql and sql/dbt/postgres.sql."""
-    for engine in native_files.SHARED:
-        (ROOT / "sql" / f"{engine}.sql").write_text(native_files.with_shared_part(engine), "utf-8")
+    """The copy in sql/dbt/postgres.sql."""
     native_files.DBT.write_text(native_files.dbt_macro(), "utf-8")
 
 

@@ -73,7 +73,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     True
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
-    text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
+    text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
     if prefix:
         require(
             engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
@@ -95,6 +95,17 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
             return text.replace("dataset.", f"`{schema}`.")
         text = text.replace("BEGIN;\n", f"BEGIN;\nSET LOCAL search_path TO {quote(schema)};\n", 1)
     return text
+
+
+# Code that stands once in a file, and in each handler instead of a line with its name.
+_SHARED = re.compile(r"(?ms)^-- rankql: shared (\w+)\n(.*?)^-- rankql: end\n\n")
+
+
+def _share(text: str) -> str:
+    """The file with its shared code in each handler."""
+    code = dict(_SHARED.findall(text))
+    text = _SHARED.sub("", text)
+    return re.sub(r"(?m)^-- rankql: (\w+)\n", lambda line: code[line[1]], text)
 
 
 def install_command(engine: str) -> str:
