@@ -71,8 +71,9 @@ def notebook():
 
 
 def native():
-    """The copy in sql/dbt/postgres.sql."""
-    native_files.DBT.write_text(native_files.dbt_macro(), "utf-8")
+    """The macros of dbt that call the functions."""
+    for path, text in native_files.DBT_FILES.items():
+        path.write_text(text, "utf-8")
 
 
 def sql():

@@ -45,7 +45,7 @@ GROUP BY ALL
 SELECT
     query,{% for name in by %} {{ name }},{% endfor %}
     {% for name, call in metrics.items() %}
-    {{ modules.re.sub(calls, '"' ~ target.schema ~ '".\\1', call) }} AS {{ name }},
+    {{ modules.re.sub(calls, (rankql.qualifier() | replace('\\', '\\\\')) ~ '\\1', call) }} AS {{ name }},
     {% endfor %}
     count(pos) = 0 AS missing
 {% if not judgments %}
@@ -65,6 +65,11 @@ JOIN (SELECT DISTINCT query{% for name in by %}, {{ name }}{% endfor %} FROM {{ 
 {% endif %}
 GROUP BY query{% for name in by %}, {{ name }}{% endfor %}
 {% endmacro %}
+
+{# The schema of the functions of Postgres, and how a call begins. #}
+{% macro functions_schema() %}{{ return(var('rankql_schema', none) or target.schema) }}{% endmacro %}
+
+{% macro qualifier() %}{{ return(adapter.quote(rankql.functions_schema()) ~ '.' if target.type == 'postgres' else '') }}{% endmacro %}
 
 {# Always from the queries: a mean of the means of slices weighs small slices as much as large ones. #}
 {% macro means(per_query=none, metrics=none, by=[], more={}) %}

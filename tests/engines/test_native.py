@@ -101,9 +101,22 @@ def test_handlers_have_the_code_that_they_share(engine):
     assert "-- rankql:" not in text
 
 
-def test_the_macro_of_dbt_is_the_file_of_postgres():
-    text = native_files.DBT.read_text("utf-8")
-    assert text == native_files.dbt_macro(), "run python tests/generate.py native"
+def test_dbt_reads_the_folder():
+    """The file of Postgres is one macro, and no other file has Jinja by accident."""
+    for path, text in native_files.DBT_FILES.items():
+        assert path.read_text("utf-8") == text, "run python tests/generate.py native"
+    folder = macros.sql_folder()
+    postgres = (folder / "postgres.sql").read_text("utf-8")
+    begin, end = (
+        "-- {% macro postgres_functions() %}{% raw %}\n",
+        "\n-- {% endraw %}{% endmacro %}\n",
+    )
+    assert postgres.startswith(begin) and postgres.endswith(end)
+    texts = {path: path.read_text("utf-8") for path in folder.glob("*.sql")}
+    texts[folder / "postgres.sql"] = postgres.removeprefix(begin).removesuffix(end)
+    assert len(texts) > 20
+    for path, text in texts.items():
+        assert not re.search(r"\{[{%#]", text), path
 
 
 def test_every_name_is_checked_before_it_is_replaced():
@@ -454,16 +467,19 @@ def test_dumps_are_restored_and_functions_are_removed(server):
     for database in ("dumped", "restored"):
         server.con.execute(f"CREATE DATABASE {database}")
     dumped = native_databases.Postgres(server.folder, "dumped")
-    dumped.con.execute("CREATE SCHEMA metrics")
-    dumped.install(schema="metrics")
-    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
-    dumped.con.execute(f"CREATE MATERIALIZED VIEW shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}")
-    dumped.con.close()
+    dumped.con.execute("CREATE SCHEMA metrics; ALTER DATABASE dumped SET search_path TO metrics")
     connect = ("-h", server.folder, "-U", "postgres")
+    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1"]
+    file = ["-f", macros.sql_folder() / "postgres.sql", "dumped"]
+    subprocess.run([*psql, *file], capture_output=True, check=True)
+    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
+    dumped.con.execute(
+        f"CREATE MATERIALIZED VIEW public.shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}"
+    )
+    dumped.con.close()
     command = [components.program("pg_dump"), *connect, "dumped"]
     dump = subprocess.run(command, capture_output=True, check=True).stdout
-    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1", "restored"]
-    subprocess.run(psql, input=dump, capture_output=True, check=True)
+    subprocess.run([*psql, "restored"], input=dump, capture_output=True, check=True)
     restored = native_databases.Postgres(server.folder, "restored")
     ((n,),) = restored.ask("SELECT n FROM shop")
     assert n == pytest.approx(0.6309297535714574)

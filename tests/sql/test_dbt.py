@@ -151,7 +151,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 17 and all(macro["description"] for macro in macros)
+    assert len(macros) == 49 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -163,7 +163,9 @@ def test_one_table_with_grades_and_positions(project, dbt):
     call = "metrics={'rr': 'rr(rel, pos)', 'ap': 'ap(rel, pos)'}"
     (models / "one.sql").write_text(f'{{{{ rankql.per_query("{table}", {call}) }}}}')
     (models / "mean.sql").write_text("{{ rankql.means(ref('one'), ['rr']) }}")
+    (models / "call.sql").write_text(f"SELECT query, {CALL} AS rr FROM {table} GROUP BY query")
     dbt("deps", "build")
+    assert rows(project, "call").rows() == [("a", 1.0), ("b", 0.0)]
     assert rows(project, "one").rows() == [("a", 1.0, 1.0, False), ("b", 0.0, 0.0, False)]
     assert rows(project, "mean").select("queries", "rr").rows() == [(2, 0.5)]
     (models / "one.sql").write_text("{{ rankql.per_query(judgments='x') }}")
@@ -344,6 +346,11 @@ ONE_TABLE = """{{ rankql.per_query("(VALUES ('a', 1, 1), ('b', 0, 1)) AS t (quer
     metrics={'rr': 'rr(rel, pos)'}) }}"""
 
 
+CALL = "{{ rankql.rr('rel', 'pos', 10) }}"
+# Models that call a function by the macro of its name.
+KINDS = ("view", "table", "incremental", "materialized_view")
+
+
 @pytest.fixture
 def postgres_project(tmp_path):
     """A project whose target is a schema that is not in the search_path."""
@@ -365,6 +372,11 @@ def postgres_project(tmp_path):
             "models/values_of_queries.sql": VALUES,
             "models/one_table.sql": ONE_TABLE,
         }
+        table = "(VALUES ('a', 1, 1), ('b', 0, 1)) AS t (query, rel, pos)"
+        select = f"SELECT query, {CALL} AS rr FROM {table} GROUP BY query"
+        for kind in KINDS:
+            config = f"{{{{ config(materialized='{kind}') }}}}"
+            files[f"models/as_{kind}.sql"] = config + select
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         yield tmp_path, server
@@ -379,7 +391,9 @@ def test_postgres(postgres_project, bin):
         assert done.returncode == fails, done.stdout + done.stderr
         return done.stdout
 
-    dbt("deps", "build", fails=True)
+    one_schema = "run --vars '{rankql_schema: my metrics}' -s"
+    kinds = " ".join(f"as_{kind}" for kind in KINDS)
+    dbt("deps", f"{one_schema} {kinds}", f"run -s {kinds}", "build", fails=True)
     assert {n: s for n, s in outcomes(folder).items() if n.startswith(("pass_", "fail_"))} == {
         **dict.fromkeys(("pass_once", "pass_at_least", "pass_at_most"), "pass"),
         **dict.fromkeys(("fail_once", "fail_at_least"), "fail"),
@@ -403,19 +417,24 @@ def test_postgres(postgres_project, bin):
         ("a", 1),
         ("b", None),
     ]
-    for text, name in (
-        ("{{ rankql.means(ref('values_of_queries'), ['ndcg']) }}", "means"),
-        ("{{ rankql.test_no_drop(ref('values_of_queries'), 'ndcg', 'day') }}", "no_drop"),
-        ("{{ rankql.test_no_alarm(ref('values_of_queries'), 'ndcg') }}", "no_alarm"),
-        (
-            "{{ rankql.test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e') }}",
-            "at_least with error=",
-        ),
-    ):
-        (folder / "models" / "refused.sql").write_text(text)
-        assert f"rankql.{name} needs dbt-duckdb" in dbt("compile", fails=True)
-    (folder / "models" / "refused.sql").unlink()
+    for kind, copies in dict(zip(KINDS, (1, 1, 3, 1), strict=True)).items():
+        of_a = f"""SELECT rr FROM "Analytics".as_{kind} WHERE query = 'a'"""
+        assert server.ask(of_a) == [(1,)] * copies, kind
+    schemas = server.ask(
+        "SELECT DISTINCT pronamespace::regnamespace::text FROM pg_proc WHERE proname = 'ndcg'"
+    )
+    assert {*schemas} == {('"Analytics"',), ('"my metrics"',)}
+    refused = {
+        "means": "means(ref('values_of_queries'), ['ndcg'])",
+        "no_drop": "test_no_drop(ref('values_of_queries'), 'ndcg', 'day')",
+        "no_alarm": "test_no_alarm(ref('values_of_queries'), 'ndcg')",
+        "at_least with error=": "test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e')",
+    }
     server.con.execute(
         "CREATE FUNCTION \"Analytics\".ndcg(text) RETURNS int LANGUAGE sql AS 'SELECT 7'"
     )
-    assert "would be replaced" in dbt("run-operation rankql.install", fails=True)
+    compiled = [f'compile --inline "{{{{ rankql.{text} }}}}"' for text in refused.values()]
+    output = dbt("run-operation rankql.install", *compiled, fails=True)
+    assert "would be replaced" in output
+    for name in refused:
+        assert f"rankql.{name} needs dbt-duckdb" in output
