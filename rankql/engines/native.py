@@ -167,13 +167,14 @@ def render_native_query(
     conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
     specs: list[Mapping[str, Any]]
+    given = {"run": run, "qrels": qrels}
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
             plan = make_plan(session, Request(run, qrels, metrics, rules, reduces=False))
         conventions, records = plan.conventions, plan.metrics
         files = [plan.inputs.runs[None], plan.inputs.judging[0]]
         specs = [{x: of_file(f, x, rules.columns.get(x)) for x in f.roles} for f in files]
-        tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
+        paths = {x: [os.path.basename(path).partition(".")[0]] for x, path in given.items()}
     else:
         named = {role: column for role, column in rules.columns.items() if column}
         case = str.upper if engine == "snowflake" else str.lower  # as it stores names
@@ -182,7 +183,7 @@ def render_native_query(
         pairs = {x: sides(x, roles[x]) for x in ("query", "item", place, "rel")}
         specs = [{x: pairs[x][i] for x in ("query", "item", last)}
                  for i, last in enumerate((place, "rel"))]  # fmt: skip
-        tables = [".".join(map(name, table.split("."))) for table in (run, qrels)]
+        paths = {x: table.split(".") for x, table in given.items()}
     shown, judged = (
         {x: write_column(x, spec, dialect.text, dialect.quotes) for x, spec in side.items()}
         for side in specs
@@ -199,7 +200,10 @@ def render_native_query(
     values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
     score = shown.get("score", "NULL")
     return (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
-        **judged, label=name(label), qrels=tables[1], run=tables[0],
+        **judged, label=name(label),
+        **{table: ".".join(map(name, path)) for table, path in paths.items()},
+        **{f"{table}_text": literal(".".join(path)) for table, path in paths.items()},
+        **{f"twice_{x}": dialect.text.format(f"twice.{x}") for x in ("query", "item")},
         run_query=shown["query"], run_item=shown["item"],
         score=score, pos=shown.get("pos", number), place=shown.get("pos", score),
         values=",\n    ".join(values), end=dialect.end,

@@ -698,6 +698,28 @@ def test_an_event_without_a_grade_is_an_error_of_the_engine(database):
         database.ask(query)
 
 
+def test_duplicates_are_errors_of_the_engine(database):
+    """They name the table, a query and an item. Rows that are not read may be repeated."""
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": ["a", "a"], "item": ["y", "w"], "rel": [1, 1]})
+    query = render_native_query(database.name, "run", "qrels", ["R@10", "nDCG@10"])
+    load(
+        database,
+        pl.concat([run, run.with_columns(score=pl.lit(None, pl.Float64))]),
+        pl.concat([qrels, qrels.with_columns(rel=pl.lit(None, pl.Int64))]),
+    )
+    assert database.ask(query) == [("a", 0.5, pytest.approx(0.38685280723454163))]
+    for tables, expected in (
+        ((run, pl.concat([qrels, qrels[1:]])), "qrels has duplicates: query a, item w. Keep"),
+        ((pl.concat([run, run[:1]]), qrels), "run has duplicates: query a, item x. Keep one row"),
+    ):
+        load(database, *tables)
+        with pytest.raises(Exception, match=f"rankql: {expected}"):
+            database.ask(query)
+        with pytest.raises(rankql.RankqlError, match="has duplicates"):
+            rankql.evaluate(*tables, "R@10")
+
+
 def test_names_in_quotes_pairs_and_columns_of_events():
     """What parses as more than a column is an expression, and the rest is refused by name."""
 
@@ -812,6 +834,7 @@ def test_queries_name_tables_and_columns_as_asked_for(dialect):
     assert (
         f"{quote}shop{quote}.{quote}run{quote}" in text and f"{quote}user{quote} AS query" in text
     )
+    assert text.count("|| ' has duplicates: '") == 2
     assert "MATERIALIZED" not in text and "any_value" not in text and ":=" not in text
 
 

@@ -151,7 +151,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 49 and all(macro["description"] for macro in macros)
+    assert len(macros) == 50 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -168,8 +168,14 @@ def test_one_table_with_grades_and_positions(project, dbt):
     assert rows(project, "call").rows() == [("a", 1.0), ("b", 0.0)]
     assert rows(project, "one").rows() == [("a", 1.0, 1.0, False), ("b", 0.0, 0.0, False)]
     assert rows(project, "mean").select("queries", "rr").rows() == [(2, 0.5)]
-    (models / "one.sql").write_text("{{ rankql.per_query(judgments='x') }}")
-    assert "rankql.per_query: the argument runs is missing" in dbt("compile", fails=True)
+    (models / "one.sql").write_text(
+        "{{ rankql.per_query(\"(VALUES ('a', 'x', 1.0)) AS t (query, item, score)\", "
+        "\"(VALUES ('a', 'x', 1), ('a', 'x', 0)) AS t (query, item, rel)\", {'rr': '1'}) }}"
+    )
+    missing = 'compile --inline "{{ rankql.per_query(judgments=1) }}"'
+    output = dbt("run -s one", missing, fails=True)
+    assert "has duplicates: query a, item x. Keep one row of each" in output
+    assert "rankql.per_query: the argument runs is missing" in output
 
 
 def points_at(project, **package):
@@ -430,11 +436,23 @@ def test_postgres(postgres_project, bin):
         "no_alarm": "test_no_alarm(ref('values_of_queries'), 'ndcg')",
         "at_least with error=": "test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e')",
     }
-    server.con.execute(
-        "CREATE FUNCTION \"Analytics\".ndcg(text) RETURNS int LANGUAGE sql AS 'SELECT 7'"
-    )
+    for table, row in (("judgments", "'a', 'w', 0, 1"), ("runs", "'z', 'q', 2, 2")):
+        text = VALUES.replace(f"shop.{table}", f"shop.twice_{table}")
+        text = "{{ config(materialized='table') }}" + text
+        (folder / "models" / f"twice_{table}.sql").write_text(text)
+        server.con.execute(
+            f"CREATE TABLE shop.twice_{table} AS TABLE shop.{table} UNION ALL VALUES ({row})"
+        )
     compiled = [f'compile --inline "{{{{ rankql.{text} }}}}"' for text in refused.values()]
-    output = dbt("run-operation rankql.install", *compiled, fails=True)
+    server.con.execute(
+        "CREATE SCHEMA theirs; CREATE FUNCTION theirs.ndcg(text) RETURNS int"
+        " LANGUAGE sql AS 'SELECT 7'"
+    )
+    twice = "run -s twice_judgments twice_runs"
+    theirs = "run-operation rankql.install --vars '{rankql_schema: theirs}'"
+    output = dbt(twice, theirs, *compiled, fails=True)
+    assert "shop.twice_judgments has duplicates: query a, item w. Keep one row of each" in output
+    assert "shop.twice_runs has duplicates: query z, item q. Keep one row of each" in output
     assert "would be replaced" in output
     for name in refused:
         assert f"rankql.{name} needs dbt-duckdb" in output
