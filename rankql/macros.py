@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,11 +193,11 @@ def register(
     con = duckdb.connect(":default:") if con is None else con
     text = read_sql()
     try:
-        with _PERSISTING if persist else nullcontext():
+        with _PERSISTING if persist else nullcontext(), _transaction(con):
             for name in _refuse_foreign(con, schema if persist else None):
                 text = text.replace(_statements(True)[name], "")
             if persist:
-                ((database,),) = con.sql("SELECT current_database()").fetchall()
+                database = _require_macro_store(con)
                 place = f"{quote(database)}.{quote(schema)}"
                 text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
             else:
@@ -219,6 +219,42 @@ def register(
             "The database is read-only, so nothing can be persisted in it. "
             "Use register(con), whose TEMP macros work there"
         ) from error
+
+
+def has_transaction(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is a transaction open? Otherwise each query is one of its own. Lakes have no txid_current."""
+    query = "SELECT epoch_us(transaction_timestamp())"
+    first, second = (con.execute(query).fetchall() for _ in range(2))
+    return first == second
+
+
+@contextmanager
+def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """One transaction, or a part of that of the caller."""
+    if has_transaction(con):
+        yield
+        return
+    con.begin()
+    try:
+        yield
+        con.commit()
+    except BaseException:
+        with suppress(Exception):  # a commit that fails has rolled back
+            con.rollback()
+        raise
+
+
+def _require_macro_store(con: duckdb.DuckDBPyConnection) -> str:
+    """The current database. It must be DuckDB's: a DuckLake holds no defaults that are NULL."""
+    query = """SELECT database_name, type FROM duckdb_databases()
+        WHERE database_name = current_database()"""
+    ((database, kind),) = con.execute(query).fetchall()
+    if kind != "duckdb":
+        raise RankqlError(
+            f"The current database {database!r} is of type {kind}, which cannot hold the macros. "
+            "Use register(con), or attach the file that rankql sql --database rankql.duckdb writes"
+        )
+    return str(database)
 
 
 def require_duckdb(con: object) -> None:

@@ -64,6 +64,22 @@ def test_twice_is_once(con):
     assert functions() == both and len(both) == 2 * len(first)
 
 
+@pytest.mark.parametrize("persist", [False, True])
+def test_all_macros_or_none(con, monkeypatch, persist):
+    """Registering is one transaction, or a part of that of the caller."""
+    count = "SELECT count(*) FROM duckdb_functions() WHERE NOT internal"
+    text = macros.read_sql()
+    monkeypatch.setattr(macros, "read_sql", lambda: f"{text};\nFROM nowhere")
+    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+        rankql.register(con, persist=persist)
+    assert con.sql(count).fetchall() == [(0,)]
+    monkeypatch.undo()
+    con.execute("BEGIN; CREATE TABLE mine (x INT)")
+    rankql.register(con, persist=persist)
+    con.execute("ROLLBACK")
+    assert con.sql(count).fetchall() == [(0,)]
+
+
 @pytest.mark.slow
 def test_a_read_only_database(file):
     with duckdb.connect(file, read_only=True) as con:

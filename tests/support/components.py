@@ -75,6 +75,8 @@ COMPONENTS = {
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
     "duckdb_cli": Component((), (("duckdb",),)),
+    # Its test installs another DuckDB with the extension.
+    "ducklake": Component((), (("uv",),)),
     "lakes": Component(("deltalake", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
     "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
