@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankql.errors import RankqlError
 
@@ -185,7 +185,7 @@ def register(
     """
     import duckdb  # not at the top: reading the texts does not need it
 
-    require_duckdb(con)
+    con = require_duckdb(con)
     if not isinstance(persist, bool):
         raise RankqlError(f"persist must be True or False, not {persist!r}")
     if not isinstance(schema, str) or not schema:
@@ -201,7 +201,7 @@ def register(
                 place = f"{quote(database)}.{quote(schema)}"
                 text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
             else:
-                text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
+                text = as_temporary(text)
             # Parsed at once: con.execute(text) takes 8% longer.
             for statement in con.extract_statements(text):
                 con.execute(statement)
@@ -219,6 +219,11 @@ def register(
             "The database is read-only, so nothing can be persisted in it. "
             "Use register(con), whose TEMP macros work there"
         ) from error
+
+
+def as_temporary(text: str) -> str:
+    """The macros as TEMP macros, which write nothing and end with the connection."""
+    return _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
 
 
 def has_transaction(con: duckdb.DuckDBPyConnection) -> bool:
@@ -257,18 +262,26 @@ def _require_macro_store(con: duckdb.DuckDBPyConnection) -> str:
     return str(database)
 
 
-def require_duckdb(con: object) -> None:
-    """Raise an error if `con` is a connection to another database."""
+def require_duckdb(con: Any) -> duckdb.DuckDBPyConnection | None:
+    """The connection of a caller, or that of a backend of ibis. Another database is an error."""
     import duckdb
 
-    if con is None or con is duckdb or isinstance(con, duckdb.DuckDBPyConnection):
-        return
-    kind = type(con)
+    con = getattr(con, "con", con) if con is not duckdb else duckdb.connect(":default:")
+    if con is None or isinstance(con, duckdb.DuckDBPyConnection):
+        return con
+    kind = f"{type(con).__module__}.{type(con).__name__}"
+    # Of SQLAlchemy, of JupySQL and Streamlit around it, and of JupySQL around a connection.
+    parts = ("dialect", "driver", "dbapi_connection", "_connection")
+    if any("duckdb" in str(part) for part in (kind, *(getattr(con, x, "") for x in parts))):
+        raise RankqlError(
+            f"con must be a DuckDB connection, not {kind}, which has one inside. Pass frames. For "
+            "the metrics in its SQL, run ATTACH 'rankql.duckdb' AS rankql (READ_ONLY) there and "
+            "call rankql.ndcg(...): rankql sql --database rankql.duckdb writes the file"
+        )
     raise RankqlError(
-        f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. Pass frames: "
-        "pl.read_database(query, connection), fastest with ADBC. Or attach the database in DuckDB: "
-        "ATTACH '...' AS shop (TYPE postgres). Or compute in Postgres: "
-        "rankql.native_sql('postgres') has the functions"
+        f"con must be a DuckDB connection, not {kind}. Pass frames: pl.read_database(query, "
+        "connection), fastest with ADBC. Or attach the database in DuckDB: ATTACH '...' AS shop "
+        "(TYPE postgres). Or compute in Postgres: rankql.native_sql('postgres') has the functions"
     )
 
 

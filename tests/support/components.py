@@ -71,6 +71,7 @@ COMPONENTS = {
     ),
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
     "bigquery": Component((), (("node",),), "apt-get install nodejs"),
+    "clients": Component(("duckdb_engine", "ibis", "sql", "sqlalchemy")),
     "clickhouse": Component(("chdb",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
