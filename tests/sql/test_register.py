@@ -10,6 +10,7 @@ from rankql.cli.main import main
 from rankql.sources.private import write_macro_database
 from support import signatures
 from support.metric_engines import complaint
+from support.paths import ROOT
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = 7.7618595071429155 / 7.892789260714372
@@ -236,7 +237,9 @@ def attach(con, path):
 
 @pytest.mark.slow
 def test_the_format_is_that_of_1_4(path):
-    """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one."""
+    """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one. docs/engines.md has its size."""
+    page = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    assert f"a DuckDB file of {path.stat().st_size / 1e6:.1f} MB" in page
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
 
 
