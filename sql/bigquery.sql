@@ -2,7 +2,7 @@
 --     SELECT user, dataset.ndcg(rel, pos, 10) FROM shown GROUP BY user;
 -- Handlers have no imports, so `rankql sql --engine bigquery --schema NAME` writes their shared code into each, and NAME for
 -- `dataset`. Arguments are fixed, and k NULL is the complete ranking. For another threshold than 1, pass IF(rel >= 2, 1, 0) as
--- rel. The tests of rankql run the handlers in node, but no test runs BigQuery.
+-- rel. ZetaSQL checks the statements, and node runs the handlers in tests, but never BigQuery.
 
 -- rankql: shared ranking
 function fail(message) {

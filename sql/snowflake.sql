@@ -2,7 +2,7 @@
 --     SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user;
 -- Handlers have no imports, so `rankql sql --engine snowflake` writes their shared code into each. Run what it prints in the
 -- schema that shall have the functions. Arguments are fixed, and k NULL is the complete ranking. For another threshold than 1,
--- pass IFF(rel >= 2, 1, 0) as rel. The tests of rankql run the handlers, but no test runs Snowflake. A state has the judged
+-- pass IFF(rel >= 2, 1, 0) as rel. The tests run the handlers, also by Snowpark, but never Snowflake. A state has the judged
 -- items of one ranking, 16 bytes each: up to 4 million fit into Snowflake's 64 MB.
 
 -- rankql: shared ranking
@@ -30,8 +30,8 @@ class Ranking:  # the judged items, and how many items have a position within k
         self.rels, self.places = array('d'), array('d')
 
     @property
-    def aggregate_state(self):
-        return self.options, self.n, self.first, self.last, self.rels, self.places
+    def aggregate_state(self):  # a copy, because the host may keep it and go on
+        return self.options, self.n, self.first, self.last, self.rels[:], self.places[:]
 
     def add_row(self, rel, pos, k, *options):
         if k is not None and not is_whole(k):

@@ -97,7 +97,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     return text
 
 
-# Code that stands once in a file, and in each handler instead of a line with its name.
+# Code that handlers share. In a handler the line "-- rankql: NAME" stands for it.
 _SHARED = re.compile(r"(?ms)^-- rankql: shared (\w+)\n(.*?)^-- rankql: end\n\n")
 
 
@@ -199,7 +199,7 @@ def render_native_query(
     calls = [_call(engine, home, metric, conventions) for metric in records]
     values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
     score = shown.get("score", "NULL")
-    return (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
+    query = (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
         **judged, label=name(label),
         **{table: ".".join(map(name, path)) for table, path in paths.items()},
         **{f"{table}_text": literal(".".join(path)) for table, path in paths.items()},
@@ -208,6 +208,7 @@ def render_native_query(
         score=score, pos=shown.get("pos", number), place=shown.get("pos", score),
         values=",\n    ".join(values), end=dialect.end,
     )  # fmt: skip
+    return query.replace(" AS INT)", " AS INT64)") if engine == "bigquery" else query
 
 
 def _refuse_rules(rules: RankingRules) -> None:

@@ -92,4 +92,6 @@ COMPONENTS = {
     ),
     "statsmodels": Component(("statsmodels",)),
     "tea_tasting": Component(("tea_tasting",)),
+    # Their tests install Snowpark and ZetaSQL.
+    "warehouses": Component((), (("uv",),)),
 }
