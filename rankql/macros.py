@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,17 +236,16 @@ def has_transaction(con: duckdb.DuckDBPyConnection) -> bool:
 @contextmanager
 def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """One transaction, or a part of that of the caller."""
-    if has_transaction(con):
-        yield
-        return
-    con.begin()
+    if is_own := not has_transaction(con):
+        con.begin()
     try:
         yield
-        con.commit()
     except BaseException:
-        with suppress(Exception):  # a commit that fails has rolled back
+        if is_own:
             con.rollback()
         raise
+    if is_own:
+        con.commit()
 
 
 def _require_macro_store(con: duckdb.DuckDBPyConnection) -> str:
