@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,12 +22,17 @@ from support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dbt"
 METRICS = {"ndcg_10": "nDCG@10", "ap": "AP", "recall_10": "R@10", "micro_recall_10": "microR@10"}
-# Several commands by one dbt, which takes seconds to start.
+# Runs lists of commands, each in its folder. dbt takes seconds to start.
 RUNS = """
-import shlex, sys
+import json, os, shlex, sys
+from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.cli.main import dbtRunner
-done = [dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]]
-sys.exit(not all(done))
+for line in sys.stdin:
+    folder, commands = json.loads(line)
+    os.chdir(folder)
+    done = [dbtRunner().invoke(shlex.split(command)).success for command in commands]
+    DuckDBConnectionManager.close_all_connections()
+    print(f"\\nDONE {all(done)}", flush=True)
 """
 # The environment of dbt has the package as it was installed, not as it lies here, and keeps what
 # is compiled: dbt is a thousand modules.
@@ -72,14 +78,29 @@ def project(tmp_path):
     return path
 
 
-@pytest.fixture
-def dbt(bin, project):
-    def dbt(*commands, fails=False):
-        done = run(bin / "python", "-c", RUNS, *commands, cwd=project)
-        assert done.returncode == fails, done.stdout + done.stderr
-        return done.stdout
+@pytest.fixture(scope="session")
+def runner(bin):
+    """Runs commands in a folder, and returns what they print, with a remark at the end."""
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    command = [bin / "python", "-c", RUNS]
+    with subprocess.Popen(command, encoding="utf-8", env=OUTSIDE, **pipe) as process:
 
-    return dbt
+        def runner(folder, *commands, fails=False):
+            print(json.dumps([str(folder), commands]), file=process.stdin, flush=True)
+            lines = []
+            while not lines or not lines[-1].startswith("DONE "):
+                lines.append(process.stdout.readline())
+                assert lines[-1], f"dbt ended: {''.join(lines)}"
+            assert lines[-1] == f"DONE {not fails}\n", "".join(lines)
+            return "".join(lines)
+
+        yield runner
+        process.stdin.close()
+
+
+@pytest.fixture
+def dbt(runner, project):
+    return partial(runner, project)
 
 
 def rows(project, table):
@@ -389,14 +410,9 @@ def postgres_project(tmp_path):
 
 
 @pytest.mark.postgres
-def test_postgres(postgres_project, bin):
+def test_postgres(postgres_project, runner):
     folder, server = postgres_project
-
-    def dbt(*commands, fails=False):
-        done = run(bin / "python", "-c", RUNS, *commands, cwd=folder)
-        assert done.returncode == fails, done.stdout + done.stderr
-        return done.stdout
-
+    dbt = partial(runner, folder)
     one_schema = "run --vars '{rankql_schema: my metrics}' -s"
     kinds = " ".join(f"as_{kind}" for kind in KINDS)
     dbt("deps", f"{one_schema} {kinds}", f"run -s {kinds}", "build", fails=True)
