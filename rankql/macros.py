@@ -175,7 +175,8 @@ def register(
     call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, as
     `shop.rankql.ndcg(...)`. They call each other by the name of the database: attach the file under
     that name (`AS shop`), and register again after you rename it. Registering twice changes
-    nothing. A function of yours with the same name is not replaced: a RankqlError names it.
+    nothing. A function of yours with the same name is not replaced: a RankqlError names it. All
+    are added in one transaction, or none. A DuckLake cannot hold them.
 
     >>> import duckdb
     >>> con = duckdb.connect()
