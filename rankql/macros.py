@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankql.errors import RankqlError
 
@@ -175,7 +175,8 @@ def register(
     call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, as
     `shop.rankql.ndcg(...)`. They call each other by the name of the database: attach the file under
     that name (`AS shop`), and register again after you rename it. Registering twice changes
-    nothing. A function of yours with the same name is not replaced: a RankqlError names it.
+    nothing. A function of yours with the same name is not replaced: a RankqlError names it. All
+    are added in one transaction, or none. A DuckLake cannot hold them.
 
     >>> import duckdb
     >>> con = duckdb.connect()
@@ -185,7 +186,7 @@ def register(
     """
     import duckdb  # not at the top: reading the texts does not need it
 
-    require_duckdb(con)
+    con = require_duckdb(con)
     if not isinstance(persist, bool):
         raise RankqlError(f"persist must be True or False, not {persist!r}")
     if not isinstance(schema, str) or not schema:
@@ -193,15 +194,15 @@ def register(
     con = duckdb.connect(":default:") if con is None else con
     text = read_sql()
     try:
-        with _PERSISTING if persist else nullcontext():
+        with _PERSISTING if persist else nullcontext(), _transaction(con):
             for name in _refuse_foreign(con, schema if persist else None):
                 text = text.replace(_statements(True)[name], "")
             if persist:
-                ((database,),) = con.sql("SELECT current_database()").fetchall()
+                database = _require_macro_store(con)
                 place = f"{quote(database)}.{quote(schema)}"
                 text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
             else:
-                text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
+                text = as_temporary(text)
             # Parsed at once: con.execute(text) takes 8% longer.
             for statement in con.extract_statements(text):
                 con.execute(statement)
@@ -221,18 +222,66 @@ def register(
         ) from error
 
 
-def require_duckdb(con: object) -> None:
-    """Raise an error if `con` is a connection to another database."""
+def as_temporary(text: str) -> str:
+    """The macros as TEMP macros, which write nothing and end with the connection."""
+    return _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
+
+
+def has_transaction(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is a transaction open? Otherwise each query is one of its own. Lakes have no txid_current."""
+    query = "SELECT epoch_us(transaction_timestamp())"
+    first, second = (con.execute(query).fetchall() for _ in range(2))
+    return first == second
+
+
+@contextmanager
+def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """One transaction, or a part of that of the caller."""
+    if is_own := not has_transaction(con):
+        con.begin()
+    try:
+        yield
+    except BaseException:
+        if is_own:
+            con.rollback()
+        raise
+    if is_own:
+        con.commit()
+
+
+def _require_macro_store(con: duckdb.DuckDBPyConnection) -> str:
+    """The current database. It must be DuckDB's: a DuckLake holds no defaults that are NULL."""
+    query = """SELECT database_name, type FROM duckdb_databases()
+        WHERE database_name = current_database()"""
+    ((database, kind),) = con.execute(query).fetchall()
+    if kind != "duckdb":
+        raise RankqlError(
+            f"The current database {database!r} is of type {kind}, which cannot hold the macros. "
+            "Use register(con), or attach the file that rankql sql --database rankql.duckdb writes"
+        )
+    return str(database)
+
+
+def require_duckdb(con: Any) -> duckdb.DuckDBPyConnection | None:
+    """The connection of a caller, or that of a backend of ibis. Another database is an error."""
     import duckdb
 
-    if con is None or con is duckdb or isinstance(con, duckdb.DuckDBPyConnection):
-        return
-    kind = type(con)
+    con = getattr(con, "con", con) if con is not duckdb else duckdb.connect(":default:")
+    if con is None or isinstance(con, duckdb.DuckDBPyConnection):
+        return con
+    kind = f"{type(con).__module__}.{type(con).__name__}"
+    # Of SQLAlchemy, of JupySQL and Streamlit around it, and of JupySQL around a connection.
+    parts = ("dialect", "driver", "dbapi_connection", "_connection")
+    if any("duckdb" in str(part) for part in (kind, *(getattr(con, x, "") for x in parts))):
+        raise RankqlError(
+            f"con must be a DuckDB connection, not {kind}, which has one inside. Pass frames. For "
+            "the metrics in its SQL, run ATTACH 'rankql.duckdb' AS rankql (READ_ONLY) there and "
+            "call rankql.ndcg(...): rankql sql --database rankql.duckdb writes the file"
+        )
     raise RankqlError(
-        f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. Pass frames: "
-        "pl.read_database(query, connection), fastest with ADBC. Or attach the database in DuckDB: "
-        "ATTACH '...' AS shop (TYPE postgres). Or compute in Postgres: "
-        "rankql.native_sql('postgres') has the functions"
+        f"con must be a DuckDB connection, not {kind}. Pass frames: pl.read_database(query, "
+        "connection), fastest with ADBC. Or attach the database in DuckDB: ATTACH '...' AS shop "
+        "(TYPE postgres). Or compute in Postgres: rankql.native_sql('postgres') has the functions"
     )
 
 

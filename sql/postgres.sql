@@ -1,4 +1,6 @@
--- The metrics of one ranking as aggregates of Postgres, from version 13 on:
+-- {% macro postgres_functions() %}{% raw %}
+-- (This is a comment, but not for dbt, to which the file is the text of a macro.)
+-- The metrics of one ranking as aggregates of Postgres, tested on 15 and 18:
 --     SELECT "user", ndcg(rel, pos, 10) FROM shown GROUP BY "user";
 -- Run it with `psql -f`. The functions go into the current schema, the first of search_path that exists. For another one, run
 -- SET search_path TO metrics before, or let `rankql sql --engine postgres --schema metrics` write it.
@@ -871,3 +873,4 @@ BEGIN
 END $qualify$;
 
 COMMIT;
+-- {% endraw %}{% endmacro %}

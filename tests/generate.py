@@ -71,10 +71,9 @@ def notebook():
 
 
 def native():
-    """The copies in sql/snowflake.sql, sql/bigquery.sql and sql/dbt/postgres.sql."""
-    for engine in native_files.SHARED:
-        (ROOT / "sql" / f"{engine}.sql").write_text(native_files.with_shared_part(engine), "utf-8")
-    native_files.DBT.write_text(native_files.dbt_macro(), "utf-8")
+    """The macros of dbt that call the functions."""
+    for path, text in native_files.DBT_FILES.items():
+        path.write_text(text, "utf-8")
 
 
 def sql():

@@ -59,6 +59,9 @@ def metrics_command(text: str) -> None:
               help="Beginning of the names of the functions, for ClickHouse.")  # fmt: skip
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for spark, or print the query of "
               "RUN and QRELS for postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
+@click.option(
+    "--temp", is_flag=True, help="Print TEMP macros, for init scripts and read-only files."
+)
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
@@ -66,6 +69,7 @@ def metrics_command(text: str) -> None:
 def sql_command(
     inputs: Sequence[str],
     folder: bool = False,
+    temp: bool = False,
     dialect: str | None = None,
     engine: str | None = None,
     schema: str | None = None,
@@ -75,7 +79,8 @@ def sql_command(
 ) -> None:
     """Print the macros, or the query that eval runs.
 
-    Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to use them. With RUN
+    Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to store them in the
+    open database. With --temp they last as long as the connection, as in an init script. With RUN
     and QRELS, prints the query of eval, with one macro per metric.
 
     With --engine, prints the functions of another database. With --dialect and RUN and QRELS,
@@ -89,6 +94,8 @@ def sql_command(
     from rankql.engines import native
 
     home: Any = {"schema": schema, "prefix": prefix}
+    if temp and (inputs or dialect or folder or engine or database or options):
+        raise click.UsageError("With --temp, pass no other arguments.")
     if database is not None:
         from rankql.sources.private import write_macro_database
 
@@ -114,7 +121,8 @@ def sql_command(
             )
         click.echo(native.translate(inputs[0], dialect).rstrip("\n"))
     elif not inputs:
-        click.echo(macros.read_sql(), nl=False)
+        text = macros.read_sql()
+        click.echo(macros.as_temporary(text) if temp else text, nl=False)
     else:
         from rankql.evaluation.evaluate import render_query
 

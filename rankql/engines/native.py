@@ -73,7 +73,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     True
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
-    text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
+    text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
     if prefix:
         require(
             engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
@@ -95,6 +95,17 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
             return text.replace("dataset.", f"`{schema}`.")
         text = text.replace("BEGIN;\n", f"BEGIN;\nSET LOCAL search_path TO {quote(schema)};\n", 1)
     return text
+
+
+# Code that handlers share. In a handler the line "-- rankql: NAME" stands for it.
+_SHARED = re.compile(r"(?ms)^-- rankql: shared (\w+)\n(.*?)^-- rankql: end\n\n")
+
+
+def _share(text: str) -> str:
+    """The file with its shared code in each handler."""
+    code = dict(_SHARED.findall(text))
+    text = _SHARED.sub("", text)
+    return re.sub(r"(?m)^-- rankql: (\w+)\n", lambda line: code[line[1]], text)
 
 
 def install_command(engine: str) -> str:
@@ -156,13 +167,14 @@ def render_native_query(
     conventions: Conventions = rules.conventions
     records: Sequence[Metric] = parse(metrics)
     specs: list[Mapping[str, Any]]
+    given = {"run": run, "qrels": qrels}
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
             plan = make_plan(session, Request(run, qrels, metrics, rules, reduces=False))
         conventions, records = plan.conventions, plan.metrics
         files = [plan.inputs.runs[None], plan.inputs.judging[0]]
         specs = [{x: of_file(f, x, rules.columns.get(x)) for x in f.roles} for f in files]
-        tables = [name(os.path.basename(path).partition(".")[0]) for path in (run, qrels)]
+        paths = {x: [os.path.basename(path).partition(".")[0]] for x, path in given.items()}
     else:
         named = {role: column for role, column in rules.columns.items() if column}
         case = str.upper if engine == "snowflake" else str.lower  # as it stores names
@@ -171,7 +183,7 @@ def render_native_query(
         pairs = {x: sides(x, roles[x]) for x in ("query", "item", place, "rel")}
         specs = [{x: pairs[x][i] for x in ("query", "item", last)}
                  for i, last in enumerate((place, "rel"))]  # fmt: skip
-        tables = [".".join(map(name, table.split("."))) for table in (run, qrels)]
+        paths = {x: table.split(".") for x, table in given.items()}
     shown, judged = (
         {x: write_column(x, spec, dialect.text, dialect.quotes) for x, spec in side.items()}
         for side in specs
@@ -187,12 +199,16 @@ def render_native_query(
     calls = [_call(engine, home, metric, conventions) for metric in records]
     values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
     score = shown.get("score", "NULL")
-    return (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
-        **judged, label=name(label), qrels=tables[1], run=tables[0],
+    query = (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
+        **judged, label=name(label),
+        **{table: ".".join(map(name, path)) for table, path in paths.items()},
+        **{f"{table}_text": literal(".".join(path)) for table, path in paths.items()},
+        **{f"twice_{x}": dialect.text.format(f"twice.{x}") for x in ("query", "item")},
         run_query=shown["query"], run_item=shown["item"],
         score=score, pos=shown.get("pos", number), place=shown.get("pos", score),
         values=",\n    ".join(values), end=dialect.end,
     )  # fmt: skip
+    return query.replace(" AS INT)", " AS INT64)") if engine == "bigquery" else query
 
 
 def _refuse_rules(rules: RankingRules) -> None:

@@ -5,15 +5,14 @@ The database is not asked: what a caller writes is read as names and expressions
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from rankql.errors import RankqlError, as_number, require
+from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import EVENTS
-from rankql.sources.computed import GRADE_OF_EVENT, require_scalar, split_key
+from rankql.sources.computed import GRADE_OF_EVENT, require_event_grades, require_scalar, split_key
 from rankql.sources.tables import Table
 
 
@@ -83,9 +82,7 @@ def column_label(spec: Any) -> str:
 
 def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) -> str:
     """Grades of events. An event without one is an error of the engine, which quotes the text."""
-    ok = bool(grades) and all(isinstance(event, str) for event in grades)
-    ok = ok and all(math.isfinite(as_number(grade)) for grade in grades.values())
-    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
+    require_event_grades(grades)
     event = text.format(write_column("rel", column, text, mark))
     cases = " ".join(f"WHEN {event} = {literal(x)} THEN {grade!r}" for x, grade in grades.items())
     missing = f"CAST('rankql: rel has no grade for ' || {event} AS INT)"

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from threading import Lock
 from typing import Any, cast
 
 import duckdb
@@ -24,6 +23,7 @@ from sqlglot.dialects import DuckDB, Spark
 
 from rankql import macros
 from rankql.errors import RankqlError, database_message
+from rankql.sources.private import create_macros, private_connection
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _scalar_functions() -> frozenset[str]:
         "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
     )
     names = {name for (name,) in _fetch(query)}
-    return frozenset(names - {"error", "max", "min", "list"})
+    return frozenset((names | {*macro_trees("duckdb")}) - {"error", "max", "min", "list"})
 
 
 def compute_constant(node: exp.Expr) -> exp.Expr:
@@ -225,19 +225,9 @@ def _compute_in_duckdb(text: str) -> Any:
     return value
 
 
-_LOCK = Lock()
-
-
 def _fetch(query: str) -> list[Any]:
-    with _LOCK:
-        return _connection().execute(query).fetchall()
-
-
-@cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
-    macros.register(con)
-    return con
+    with private_connection() as con:
+        return con.execute(create_macros(con, query, checked=True)).fetchall()
 
 
 def to_literal(value: Any, typed: bool) -> exp.Expr:

@@ -118,7 +118,8 @@ def evaluate(
         A dict maps each system to its score. The others count as not retrieved, and the positions
         of the rest stay.
     con : duckdb.DuckDBPyConnection, optional
-        The connection whose tables are named. It gets TEMP macros called "rankql ...", no more.
+        The connection whose tables are named, or a backend of ibis. It gets TEMP macros called
+        "rankql ...", no more.
     interval : 'auto', 't' or None
         Confidence interval of the means: auto, t or none.
 

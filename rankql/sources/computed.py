@@ -440,13 +440,18 @@ def map_events(
     return {**columns, "rel": GRADE_OF_EVENT}, mapped
 
 
+def require_event_grades(grades: Mapping[Any, Any]) -> None:
+    """Refuse grades that are no finite numbers by text."""
+    ok = bool(grades) and all(isinstance(event, str) for event in grades)
+    ok = ok and all(math.isfinite(as_number(grade)) for grade in grades.values())
+    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
+
+
 def _map_events(
     session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
 ) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
-    numbers = all(math.isfinite(as_number(grade)) for grade in grades.values())
-    ok = bool(grades) and numbers and all(isinstance(event, str) for event in grades)
-    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
+    require_event_grades(grades)
     known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.macros import isolate_macros, literal, qualify_macros, read_sql
+from rankql.macros import has_transaction, isolate_macros, literal, qualify_macros, read_sql
 from rankql.writing import output_path, write_file
 
 
@@ -99,10 +99,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
 
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     """Is a transaction open, with tables that no other connection may see? On ours never."""
-    if is_private(con):
-        return False
-    first, second = (con.execute("SELECT txid_current()").fetchall() for _ in range(2))
-    return first == second  # otherwise, each query is its own transaction
+    return not is_private(con) and has_transaction(con)
 
 
 def has_room(con: duckdb.DuckDBPyConnection) -> bool:

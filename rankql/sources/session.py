@@ -38,7 +38,7 @@ def open_session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """Open a session on the user's connection, that of the relations, or a new one."""
-    require_duckdb(con)
+    con = require_duckdb(con)
     own = None
     if con is None:
         relations = any(

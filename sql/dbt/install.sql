@@ -1,7 +1,12 @@
 {# DuckDB reads the file itself, so that dbt needs no copy of it; one transaction is quicker than one per macro. #}
 {% macro install() %}
     {% if execute and target.type == 'postgres' %}
-        {% do run_query(rankql.postgres_functions() | replace('rankql_schema', target.schema)) %}
+        {% set schema = rankql.functions_schema() %}
+        {% if not adapter.check_schema_exists(target.database, schema) %}
+            {% do adapter.create_schema(api.Relation.create(database=target.database, schema=schema)) %}
+        {% endif %}
+        {% set begin = 'BEGIN;\nSET LOCAL search_path TO ' ~ adapter.quote(schema) ~ ';' %}
+        {% do run_query(rankql.postgres_functions() | replace('BEGIN;', begin, 1)) %}
     {% elif execute %}
         {% set file = var('rankql_sql') | replace("'", "''") %}
         {% set text = run_query("SELECT content FROM read_text('" ~ file ~ "')") %}

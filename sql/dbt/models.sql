@@ -27,6 +27,7 @@ scored AS (
         SELECT query, item, rel, score
         FROM runs FULL JOIN judgments USING (query, item)
     ) USING (query)
+    WHERE {{ rankql.no_duplicates(runs, judgments, where) }}
 )
 SELECT
     query,{% for name in by %} {{ name }},{% endfor %}
@@ -45,7 +46,7 @@ GROUP BY ALL
 SELECT
     query,{% for name in by %} {{ name }},{% endfor %}
     {% for name, call in metrics.items() %}
-    {{ modules.re.sub(calls, '"' ~ target.schema ~ '".\\1', call) }} AS {{ name }},
+    {{ modules.re.sub(calls, (rankql.qualifier() | replace('\\', '\\\\')) ~ '\\1', call) }} AS {{ name }},
     {% endfor %}
     count(pos) = 0 AS missing
 {% if not judgments %}
@@ -60,11 +61,29 @@ FROM (
         FROM {{ runs }} AS runs
         WHERE score IS NOT NULL AND ({{ where }})
     ) AS shown ON judged.query = shown.query AND judged.item = shown.item
+    WHERE {{ rankql.no_duplicates(runs, judgments, where) }}
 ) AS ranked
 JOIN (SELECT DISTINCT query{% for name in by %}, {{ name }}{% endfor %} FROM {{ judgments }} AS judgments WHERE {{ where }}) AS queries USING (query)
 {% endif %}
 GROUP BY query{% for name in by %}, {{ name }}{% endfor %}
 {% endmacro %}
+
+{# The condition that no item of a query stands twice. If one does, the cast fails with the text. #}
+{% macro no_duplicates(runs, judgments, where) -%}
+{% for table, value in [(runs, 'score'), (judgments, 'rel')] %}
+(SELECT CASE WHEN count(*) > 0 THEN CAST('rankql: {{ table | string | replace("'", "''") }} has duplicates: '
+    || min('query ' || CAST(query AS TEXT) || ', item ' || CAST(item AS TEXT)) || '. Keep one row of each' AS INT) ELSE 0 END
+FROM (
+    SELECT query, item FROM {{ table }} WHERE ({{ where }}) AND {{ value }} IS NOT NULL
+    GROUP BY query, item HAVING count(*) > 1
+) AS twice) = 0{{ '' if loop.last else ' AND' }}
+{% endfor %}
+{%- endmacro %}
+
+{# The schema of the functions of Postgres, and how a call begins. #}
+{% macro functions_schema() %}{{ return(var('rankql_schema', none) or target.schema) }}{% endmacro %}
+
+{% macro qualifier() %}{{ return(adapter.quote(rankql.functions_schema()) ~ '.' if target.type == 'postgres' else '') }}{% endmacro %}
 
 {# Always from the queries: a mean of the means of slices weighs small slices as much as large ones. #}
 {% macro means(per_query=none, metrics=none, by=[], more={}) %}

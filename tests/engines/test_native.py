@@ -5,6 +5,7 @@ test_matrix.py has the hand-checked cases.
 
 import re
 import subprocess
+from functools import cache
 
 import duckdb
 import polars as pl
@@ -92,16 +93,31 @@ def test_records_name_what_has_no_function():
     )
 
 
-@pytest.mark.parametrize("engine", native_files.SHARED)
-def test_handlers_share_their_first_part(engine):
+@pytest.mark.parametrize("engine", HANDLERS)
+def test_handlers_have_the_code_that_they_share(engine):
     text = native_sql(engine)
-    assert text == native_files.with_shared_part(engine), "run python tests/generate.py native"
     assert len(handlers(engine)) == len(native_files.METRICS)
+    rankings = {*native_files.METRICS} - {"rmse", "mse", "mae"}
+    assert text.count("rankql: ' + message") == len(rankings)
+    assert "-- rankql:" not in text
 
 
-def test_the_macro_of_dbt_is_the_file_of_postgres():
-    text = native_files.DBT.read_text("utf-8")
-    assert text == native_files.dbt_macro(), "run python tests/generate.py native"
+def test_dbt_reads_the_folder():
+    """The file of Postgres is one macro, and no other file has Jinja by accident."""
+    for path, text in native_files.DBT_FILES.items():
+        assert path.read_text("utf-8") == text, "run python tests/generate.py native"
+    folder = macros.sql_folder()
+    postgres = (folder / "postgres.sql").read_text("utf-8")
+    begin, end = (
+        "-- {% macro postgres_functions() %}{% raw %}\n",
+        "\n-- {% endraw %}{% endmacro %}\n",
+    )
+    assert postgres.startswith(begin) and postgres.endswith(end)
+    texts = {path: path.read_text("utf-8") for path in folder.glob("*.sql")}
+    texts[folder / "postgres.sql"] = postgres.removeprefix(begin).removesuffix(end)
+    assert len(texts) > 20
+    for path, text in texts.items():
+        assert not re.search(r"\{[{%#]", text), path
 
 
 def test_every_name_is_checked_before_it_is_replaced():
@@ -136,8 +152,10 @@ ROWS = {
 }
 
 
-def in_duckdb(call, rows):
-    """What DuckDB says, without the value and the remedy."""
+@cache
+def in_duckdb(listed):
+    """What DuckDB says of wrong rows, without the value and the remedy."""
+    call, rows = listed, ROWS[listed]
     for name, option in (
         ("err", "max_rel"),
         ("nerr", "max_rel"),
@@ -163,7 +181,7 @@ def shorten(text):
 @pytest.mark.parametrize("call", ROWS)
 def test_wrong_rows_and_options_have_the_words_of_duckdb(database, call):
     columns = ("rel", "score" if "score" in call else "pos")
-    assert shorten(message(database, call, ROWS[call], columns)) == in_duckdb(call, ROWS[call])
+    assert shorten(message(database, call, ROWS[call], columns)) == in_duckdb(call)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +196,7 @@ def test_handlers_refuse_the_same(engine):
         rows = [tuple(None if x is None else float(x) for x in row) for row in rows]
         for result in run(handlers(engine)[name][1], [(rows, options)], 3):
             said = str(result).removeprefix("rankql: ")
-            assert shorten(said) == in_duckdb(call, rows), (call, said)
+            assert shorten(said) == in_duckdb(call), (call, said)
 
 
 @pytest.mark.postgres
@@ -452,16 +470,19 @@ def test_dumps_are_restored_and_functions_are_removed(server):
     for database in ("dumped", "restored"):
         server.con.execute(f"CREATE DATABASE {database}")
     dumped = native_databases.Postgres(server.folder, "dumped")
-    dumped.con.execute("CREATE SCHEMA metrics")
-    dumped.install(schema="metrics")
-    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
-    dumped.con.execute(f"CREATE MATERIALIZED VIEW shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}")
-    dumped.con.close()
+    dumped.con.execute("CREATE SCHEMA metrics; ALTER DATABASE dumped SET search_path TO metrics")
     connect = ("-h", server.folder, "-U", "postgres")
+    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1"]
+    file = ["-f", macros.sql_folder() / "postgres.sql", "dumped"]
+    subprocess.run([*psql, *file], capture_output=True, check=True)
+    rows = "FROM (VALUES (0, 1), (3, 2)) AS t (r, p)"
+    dumped.con.execute(
+        f"CREATE MATERIALIZED VIEW public.shop AS SELECT metrics.ndcg(r, p, 2) AS n {rows}"
+    )
+    dumped.con.close()
     command = [components.program("pg_dump"), *connect, "dumped"]
     dump = subprocess.run(command, capture_output=True, check=True).stdout
-    psql = [components.program("psql"), *connect, "-qv", "ON_ERROR_STOP=1", "restored"]
-    subprocess.run(psql, input=dump, capture_output=True, check=True)
+    subprocess.run([*psql, "restored"], input=dump, capture_output=True, check=True)
     restored = native_databases.Postgres(server.folder, "restored")
     ((n,),) = restored.ask("SELECT n FROM shop")
     assert n == pytest.approx(0.6309297535714574)
@@ -680,6 +701,28 @@ def test_an_event_without_a_grade_is_an_error_of_the_engine(database):
         database.ask(query)
 
 
+def test_duplicates_are_errors_of_the_engine(database):
+    """They name the table, a query and an item. Rows that are not read may be repeated."""
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": ["a", "a"], "item": ["y", "w"], "rel": [1, 1]})
+    query = render_native_query(database.name, "run", "qrels", ["R@10", "nDCG@10"])
+    load(
+        database,
+        pl.concat([run, run.with_columns(score=pl.lit(None, pl.Float64))]),
+        pl.concat([qrels, qrels.with_columns(rel=pl.lit(None, pl.Int64))]),
+    )
+    assert database.ask(query) == [("a", 0.5, pytest.approx(0.38685280723454163))]
+    for tables, expected in (
+        ((run, pl.concat([qrels, qrels[1:]])), "qrels has duplicates: query a, item w. Keep"),
+        ((pl.concat([run, run[:1]]), qrels), "run has duplicates: query a, item x. Keep one row"),
+    ):
+        load(database, *tables)
+        with pytest.raises(Exception, match=f"rankql: {expected}"):
+            database.ask(query)
+        with pytest.raises(rankql.RankqlError, match="has duplicates"):
+            rankql.evaluate(*tables, "R@10")
+
+
 def test_names_in_quotes_pairs_and_columns_of_events():
     """What parses as more than a column is an expression, and the rest is refused by name."""
 
@@ -794,6 +837,7 @@ def test_queries_name_tables_and_columns_as_asked_for(dialect):
     assert (
         f"{quote}shop{quote}.{quote}run{quote}" in text and f"{quote}user{quote} AS query" in text
     )
+    assert text.count("|| ' has duplicates: '") == 2
     assert "MATERIALIZED" not in text and "any_value" not in text and ":=" not in text
 
 

@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,12 +22,17 @@ from support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dbt"
 METRICS = {"ndcg_10": "nDCG@10", "ap": "AP", "recall_10": "R@10", "micro_recall_10": "microR@10"}
-# Several commands by one dbt, which takes seconds to start.
+# Runs lists of commands, each in its folder. dbt takes seconds to start.
 RUNS = """
-import shlex, sys
+import json, os, shlex, sys
+from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.cli.main import dbtRunner
-done = [dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]]
-sys.exit(not all(done))
+for line in sys.stdin:
+    folder, commands = json.loads(line)
+    os.chdir(folder)
+    done = [dbtRunner().invoke(shlex.split(command)).success for command in commands]
+    DuckDBConnectionManager.close_all_connections()
+    print(f"\\nDONE {all(done)}", flush=True)
 """
 # The environment of dbt has the package as it was installed, not as it lies here, and keeps what
 # is compiled: dbt is a thousand modules.
@@ -72,14 +78,29 @@ def project(tmp_path):
     return path
 
 
-@pytest.fixture
-def dbt(bin, project):
-    def dbt(*commands, fails=False):
-        done = run(bin / "python", "-c", RUNS, *commands, cwd=project)
-        assert done.returncode == fails, done.stdout + done.stderr
-        return done.stdout
+@pytest.fixture(scope="session")
+def runner(bin):
+    """Runs commands in a folder, and returns what they print, with a remark at the end."""
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    command = [bin / "python", "-c", RUNS]
+    with subprocess.Popen(command, encoding="utf-8", env=OUTSIDE, **pipe) as process:
 
-    return dbt
+        def runner(folder, *commands, fails=False):
+            print(json.dumps([str(folder), commands]), file=process.stdin, flush=True)
+            lines = []
+            while not lines or not lines[-1].startswith("DONE "):
+                lines.append(process.stdout.readline())
+                assert lines[-1], f"dbt ended: {''.join(lines)}"
+            assert lines[-1] == f"DONE {not fails}\n", "".join(lines)
+            return "".join(lines)
+
+        yield runner
+        process.stdin.close()
+
+
+@pytest.fixture
+def dbt(runner, project):
+    return partial(runner, project)
 
 
 def rows(project, table):
@@ -151,7 +172,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 17 and all(macro["description"] for macro in macros)
+    assert len(macros) == 50 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -163,11 +184,19 @@ def test_one_table_with_grades_and_positions(project, dbt):
     call = "metrics={'rr': 'rr(rel, pos)', 'ap': 'ap(rel, pos)'}"
     (models / "one.sql").write_text(f'{{{{ rankql.per_query("{table}", {call}) }}}}')
     (models / "mean.sql").write_text("{{ rankql.means(ref('one'), ['rr']) }}")
+    (models / "call.sql").write_text(f"SELECT query, {CALL} AS rr FROM {table} GROUP BY query")
     dbt("deps", "build")
+    assert rows(project, "call").rows() == [("a", 1.0), ("b", 0.0)]
     assert rows(project, "one").rows() == [("a", 1.0, 1.0, False), ("b", 0.0, 0.0, False)]
     assert rows(project, "mean").select("queries", "rr").rows() == [(2, 0.5)]
-    (models / "one.sql").write_text("{{ rankql.per_query(judgments='x') }}")
-    assert "rankql.per_query: the argument runs is missing" in dbt("compile", fails=True)
+    (models / "one.sql").write_text(
+        "{{ rankql.per_query(\"(VALUES ('a', 'x', 1.0)) AS t (query, item, score)\", "
+        "\"(VALUES ('a', 'x', 1), ('a', 'x', 0)) AS t (query, item, rel)\", {'rr': '1'}) }}"
+    )
+    missing = 'compile --inline "{{ rankql.per_query(judgments=1) }}"'
+    output = dbt("run -s one", missing, fails=True)
+    assert "has duplicates: query a, item x. Keep one row of each" in output
+    assert "rankql.per_query: the argument runs is missing" in output
 
 
 def points_at(project, **package):
@@ -344,6 +373,11 @@ ONE_TABLE = """{{ rankql.per_query("(VALUES ('a', 1, 1), ('b', 0, 1)) AS t (quer
     metrics={'rr': 'rr(rel, pos)'}) }}"""
 
 
+CALL = "{{ rankql.rr('rel', 'pos', 10) }}"
+# Models that call a function by the macro of its name.
+KINDS = ("view", "table", "incremental", "materialized_view")
+
+
 @pytest.fixture
 def postgres_project(tmp_path):
     """A project whose target is a schema that is not in the search_path."""
@@ -365,21 +399,23 @@ def postgres_project(tmp_path):
             "models/values_of_queries.sql": VALUES,
             "models/one_table.sql": ONE_TABLE,
         }
+        table = "(VALUES ('a', 1, 1), ('b', 0, 1)) AS t (query, rel, pos)"
+        select = f"SELECT query, {CALL} AS rr FROM {table} GROUP BY query"
+        for kind in KINDS:
+            config = f"{{{{ config(materialized='{kind}') }}}}"
+            files[f"models/as_{kind}.sql"] = config + select
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         yield tmp_path, server
 
 
 @pytest.mark.postgres
-def test_postgres(postgres_project, bin):
+def test_postgres(postgres_project, runner):
     folder, server = postgres_project
-
-    def dbt(*commands, fails=False):
-        done = run(bin / "python", "-c", RUNS, *commands, cwd=folder)
-        assert done.returncode == fails, done.stdout + done.stderr
-        return done.stdout
-
-    dbt("deps", "build", fails=True)
+    dbt = partial(runner, folder)
+    one_schema = "run --vars '{rankql_schema: my metrics}' -s"
+    kinds = " ".join(f"as_{kind}" for kind in KINDS)
+    dbt("deps", f"{one_schema} {kinds}", f"run -s {kinds}", "build", fails=True)
     assert {n: s for n, s in outcomes(folder).items() if n.startswith(("pass_", "fail_"))} == {
         **dict.fromkeys(("pass_once", "pass_at_least", "pass_at_most"), "pass"),
         **dict.fromkeys(("fail_once", "fail_at_least"), "fail"),
@@ -403,19 +439,36 @@ def test_postgres(postgres_project, bin):
         ("a", 1),
         ("b", None),
     ]
-    for text, name in (
-        ("{{ rankql.means(ref('values_of_queries'), ['ndcg']) }}", "means"),
-        ("{{ rankql.test_no_drop(ref('values_of_queries'), 'ndcg', 'day') }}", "no_drop"),
-        ("{{ rankql.test_no_alarm(ref('values_of_queries'), 'ndcg') }}", "no_alarm"),
-        (
-            "{{ rankql.test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e') }}",
-            "at_least with error=",
-        ),
-    ):
-        (folder / "models" / "refused.sql").write_text(text)
-        assert f"rankql.{name} needs dbt-duckdb" in dbt("compile", fails=True)
-    (folder / "models" / "refused.sql").unlink()
-    server.con.execute(
-        "CREATE FUNCTION \"Analytics\".ndcg(text) RETURNS int LANGUAGE sql AS 'SELECT 7'"
+    for kind, copies in dict(zip(KINDS, (1, 1, 3, 1), strict=True)).items():
+        of_a = f"""SELECT rr FROM "Analytics".as_{kind} WHERE query = 'a'"""
+        assert server.ask(of_a) == [(1,)] * copies, kind
+    schemas = server.ask(
+        "SELECT DISTINCT pronamespace::regnamespace::text FROM pg_proc WHERE proname = 'ndcg'"
     )
-    assert "would be replaced" in dbt("run-operation rankql.install", fails=True)
+    assert {*schemas} == {('"Analytics"',), ('"my metrics"',)}
+    refused = {
+        "means": "means(ref('values_of_queries'), ['ndcg'])",
+        "no_drop": "test_no_drop(ref('values_of_queries'), 'ndcg', 'day')",
+        "no_alarm": "test_no_alarm(ref('values_of_queries'), 'ndcg')",
+        "at_least with error=": "test_at_least(ref('values_of_queries'), 'ndcg', 0, error='e')",
+    }
+    for table, row in (("judgments", "'a', 'w', 0, 1"), ("runs", "'z', 'q', 2, 2")):
+        text = VALUES.replace(f"shop.{table}", f"shop.twice_{table}")
+        text = "{{ config(materialized='table') }}" + text
+        (folder / "models" / f"twice_{table}.sql").write_text(text)
+        server.con.execute(
+            f"CREATE TABLE shop.twice_{table} AS TABLE shop.{table} UNION ALL VALUES ({row})"
+        )
+    compiled = [f'compile --inline "{{{{ rankql.{text} }}}}"' for text in refused.values()]
+    server.con.execute(
+        "CREATE SCHEMA theirs; CREATE FUNCTION theirs.ndcg(text) RETURNS int"
+        " LANGUAGE sql AS 'SELECT 7'"
+    )
+    twice = "run -s twice_judgments twice_runs"
+    theirs = "run-operation rankql.install --vars '{rankql_schema: theirs}'"
+    output = dbt(twice, theirs, *compiled, fails=True)
+    assert "shop.twice_judgments has duplicates: query a, item w. Keep one row of each" in output
+    assert "shop.twice_runs has duplicates: query z, item q. Keep one row of each" in output
+    assert "would be replaced" in output
+    for name in refused:
+        assert f"rankql.{name} needs dbt-duckdb" in output

@@ -10,6 +10,7 @@ from rankql.cli.main import main
 from rankql.sources.private import write_macro_database
 from support import signatures
 from support.metric_engines import complaint
+from support.paths import ROOT
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = 7.7618595071429155 / 7.892789260714372
@@ -62,6 +63,22 @@ def test_twice_is_once(con):
     both = functions()
     rankql.register(con, persist=True)
     assert functions() == both and len(both) == 2 * len(first)
+
+
+@pytest.mark.parametrize("persist", [False, True])
+def test_all_macros_or_none(con, monkeypatch, persist):
+    """Registering is one transaction, or a part of that of the caller."""
+    count = "SELECT count(*) FROM duckdb_functions() WHERE NOT internal"
+    text = macros.read_sql()
+    monkeypatch.setattr(macros, "read_sql", lambda: f"{text};\nFROM nowhere")
+    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+        rankql.register(con, persist=persist)
+    assert con.sql(count).fetchall() == [(0,)]
+    monkeypatch.undo()
+    con.execute("BEGIN; CREATE TABLE mine (x INT)")
+    rankql.register(con, persist=persist)
+    con.execute("ROLLBACK")
+    assert con.sql(count).fetchall() == [(0,)]
 
 
 @pytest.mark.slow
@@ -220,7 +237,9 @@ def attach(con, path):
 
 @pytest.mark.slow
 def test_the_format_is_that_of_1_4(path):
-    """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one."""
+    """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one. docs/engines.md has its size."""
+    page = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    assert f"a DuckDB file of {path.stat().st_size / 1e6:.1f} MB" in page
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
 
 

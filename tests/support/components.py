@@ -71,10 +71,13 @@ COMPONENTS = {
     ),
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
     "bigquery": Component((), (("node",),), "apt-get install nodejs"),
+    "clients": Component(("duckdb_engine", "ibis", "sql", "sqlalchemy")),
     "clickhouse": Component(("chdb",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
     "duckdb_cli": Component((), (("duckdb",),)),
+    # Its test installs another DuckDB with the extension.
+    "ducklake": Component((), (("uv",),)),
     "lakes": Component(("deltalake", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
     "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
@@ -89,4 +92,6 @@ COMPONENTS = {
     ),
     "statsmodels": Component(("statsmodels",)),
     "tea_tasting": Component(("tea_tasting",)),
+    # Their tests install Snowpark and ZetaSQL.
+    "warehouses": Component((), (("uv",),)),
 }

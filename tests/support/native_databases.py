@@ -235,29 +235,44 @@ def run_python(code, calls, repeats):
     return values
 
 
-# Rows come as JSON, which has neither NaN nor infinity.
+# Rows come as JSON, which has neither NaN nor infinity. A process runs all handlers.
 NODE = """
-import {readFileSync} from 'node:fs';
-import * as handler from './handler.mjs';
+import {createInterface} from 'node:readline';
 const number = (x) => x === 'nan' ? NaN : x === 'inf' ? Infinity : x === '-inf' ? -Infinity : x;
-const values = JSON.parse(readFileSync('calls.json')).map(([parts, options]) => {
-  try {
-    const given = options.map(number);
-    const copy = (state) => structuredClone(state);
-    const states = parts.map((rows) => {
-      const state = handler.initialState(...given);
-      rows.forEach((row) => handler.aggregate(state, ...row.map(number), ...given));
-      return copy(state);
-    });
-    const total = handler.initialState(...given);
-    states.forEach((state) => handler.merge(total, state, ...given));
-    return {value: handler.finalize(total, ...given)};
-  } catch (error) {
-    return {error: error.message};
-  }
-});
-console.log(JSON.stringify(values));
+const run = (handler, parts, options) => {
+  const given = options.map(number);
+  const states = parts.map((rows) => {
+    const state = handler.initialState(...given);
+    rows.forEach((row) => handler.aggregate(state, ...row.map(number), ...given));
+    return structuredClone(state);
+  });
+  const total = handler.initialState(...given);
+  states.forEach((state) => handler.merge(total, state, ...given));
+  return handler.finalize(total, ...given);
+};
+for await (const line of createInterface({input: process.stdin})) {
+  const [code, calls] = JSON.parse(line);
+  const handler = await import('data:text/javascript,' + encodeURIComponent(code));
+  console.log(JSON.stringify(calls.map(([parts, options]) => {
+    try {
+      return {value: run(handler, parts, options)};
+    } catch (error) {
+      return {error: error.message};
+    }
+  })));
+}
 """
+
+
+@cache
+def node():
+    """A process that runs handlers, until this one ends."""
+    command = [components.program("node"), "--input-type=module", "-e", NODE]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    atexit.register(process.stdin.close)
+    return process
 
 
 def plain(value):
@@ -274,17 +289,9 @@ def run_node(code, calls, repeats):
         for rows, options in calls
         for seed in range(repeats)
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in {
-            "handler.mjs": code,
-            "run.mjs": NODE,
-            "calls.json": json.dumps(listed),
-        }.items():
-            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
-                file.write(text)
-        command = [components.program("node"), "run.mjs"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    values = json.loads(done.stdout)
+    process = node()
+    print(json.dumps([code, listed]), file=process.stdin, flush=True)
+    values = json.loads(process.stdout.readline())
     return [ValueError(x["error"]) if "error" in x else x["value"] for x in values]
 
 

@@ -1,0 +1,32 @@
+{# Written by `python tests/generate.py native` from the registry. #}
+{% macro ndcg() %}{{ return(rankql.qualifier() ~ 'ndcg(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro dcg() %}{{ return(rankql.qualifier() ~ 'dcg(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro idcg() %}{{ return(rankql.qualifier() ~ 'idcg(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro cg() %}{{ return(rankql.qualifier() ~ 'cg(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro ap() %}{{ return(rankql.qualifier() ~ 'ap(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro rr() %}{{ return(rankql.qualifier() ~ 'rr(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro precision_at() %}{{ return(rankql.qualifier() ~ 'precision_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro recall_at() %}{{ return(rankql.qualifier() ~ 'recall_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro f1_at() %}{{ return(rankql.qualifier() ~ 'f1_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro hit_at() %}{{ return(rankql.qualifier() ~ 'hit_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro r_precision() %}{{ return(rankql.qualifier() ~ 'r_precision(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro interpolated_precision() %}{{ return(rankql.qualifier() ~ 'interpolated_precision(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro set_ap() %}{{ return(rankql.qualifier() ~ 'set_ap(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro infap() %}{{ return(rankql.qualifier() ~ 'infap(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro bpref() %}{{ return(rankql.qualifier() ~ 'bpref(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro judged_at() %}{{ return(rankql.qualifier() ~ 'judged_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro err() %}{{ return(rankql.qualifier() ~ 'err(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro nerr() %}{{ return(rankql.qualifier() ~ 'nerr(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro rbp() %}{{ return(rankql.qualifier() ~ 'rbp(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro rbp_residual() %}{{ return(rankql.qualifier() ~ 'rbp_residual(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro false_answer() %}{{ return(rankql.qualifier() ~ 'false_answer(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro false_abstention() %}{{ return(rankql.qualifier() ~ 'false_abstention(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro arhr() %}{{ return(rankql.qualifier() ~ 'arhr(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro num_ret() %}{{ return(rankql.qualifier() ~ 'num_ret(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro num_rel() %}{{ return(rankql.qualifier() ~ 'num_rel(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro num_rel_ret() %}{{ return(rankql.qualifier() ~ 'num_rel_ret(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro rmse() %}{{ return(rankql.qualifier() ~ 'rmse(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro mse() %}{{ return(rankql.qualifier() ~ 'mse(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro mae() %}{{ return(rankql.qualifier() ~ 'mae(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro exp2_gain() %}{{ return(rankql.qualifier() ~ 'exp2_gain(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro postgres_names() %}ndcg|dcg|idcg|cg|ap|rr|precision_at|recall_at|f1_at|hit_at|r_precision|interpolated_precision|set_ap|infap|bpref|judged_at|err|nerr|rbp|rbp_residual|false_answer|false_abstention|arhr|num_ret|num_rel|num_rel_ret|rmse|mse|mae|exp2_gain{% endmacro %}
