@@ -283,6 +283,7 @@ class Explanation(EvaluatedTable):
     means: pl.DataFrame | None = None
     worst: int = 10
     formula: str = ""
+    _details = ("metric", "system", "query", "value", "ideal", "items?", *EvaluatedTable._details)
 
     @property
     def table(self) -> pl.DataFrame:
@@ -312,12 +313,10 @@ class Explanation(EvaluatedTable):
         """The positions, or the queries and items with the largest losses."""
         return [drop_idle_columns(frame) for frame in self._frames()]
 
-    def _details(self) -> dict[str, Any]:
-        names = ("metric", "system", "query", "value", "ideal")
-        details = {name: getattr(self, name) for name in names}
-        if self.items is not None:
-            details["items"] = self.items.head(self.worst).to_dicts()
-        return {**details, **super()._details()}
+    def to_dict(self) -> dict[str, Any]:
+        """The data with its metadata and notes, as plain values, without smaller losses."""
+        short = None if self.items is None else self.items.head(self.worst)
+        return super(Explanation, replace(self, items=short)).to_dict()
 
     def _frames(self) -> list[pl.DataFrame]:
         """The positions, or the queries and items with the largest losses."""

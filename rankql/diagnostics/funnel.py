@@ -198,6 +198,8 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
+    _details = ("k", "items", *EvaluatedTable._details)
+    _is_drawn = True
 
     @property
     def metric(self) -> str:
@@ -262,12 +264,6 @@ class Funnel(EvaluatedTable):
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
         return draw_chart("mean_charts", "draw_funnel", self)
-
-    def _charts(self) -> tuple[list[Any], list[Any]]:
-        return [self.plot()], []
-
-    def _details(self) -> dict[str, Any]:
-        return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}
 
 
 def _format(value: float) -> str:

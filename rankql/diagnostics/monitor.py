@@ -88,6 +88,8 @@ class Monitoring(TableResult):
     alarms: pl.DataFrame
     conventions: dict[str, Any]
     notes: list[str]
+    _details = ("passed", "conventions", "alarms")
+    _is_drawn = True
 
     @property
     def active(self) -> pl.DataFrame:
@@ -221,10 +223,6 @@ class Monitoring(TableResult):
     @property
     def _period(self) -> Period:
         return PERIODS[self.conventions["period"]]
-
-    def _details(self) -> dict[str, Any]:
-        alarms = self.alarms.to_dicts()
-        return {"passed": self.passed, "conventions": self.conventions, "alarms": alarms}
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -65,6 +65,7 @@ class MeansResult(TableResult):
     judge: Self | None = None
     # Is the summary displayed, even of several systems?
     _long = False
+    _details = ("conventions", "columns", "meta.weight?")
 
     if TYPE_CHECKING:
 
@@ -146,10 +147,14 @@ class MeansResult(TableResult):
     def _is_wide(self) -> bool:
         return self.meta.system and not self._long and self.summary["system"].n_unique() > 1
 
+    def _view(self) -> WideTable | None:
+        return self.wide() if self._is_wide else None
+
     @property
     def table(self) -> pl.DataFrame:
         """What is displayed: of several systems their means, otherwise the summary."""
-        return self.wide().table if self._is_wide else self.summary
+        view = self._view()
+        return self.summary if view is None else view.table
 
     @property
     def data(self) -> pl.DataFrame:
@@ -219,12 +224,9 @@ class MeansResult(TableResult):
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""
         if self._is_wide:
-            return self.wide().displayed()
+            return super().displayed()
         attributes = attribute_columns(self.meta.by)
         return [drop_idle_columns(self.summary, [*attributes.values()])]
-
-    def _rendered(self) -> list[Block]:
-        return self.wide()._rendered() if self._is_wide else super()._rendered()
 
     def remarks(self) -> list[str]:
         """The lines below the table: queries, conventions, columns, notes."""
@@ -343,10 +345,6 @@ class MeansResult(TableResult):
         parts = small["slice"].unique(maintain_order=True).to_list()
         few = "Note: Too few human queries or clusters, so the judge does not correct the means of"
         return [f"{few} {'; '.join(parts)}"] if parts else []
-
-    def _details(self) -> dict[str, Any]:
-        weight = {"weight": self.meta.weight} if self.meta.weight else {}
-        return {"conventions": self.conventions, "columns": self.columns, **weight}
 
     @name_arguments
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:

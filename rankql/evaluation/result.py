@@ -336,6 +336,7 @@ class EvaluatedTable(TableResult):
     """A table about the values of a `Result`."""
 
     result: Result
+    _details: Sequence[str] = ("result.conventions", "result.columns", "result.meta.weight?")
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -361,6 +362,3 @@ class EvaluatedTable(TableResult):
         """The lines below the table: method, queries, conventions, columns, notes."""
         method = [f"Method: {self.method}"] * bool(self.method)
         return [*method, *replace(self.result, notes=self.notes).long().remarks()]
-
-    def _details(self) -> dict[str, Any]:
-        return self.result._details()
