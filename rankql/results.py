@@ -275,7 +275,7 @@ class TableResult:
             f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
             for each in charts
             for figures in [
-                [f"<figure>{load_output('specs').render_svg(chart)}</figure>" for chart in each]
+                [f"<figure>{load_output('panels').render_svg(chart)}</figure>" for chart in each]
             ]
         )
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
@@ -375,7 +375,7 @@ def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
     spec = getattr(load_output(module), function)(*arguments)
-    chart: alt.TopLevelMixin = load_output("specs").to_altair(spec)
+    chart: alt.TopLevelMixin = load_output("panels").to_altair(spec)
     return chart
 
 

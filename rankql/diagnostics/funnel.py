@@ -263,7 +263,7 @@ class Funnel(EvaluatedTable):
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        return draw_chart("mean_charts", "draw_funnel", self)
+        return draw_chart("panels", "draw_funnel", self)
 
 
 def _format(value: float) -> str:

@@ -204,7 +204,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
+        return draw_chart("panels", "draw_days", self.table, self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -212,7 +212,7 @@ class Monitoring(TableResult):
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["alarm"].any())
-            charts[folded].append(draw_chart("mean_charts", "draw_days", part, self._period.name))
+            charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
         return charts
 
     @property

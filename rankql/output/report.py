@@ -18,10 +18,9 @@ from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.evaluation.request import EvaluationOptions
 from rankql.layout import Block
-from rankql.output import charts, mean_charts, report_source
+from rankql.output import charts, panels, report_source
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import METRICS, select_pairs, shorten_names
-from rankql.output.specs import CONFIG
+from rankql.output.panels import CONFIG, METRICS, select_pairs, shorten_names
 from rankql.results import make_block, require_charts
 
 if TYPE_CHECKING:
@@ -287,7 +286,7 @@ def make_queries_section(source: report_source.ReportSource) -> report_source.Se
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
     spread = spread[:1] if pairs else spread
-    section.draw([mean_charts.draw_distribution(comparison, name) for name in spread])
+    section.draw([panels.draw_distribution(comparison, name) for name in spread])
     if spread:
         section.reading = ["A line shows the share of queries by value, in classes of one width."]
     if not pairs:
@@ -324,9 +323,9 @@ def make_cutoffs_section(source: report_source.ReportSource) -> report_source.Se
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
     with suppress(*report_source.ERRORS):
-        frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+        frames = panels.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
-            section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
+            section.draw([panels.draw_cutoffs(comparison, name, frame)])
         return section
     return None
 
@@ -343,7 +342,7 @@ def make_min_scores_section(source: report_source.ReportSource) -> report_source
         result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
         section = report_source.Section("min-scores", "Lowest scores", notes=result.notes[:1])
         section.reading = ["The means if only items with at least this score are shown."]
-        section.draw([mean_charts.draw_min_scores(result)])
+        section.draw([panels.draw_min_scores(result)])
         return section
     return None
 

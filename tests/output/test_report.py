@@ -23,7 +23,6 @@ from support.parameters import cycled
 from support.screens import SCREENS
 
 charts = components.optional("rankql.output.charts")
-mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
 
