@@ -171,44 +171,48 @@ class Decision:
 
 
 def limit_rows(
-    limit: GateLimit,
+    limits: Sequence[GateLimit],
     pairs: Sequence[PairComparison],
-    metric: str,
+    result: Result,
     alpha: float | None,
     min_queries: int = 10,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a limit, by slice: decided by intervals at this level, or by the means if None.
+    """The rows of limits, by slice: decided by intervals at this level, or by the means if None.
 
-    The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
+    The pairs are those of the run with its baseline, or of the run alone for limits on means. Each
+    side of an equivalence is a test of its own at twice the level.
     """
-    pairs = [pair for pair in pairs if pair.metric == metric]
-    by_interval = limit.operator or limit.is_default
-    if alpha is not None and by_interval and pairs[0].overall is not None:
-        raise RankqlError(
-            f"{metric} is one value for all queries, so it has no confidence interval. Set a limit "
-            "on its value with minimum= alone, or on its drop with max_drop="
-        )
-    decisions = _decide(limit, pairs, alpha, min_queries)
-    for pair in pairs:
-        decision, several = decisions[pair.slice], not limit.operator
-        way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
-        lo, hi = decision.interval or (None, None)
-        yield dict.fromkeys(SCHEMA) | {
-            "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
-            "metric": metric,
-            "slice": pair.slice,
-            "mean": pair.means[-1],
-            "baseline": pair.means[0] if several else None,
-            "limit": limit.bound,
-            "difference": pair.change if several else None,
-            "lo": lo,
-            "hi": hi,
-            "confidence": decision.confidence,
-            "n": pair.n,
-            "queries_needed": decision.queries_needed,
-            "status": decision.status,
-            "message": _describe(limit, pair, decision, min_queries),
-        }
+    for limit in limits:
+        metric = limit.name(result)
+        of_metric = [pair for pair in pairs if pair.metric == metric]
+        by_interval = limit.operator or limit.is_default
+        if alpha is not None and by_interval and of_metric[0].overall is not None:
+            raise RankqlError(
+                f"{metric} is one value for all queries, so it has no confidence interval. Set a "
+                "limit on its value with minimum= alone, or on its drop with max_drop="
+            )
+        level = 2 * alpha if alpha is not None and limit.side else alpha
+        decisions = _decide(limit, of_metric, level, min_queries)
+        for pair in of_metric:
+            decision, several = decisions[pair.slice], not limit.operator
+            way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
+            lo, hi = decision.interval or (None, None)
+            yield dict.fromkeys(SCHEMA) | {
+                "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
+                "metric": metric,
+                "slice": pair.slice,
+                "mean": pair.means[-1],
+                "baseline": pair.means[0] if several else None,
+                "limit": limit.bound,
+                "difference": pair.change if several else None,
+                "lo": lo,
+                "hi": hi,
+                "confidence": decision.confidence,
+                "n": pair.n,
+                "queries_needed": decision.queries_needed,
+                "status": decision.status,
+                "message": _describe(limit, pair, decision, min_queries),
+            }
 
 
 def _decide(
