@@ -507,7 +507,12 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
         frame, share = series[part, metric, kind], series.get((part, _share_name(metric), SHARE))
-        (since, cause), start = _find_change(frame, peak), first
+        # Fit a step and a ramp to the days from each possible start on, by least squares.
+        back = frame.filter(pl.col("day") <= peak).drop_nulls("z_day").tail(182).reverse()
+        total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
+        ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
+        fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
+        (since, cause), start = fits.unpivot(index="day").sort("value").row(-1)[:2], first
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
         week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
@@ -524,15 +529,6 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
                      lost))  # fmt: skip
     rank = pl.col("kind").replace_strict(WATCHED, [0, 1, 2])
     return pl.DataFrame(rows, schema, orient="row").sort(~pl.col("active"), rank, "first", *KEYS)
-
-
-def _find_change(frame: pl.DataFrame, last: date) -> tuple[date, str]:
-    """Fit a step and a ramp to the days from each possible start on, by least squares."""
-    back = frame.filter(pl.col("day") <= last).drop_nulls("z_day").tail(182).reverse()
-    total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
-    ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
-    fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
-    return fits.unpivot(index="day").sort("value").row(-1)[:2]
 
 
 def _name_cause(row: Mapping[str, Any]) -> str:
