@@ -188,7 +188,7 @@ class TableResult:
 
     def quiet(self) -> Self:
         """The result with those remarks alone that change how numbers are read."""
-        warned = {f"Note: {note}" for note in self.notes if isinstance(note, text.Warned)}
+        warned = {f"Note: {x}" for x in self.notes if getattr(x, "level", "") == "warning"}
         lines = [x for x in self.remarks()
                  if x in warned or (x.startswith(QUERIES) and text.has_large_share(x))]  # fmt: skip
         result = copy.copy(self)

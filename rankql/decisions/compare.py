@@ -19,7 +19,7 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
-from rankql.evaluation.checks.rankings import is_of_counts
+from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
@@ -160,7 +160,10 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
-    result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
+    result.notes[:] = [
+        *name_notes,
+        *(x for x in result.notes if getattr(x, "kind", "") not in OF_COUNTS),
+    ]
     if is_several_runs(runs):
         systems = list(runs)
     else:
