@@ -10,13 +10,7 @@ from typing import Any, Literal, Unpack
 
 import duckdb
 
-from rankql.decisions.arguments import (
-    Results,
-    combine_results,
-    name_systems,
-    require_attributes,
-    select_metrics,
-)
+from rankql.decisions import arguments
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
@@ -36,7 +30,11 @@ from rankql.writing import remember_inputs
 
 @remember_inputs
 def compare(
-    runs: Data | Mapping[str, Data] | Sequence[Data] | Results | Mapping[str, Results],
+    runs: Data
+    | Mapping[str, Data]
+    | Sequence[Data]
+    | arguments.Results
+    | Mapping[str, arguments.Results],
     qrels: Data | None = None,
     metrics: str | Sequence[str] | None = None,
     *,
@@ -139,17 +137,17 @@ def compare(
     groups = parse_groupings(by)
     source = None
     keywords: dict[str, Any] = {"con": con, "attributes": attributes, **options}
-    runs, name_notes = name_systems(runs, qrels, metrics, con)
+    runs, name_notes = arguments.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
     run_options = {"judge": judge, **beyond, **keywords}
-    result = combine_results(runs, qrels, sliced_by, run_options)
+    result = arguments.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
         for name in sliced_by:
-            require_attributes(result, [name], "cluster: " if name == cluster else "")
-        result = select_metrics(result, metrics)
+            arguments.require_attributes(result, [name], "cluster: " if name == cluster else "")
+        result = arguments.select_metrics(result, metrics)
     else:
         keywords["by"] = groups
         result = evaluate(

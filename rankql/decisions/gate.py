@@ -11,23 +11,8 @@ import duckdb
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions import alignment
-from rankql.decisions.arguments import (
-    Results,
-    describe_users,
-    open_systems,
-    require_attributes,
-    require_metrics,
-)
+from rankql.decisions import alignment, arguments, verdict
 from rankql.decisions.validity import describe_rare_losses
-from rankql.decisions.verdict import (
-    FAILED,
-    INCONCLUSIVE,
-    ON_INCONCLUSIVE,
-    RANKED,
-    SCHEMA,
-    Verdict,
-)
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import describe_clusters
@@ -47,9 +32,9 @@ if TYPE_CHECKING:
 
 @remember_inputs
 def gate(
-    run: Data | Results,
+    run: Data | arguments.Results,
     qrels: Data | None = None,
-    baseline: Data | Results | None = None,
+    baseline: Data | arguments.Results | None = None,
     *,
     minimum: str | Sequence[str] | Mapping[str, float] = (),
     max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -70,7 +55,7 @@ def gate(
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
-) -> Verdict:
+) -> verdict.Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
     No drop passes without an interval, unless the rankings are identical or the metric is one value
@@ -145,7 +130,7 @@ def gate(
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
-    errors.require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    errors.require_choice("inconclusive", inconclusive, *verdict.ON_INCONCLUSIVE)
     errors.require_flag("minimum_bound", minimum_bound)
     for name, is_set in (("max_drop", max_drop is not None), ("equivalence", bool(equivalence))):
         errors.require(
@@ -167,7 +152,7 @@ def gate(
         )
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
-    results = open_systems(data, qrels, {**beyond, **keywords})
+    results = arguments.open_systems(data, qrels, {**beyond, **keywords})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -211,9 +196,9 @@ def gate(
     run_result = evaluated["run"]
     names = run_result.metrics
     for name in (sliced_by := [*dict.fromkeys(itertools.chain(*attribute_groups))]):
-        require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
+        arguments.require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
-    require_metrics(run_result, metrics, "run: ")
+    arguments.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
     meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups)
     run_result = set_directions(
@@ -247,13 +232,13 @@ def gate(
         rows += limit_rows(drops, pairs, pair, alpha, min_queries)
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         notes += describe_rare_losses([x for x in few if x.units >= max(2, min_queries)])
-    notes += describe_users(results, sliced_by)
+    notes += arguments.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
-    table = pl.DataFrame(rows, schema=SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive)
+    table = pl.DataFrame(rows, schema=verdict.SCHEMA)
+    return verdict.Verdict(table, replace(run_result, notes=notes), inconclusive)
 
 
-def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
+def gate_comparison(comparison: Comparison, max_drop: Limits) -> verdict.Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
@@ -265,11 +250,11 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
-    require_metrics(result, [limit.name(result) for limit in limits])
+    arguments.require_metrics(result, [limit.name(result) for limit in limits])
     values = SystemValues.of(result, settings.cluster, pair)
     pairs = list_pairs(values, result, [(pair[0], pair[1])])
     rows = limit_rows(limits, pairs, result, settings.alpha)
-    return Verdict(pl.DataFrame([*rows], schema=SCHEMA), result)
+    return verdict.Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 
 def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
@@ -283,16 +268,16 @@ def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
     ]
     both = known[0].join(known[1], on="query", suffix="_baseline")
     of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]
-    empty: dict[str, Any] = dict.fromkeys(SCHEMA)
+    empty: dict[str, Any] = dict.fromkeys(verdict.SCHEMA)
     for which, status, own, other in (
-        ("run", FAILED, of_run, of_baseline),
-        ("baseline", INCONCLUSIVE, of_baseline, of_run),
+        ("run", verdict.FAILED, of_run, of_baseline),
+        ("baseline", verdict.INCONCLUSIVE, of_baseline, of_run),
     ):
         count, total = int(own.sum()), int(other.sum())
         if 2 * count < total:
             queries = text.format_queries(total)
             message = f"not comparable: the {which} ranks {count:,} of {queries}"
-            row = {"check": RANKED, "metric": "", "slice": "all", "n": total}
+            row = {"check": verdict.RANKED, "metric": "", "slice": "all", "n": total}
             return [empty | row | {"status": status, "message": message}]
     return []
 
@@ -327,7 +312,7 @@ def _combine(
     """
     baseline = with_names_of(baseline, run)
     names = list(dict.fromkeys(limit.name(run) for limit in drops))
-    require_metrics(baseline, names, "baseline: ")
+    arguments.require_metrics(baseline, names, "baseline: ")
     old, kinds, key = baseline.frame(), run.frame().schema, run.meta.query
     by = [
         (pl.col(n) if n in old.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)

@@ -15,15 +15,8 @@ from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASS
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
+from rankql.registry import parse
 from rankql.registry.metric_record import Metric
-from rankql.registry.parse import (
-    is_metric,
-    lacks_direction,
-    lower_is_better,
-    parse_any,
-    resolve_names,
-    value_range,
-)
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
 
@@ -56,7 +49,7 @@ class GateLimit:
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
-        return resolve_names(self.metric.name, result.metrics, result.conventions)[0]
+        return parse.resolve_names(self.metric.name, result.metrics, result.conventions)[0]
 
     @property
     def text(self) -> str:
@@ -102,7 +95,7 @@ def parse_limits(
 
 def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) -> None:
     """Refuse a limit that every value of the metric meets, or none."""
-    lowest, highest = value_range(metric.name)
+    lowest, highest = parse.value_range(metric.name)
     if metric.record is None or lowest is None or highest is None:
         return
     if not on_mean:
@@ -123,7 +116,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     names: Sequence[str] = [limit.spelling for limit in minima]
     if not names:
         shared = [name for name in known[0] if name in known[-1]] if known else DEFAULT_METRICS
-        names = [name for name in shared if not lacks_direction(name)]
+        names = [name for name in shared if not parse.lacks_direction(name)]
     return [
         GateLimit(spelling, metric, 0.0, is_default=True)
         for name in dict.fromkeys(names)
@@ -135,7 +128,7 @@ def split_limits(argument: str, value: Limits) -> Iterable[str]:
     """The limits of an argument as texts."""
     if isinstance(value, Mapping):
         least = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        value = [f"{name}{least[lower_is_better(name)]}{x}" for name, x in value.items()]
+        value = [f"{name}{least[parse.lower_is_better(name)]}{x}" for name, x in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
@@ -145,13 +138,13 @@ def split_limits(argument: str, value: Limits) -> Iterable[str]:
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
     """The metrics of a name, each with the spelling for `evaluate`."""
     try:
-        for metric in parse_any(text):
+        for metric in parse.parse_any(text):
             yield (metric.name if metric.record else text), metric
     except RankqlError:
         names = dict.fromkeys(itertools.chain(*known))
         if text in names:
             yield text, Metric(None, label=text)  # a column of the user
-        elif all(map(is_metric, names)):
+        elif all(map(parse.is_metric, names)):
             raise
         else:
             raise RankqlError(describe_unknown("metric", text, [*names])) from None
