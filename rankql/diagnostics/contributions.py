@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankql.evaluation.readable import gain_sql
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.readable import gain_sql, rows_read
 from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
-from rankql.sources.inputs import Inputs
 
 # Smaller differences are rounding errors.
 ROUNDING_ERROR = 1e-12
@@ -21,30 +21,28 @@ ROUNDING_ERROR = 1e-12
 EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
 
 
-def positions_sql(
-    inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions
-) -> str:
+def positions_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
     """The SQL for one ranking: its positions, their contributions, and the ideal ranking."""
     column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
         "weight", "ranked.weight")  # fmt: skip
-    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
-    return sql + _POSITIONS.format(weight=weight, column=column)
+    return _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
 
 
-def items_sql(inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions) -> str:
+def items_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
     """The SQL of many rankings: every item that counts, where it stands and what it contributes."""
-    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
-    return f"""{sql}
+    inputs = evaluation.inputs
+    return f"""{_contributions_sql(evaluation, terms)}
 SELECT {inputs.keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
 FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
 ORDER BY {inputs.keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 
-def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: Rows) -> str:
+def losses_sql(evaluation: Evaluation) -> str:
     """The SQL for all rankings: the losses by query and by item."""
-    terms = metric_terms(metric, conventions)
+    inputs, conventions = evaluation.inputs, evaluation.conventions
     item = "system, item" if inputs.many else "item"
-    sql = _contributions_sql(inputs, metric, terms, conventions, rows)
+    rows = rows_read(inputs, evaluation.metrics, conventions)
+    sql = _contributions_sql(evaluation, metric_terms(evaluation), rows)
     # Queries that the run lacks have no value if they are skipped.
     counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
     return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
@@ -74,21 +72,18 @@ GROUP BY GROUPING SETS (({keys}), ({item}))
 HAVING whole OR queries > 0"""
 
 
-def _contributions_sql(
-    inputs: Inputs,
-    metric: Metric,
-    terms: MetricTerms,
-    conventions: Conventions,
-    rows: Rows,
-    with_zero_gain: bool = False,
-) -> str:
-    """The steps up to `rankql_explained`: items with contributions and losses."""
+def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | None = None) -> str:
+    """The steps up to `rankql_explained`: items with contributions and losses.
+
+    rows: those that are read of items with gain; by default all rows of all items.
+    """
+    inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
     keys = inputs.keys
     group = f"OVER (PARTITION BY {keys})"
     # Items beyond the cutoff keep their positions, which order items of equal gain.
     without_cutoff = replace(metric, k=None)
     ctes = source_ctes(inputs, conventions)
-    ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows)
+    ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows or "all")
     rest = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
     if conventions.undefined == "drop":
         rest += f" QUALIFY count(*) FILTER (WHERE rel >= {conventions.threshold}) {group} > 0"
@@ -106,7 +101,7 @@ def _contributions_sql(
     cutoff, ideal_cutoff, pool = terms.cutoff, terms.ideal_cutoff, terms.ideal_pool
     ctes["places"] = f"""
     SELECT *, CASE WHEN {cutoff} IS NULL OR pos <= {cutoff} THEN CAST(pos AS DOUBLE) END
-        AS place FROM counts {"" if with_zero_gain else "WHERE gain <> 0"}"""
+        AS place FROM counts {"WHERE gain <> 0" if rows else ""}"""
     ideal_pos = _ideal_position(terms, metric)
     ctes["ideals"] = f"""
     SELECT *, CASE WHEN {ideal_cutoff} IS NULL OR rank <= {ideal_cutoff} THEN {ideal_pos} END
@@ -178,8 +173,9 @@ class MetricTerms:
     ideal_pool: str = "true"
 
 
-def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
+def metric_terms(evaluation: Evaluation) -> MetricTerms:
     """A metric with its options and conventions as a sum."""
+    (metric,), conventions = evaluation.metrics, evaluation.conventions
     assert metric.record and metric.record.explanation
     explanation = metric.record.explanation
     options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}

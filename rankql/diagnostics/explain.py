@@ -20,10 +20,9 @@ from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
-from rankql.evaluation.readable import rows_read, unique_columns
+from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
-from rankql.evaluation.steps import with_source_ctes
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
@@ -103,14 +102,10 @@ def explain_items(
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, rules)
         evaluation = _prepare(session, inputs, metric, rules.conventions)
-        (resolved,) = evaluation.metrics
-        terms = contributions.metric_terms(resolved, evaluation.conventions)
+        terms = contributions.metric_terms(evaluation)
         evaluation = replace(evaluation, inputs=select_queries(inputs, of))
         with evaluation_errors(evaluation):
-            sql = contributions.items_sql(
-                evaluation.inputs, resolved, terms, evaluation.conventions
-            )
-            return fetch_frame(session, sql), terms.formula
+            return fetch_frame(session, contributions.items_sql(evaluation, terms)), terms.formula
 
 
 def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> Evaluation:
@@ -133,8 +128,8 @@ def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventio
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     """Explain one ranking, reading only its rows."""
-    session, conventions = evaluation.session, evaluation.conventions
-    system, inputs, (metric,) = None, evaluation.inputs, evaluation.metrics
+    session, system = evaluation.session, None
+    inputs, (metric,) = evaluation.inputs, evaluation.metrics
     if inputs.many:
         names = [str(name) for name in inputs.runs]
         if inputs.system is not None:
@@ -152,10 +147,9 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     evidence = Evidence(evaluation, count_rankings(evaluation))
     checks = [check for check in RANKINGS if check.reads == "counters"]
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
-    inputs, key, is_missing = select_query(session, inputs, conventions, of)
-    evaluation = replace(evaluation, inputs=inputs)
-    terms = contributions.metric_terms(metric, conventions)
-    sql = contributions.positions_sql(inputs, metric, terms, conventions)
+    evaluation, key, is_missing = select_query(evaluation, of)
+    terms = contributions.metric_terms(evaluation)
+    sql = contributions.positions_sql(evaluation, terms)
     with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
         result = _evaluate(evaluation, True, is_missing, notes=absent + notes)
@@ -183,8 +177,7 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
     result = _evaluate(evaluation)
     check_values(result.meta, result.values)
-    rows = rows_read(inputs, [metric], conventions)
-    sql = contributions.losses_sql(inputs, metric, conventions, rows)
+    sql = contributions.losses_sql(evaluation)
     sums = fetch_frame(evaluation.session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
@@ -332,14 +325,12 @@ class Explanation(EvaluatedTable):
         return f"{name} is {value:z.4f}, that of the ideal ranking {row['ideal']:z.4f}."
 
 
-def select_query(
-    session: Session, inputs: Inputs, conventions: Conventions, key: Any
-) -> tuple[Inputs, Any, bool]:
-    """The inputs with the rows of one query, its id, and whether it is missing in the run."""
-    selected, source = select_queries(inputs, [key]), "run" if inputs.qrels is None else "qrels"
-    ctes = with_source_ctes(selected, conventions)
+def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, bool]:
+    """The evaluation of one query, its id, and whether it is missing in the run."""
+    source = "run" if evaluation.inputs.qrels is None else "qrels"
+    selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
     in_run, judged = (
-        fetch(session, f"{ctes}SELECT query FROM {name} LIMIT 1") for name in ("run", source)
+        selected.run_sql(f"SELECT query FROM {name} LIMIT 1") for name in ("run", source)
     )
     if judged:
         return selected, judged[0][0], not in_run
