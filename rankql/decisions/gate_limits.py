@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -74,9 +74,14 @@ def parse_limits(
     known: Sequence[Sequence[str]],
 ) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
-    form, expected = _FORMS[argument]
-    limits = []
-    for written in split_limits(argument, value):
+    (form, expected), limits = _FORMS[argument], list[GateLimit]()
+    if isinstance(value, Mapping):
+        least_of = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
+        value = [f"{x}{least_of[parse.lower_is_better(x)]}{y}" for x, y in value.items()]
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
+        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
+    for written in dict.fromkeys(map(str.strip, texts)):
         match = form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
@@ -122,17 +127,6 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
         for name in dict.fromkeys(names)
         for spelling, metric in _parse_metrics(name, known)
     ]
-
-
-def split_limits(argument: str, value: Limits) -> Iterable[str]:
-    """The limits of an argument as texts."""
-    if isinstance(value, Mapping):
-        least = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        value = [f"{name}{least[parse.lower_is_better(name)]}{x}" for name, x in value.items()]
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
-    return dict.fromkeys(text.strip() for text in texts)
 
 
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
