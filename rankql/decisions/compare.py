@@ -11,6 +11,7 @@ from typing import Any, Literal, Unpack
 import duckdb
 
 from rankql.decisions import arguments
+from rankql.decisions.arguments import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
@@ -30,11 +31,7 @@ from rankql.writing import remember_inputs
 
 @remember_inputs
 def compare(
-    runs: Data
-    | Mapping[str, Data]
-    | Sequence[Data]
-    | arguments.Results
-    | Mapping[str, arguments.Results],
+    runs: Data | Mapping[str, Data] | Sequence[Data] | Results | Mapping[str, Results],
     qrels: Data | None = None,
     metrics: str | Sequence[str] | None = None,
     *,

@@ -12,7 +12,9 @@ import polars as pl
 
 from rankql import errors, text
 from rankql.decisions import alignment, arguments, verdict
+from rankql.decisions.arguments import Results
 from rankql.decisions.validity import describe_rare_losses
+from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import describe_clusters
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 
 @remember_inputs
 def gate(
-    run: Data | arguments.Results,
+    run: Data | Results,
     qrels: Data | None = None,
-    baseline: Data | arguments.Results | None = None,
+    baseline: Data | Results | None = None,
     *,
     minimum: str | Sequence[str] | Mapping[str, float] = (),
     max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -55,7 +57,7 @@ def gate(
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
-) -> verdict.Verdict:
+) -> Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
     No drop passes without an interval, unless the rankings are identical or the metric is one value
@@ -235,10 +237,10 @@ def gate(
     notes += arguments.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
-    return verdict.Verdict(table, replace(run_result, notes=notes), inconclusive)
+    return Verdict(table, replace(run_result, notes=notes), inconclusive)
 
 
-def gate_comparison(comparison: Comparison, max_drop: Limits) -> verdict.Verdict:
+def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
@@ -254,7 +256,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> verdict.Verdict
     values = SystemValues.of(result, settings.cluster, pair)
     pairs = list_pairs(values, result, [(pair[0], pair[1])])
     rows = limit_rows(limits, pairs, result, settings.alpha)
-    return verdict.Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
+    return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 
 def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from rankql.evaluation.readable import gain_sql, rows_read
 from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 
 # Smaller differences are rounding errors.
@@ -189,8 +187,13 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
             discounts = options["discounts"]
             discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
     weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
+    threshold = metric.threshold(vars(conventions))
     return MetricTerms(
-        gain=_gain(metric, conventions, options),
+        gain=explanation.gain.format(
+            gain=gain_sql(metric.gain(vars(conventions)), threshold),
+            threshold=threshold,
+            **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
+        ),
         weight=weight.replace("{p}", str(options.get("p"))),
         formula=explanation.formula,
         cutoff=cutoff,
@@ -199,18 +202,6 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
         discounts=discounts,
         normalised=explanation.normalised,
         ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
-    )
-
-
-def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) -> str:
-    """The SQL of the gain."""
-    assert metric.record and metric.record.explanation
-    threshold = metric.threshold(vars(conventions))
-    grade = gain_sql(metric.gain(vars(conventions)), threshold)
-    return metric.record.explanation.gain.format(
-        gain=grade,
-        threshold=threshold,
-        **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
     )
 
 

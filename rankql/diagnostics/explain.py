@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -24,12 +25,11 @@ from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.session import Session, open_session
+from rankql.sources.session import open_session
 from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs
 
@@ -76,12 +76,8 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    rules = RankingRules.of(options, explain)
-    with open_session(con, run, qrels) as session:
-        inputs = read_rankings(session, run, qrels, rules)
-        evaluation = _prepare(session, inputs, metric, rules.conventions)
-        with evaluation_errors(evaluation):
-            return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
+    with _open(run, qrels, metric, con, options) as evaluation, evaluation_errors(evaluation):
+        return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
 
 
 def explain_items(
@@ -98,32 +94,36 @@ def explain_items(
     One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
+    with _open(run, qrels, metric, con, options) as evaluation:
+        terms = contributions.metric_terms(evaluation)
+        evaluation = replace(evaluation, inputs=select_queries(evaluation.inputs, of))
+        with evaluation_errors(evaluation):
+            sql = contributions.items_sql(evaluation, terms)
+            return fetch_frame(evaluation.session, sql), terms.formula
+
+
+@contextmanager
+def _open(
+    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions
+) -> Iterator[Evaluation]:
+    """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, rules)
-        evaluation = _prepare(session, inputs, metric, rules.conventions)
-        terms = contributions.metric_terms(evaluation)
-        evaluation = replace(evaluation, inputs=select_queries(inputs, of))
-        with evaluation_errors(evaluation):
-            return fetch_frame(session, contributions.items_sql(evaluation, terms)), terms.formula
-
-
-def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> Evaluation:
-    """The evaluation of the metric to explain."""
-    metrics = parse(name, conventions.profile)
-    names = ", ".join(m.name for m in metrics)
-    require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
-    validate_columns(session, inputs)
-    for table in inputs.runs.values():
-        assign_roles(table, {}, () if "item" in table.roles else ("item",))
-    conventions, (metric,) = resolve_conventions(session, inputs, metrics, conventions)
-    known = metric.record is not None and metric.record.name in contributions.EXPLAINED
-    require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
-            f"Use one of: {', '.join(contributions.EXPLAINED)}")  # fmt: skip
-    require(conventions.ties in ("item", "order"), f"explain does not support "
-            f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
-            "ties='order'")  # fmt: skip
-    return plan_metrics(session, inputs, [metric], conventions)
+        metrics = parse(name, rules.conventions.profile)
+        names = ", ".join(m.name for m in metrics)
+        require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
+        validate_columns(session, inputs)
+        for table in inputs.runs.values():
+            assign_roles(table, {}, () if "item" in table.roles else ("item",))
+        conventions, (metric,) = resolve_conventions(session, inputs, metrics, rules.conventions)
+        known = metric.record is not None and metric.record.name in contributions.EXPLAINED
+        require(known, f"explain does not support {metric.name}, which is not a sum over "
+                f"positions. Use one of: {', '.join(contributions.EXPLAINED)}")  # fmt: skip
+        require(conventions.ties in ("item", "order"), f"explain does not support "
+                f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' "
+                "or ties='order'")  # fmt: skip
+        yield plan_metrics(session, inputs, [metric], conventions)
 
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:

@@ -217,9 +217,7 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
 def read_metadata(path: str | os.PathLike[str]) -> Meta | None:
     """The metadata of a Parquet file with values per query, else None."""
     path = os.path.expanduser(path)
-    if Path(path).suffix.lower() not in PARQUET:
-        return None
-    if not os.path.isfile(path):
+    if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
