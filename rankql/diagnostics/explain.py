@@ -19,16 +19,17 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
+from rankql.evaluation.dropped import list_systems
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
-from rankql.macros import MISSING, literal, quote
+from rankql.macros import MISSING, literal
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch, fetch_frame
+from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs
@@ -131,12 +132,7 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     session, system = evaluation.session, None
     inputs, (metric,) = evaluation.inputs, evaluation.metrics
     if inputs.many:
-        names = [str(name) for name in inputs.runs]
-        if inputs.system is not None:
-            (table,) = inputs.runs.values()
-            name = f"CAST({quote(inputs.system)} AS VARCHAR)"
-            sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
-            names = [name for (name,) in fetch(session, sql)]
+        names = list_systems(session, inputs)
         if len(names) != 1:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
