@@ -92,7 +92,7 @@ SHARES = 5
 class Note(str):
     """A note with the name and the level of its check. A warning changes how numbers are read."""
 
-    def __new__(cls, words: str, kind: str, level: str) -> Note:
+    def __new__(cls, words: str, kind: str = "", level: str = "note") -> Note:
         """Add what the note is about to its words."""
         note = super().__new__(cls, words)
         vars(note).update(kind=kind, level=level)

@@ -123,7 +123,8 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
     grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    show(replace(result, notes=[type(x)(as_cli_options(x)) for x in result.notes]))
+    notes = [type(x)(as_cli_options(x), **getattr(x, "__dict__", {})) for x in result.notes]
+    show(replace(result, notes=notes))
     raise SystemExit(result.exit_code)
 
 

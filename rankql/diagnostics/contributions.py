@@ -10,7 +10,7 @@ from rankql.evaluation.readable import gain_sql, rows_read
 from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.metric_record import Metric, Rows
+from rankql.registry.metric_record import Rows
 
 # Smaller differences are rounding errors.
 ROUNDING_ERROR = 1e-12
@@ -100,11 +100,20 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
     ctes["places"] = f"""
     SELECT *, CASE WHEN {cutoff} IS NULL OR pos <= {cutoff} THEN CAST(pos AS DOUBLE) END
         AS place FROM counts {"WHERE gain <> 0" if rows else ""}"""
-    ideal_pos = _ideal_position(terms, metric)
+    # The rank in the ideal ranking is by gain, then by position in the run. Discounts of a list
+    # need not increase: the smallest one comes first.
+    ideal_pos, order = "rank", ["gain DESC", "pos ASC NULLS LAST", BY_ITEM]
+    if terms.discounts:
+        least = terms.discounts[: metric.k]
+        places = sorted(range(1, len(least) + 1), key=lambda place: least[place - 1])
+        ideal_pos = f"{literal(places)}[rank]"
+        order.insert(1, f"{terms.discount.format(place='place')} ASC NULLS LAST")
+    part = f"PARTITION BY {keys}, gain > 0 AND {pool}"
+    rank = f"row_number() OVER ({part} ORDER BY {', '.join(order)})"
     ctes["ideals"] = f"""
     SELECT *, CASE WHEN {ideal_cutoff} IS NULL OR rank <= {ideal_cutoff} THEN {ideal_pos} END
         AS ideal_pos
-    FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {_ideal_rank(terms, keys)} END AS rank
+    FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {rank} END AS rank
           FROM places)"""
     weight, ideal_weight = (_weight(terms, place, keys) for place in ("place", "ideal_pos"))
     total = f"sum(gain * {ideal_weight}) {group}" if terms.normalised else "1"
@@ -116,25 +125,6 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
                  coalesce(gain * ideal_weight / total, 0) AS ideal_contribution FROM worths)"""
     steps = {name: body.lstrip("\n") for name, body in ctes.items()}
     return with_ctes(steps, read_twice="rankql_explained")
-
-
-def _ideal_rank(terms: MetricTerms, keys: str) -> str:
-    """The rank in the ideal ranking: by gain, then by position in the run."""
-    # Discounts of a list need not increase.
-    place = [terms.discount.format(place="place")] if terms.discounts else []
-    ascending = [f"{column} ASC NULLS LAST" for column in (*place, "pos")]
-    order = ", ".join(["gain DESC", *ascending, BY_ITEM])
-    pool = terms.ideal_pool
-    return f"row_number() OVER (PARTITION BY {keys}, gain > 0 AND {pool} ORDER BY {order})"
-
-
-def _ideal_position(terms: MetricTerms, metric: Metric) -> str:
-    """The position of a rank in the ideal ranking: smallest discount first."""
-    if not terms.discounts:
-        return "rank"
-    least = terms.discounts[: metric.k]
-    places = sorted(range(1, len(least) + 1), key=lambda place: least[place - 1])
-    return f"{literal(places)}[rank]"
 
 
 def _weight(terms: MetricTerms, place: str, keys: str) -> str:

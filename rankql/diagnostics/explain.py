@@ -19,7 +19,7 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
-from rankql.evaluation.dropped import list_systems
+from rankql.evaluation.dropped import read_systems
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import unique_columns
@@ -132,7 +132,7 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     session, system = evaluation.session, None
     inputs, (metric,) = evaluation.inputs, evaluation.metrics
     if inputs.many:
-        names = list_systems(session, inputs)
+        names = read_systems(session, inputs)
         if len(names) != 1:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")

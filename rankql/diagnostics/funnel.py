@@ -109,7 +109,13 @@ def funnel(
     └───────────┴──────────┴──────┘
     """
     require_whole_number("k", k, 1)
-    named = _name_stages(stages)
+    if isinstance(stages, list | tuple):
+        stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
+    valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
+    require(bool(valid), "stages must be a dict of name: table, or a list of tables, at least one")
+    require(ORDER not in stages, f"The name {ORDER!r} is taken by the loss of the order. Rename "
+            "the stage")  # fmt: skip
+    named = dict(stages)
     for name in ("system", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
@@ -287,17 +293,6 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
     run = read_rankings(session, table, qrels, plain).runs[None]
     sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
     return not session.value(sql)
-
-
-def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
-    """The stages by name: "stage 1", "stage 2", ... for a list."""
-    if isinstance(stages, list | tuple):
-        stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
-    valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
-    require(bool(valid), "stages must be a dict of name: table, or a list of tables, at least one")
-    taken = f"The name {ORDER!r} is taken by the loss of the order. Rename the stage"
-    require(ORDER not in stages, taken)
-    return dict(stages)
 
 
 def _evaluate_best_orders(

@@ -143,7 +143,7 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         places = [table.roles[role] for role in ("pos", "score") if role in table.roles]
         values = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
         runs[system] = replace(table, sql=f"(SELECT * REPLACE ({values}) FROM {table.sql})")
-    if named and (systems := list_systems(session, inputs)) and (unknown := named - {*systems}):
+    if named and (systems := read_systems(session, inputs)) and (unknown := named - {*systems}):
         raise errors.RankqlError(
             errors.describe_unknown("system in min_score", min(unknown), systems)
         )
@@ -161,7 +161,7 @@ def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[flo
     return [-x for x in scores] if table.ascending else scores
 
 
-def list_systems(session: Session, inputs: Inputs) -> list[str]:
+def read_systems(session: Session, inputs: Inputs) -> list[str]:
     """The names of the systems."""
     if inputs.system is None:
         return [name for name in inputs.runs if name is not None]
