@@ -7,9 +7,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,8 +49,10 @@ class TableResult:
     there is none.
     """
 
-    # Is the title printed above the table?
-    _prints_title = True
+    # What differs by kind: the attributes that `to_dict` has too, in its order ("result.columns" is
+    # called columns; one with a ? is left out if there is none), and whether a page has the plot.
+    _details: Sequence[str] = ()
+    _is_drawn = False
     # The paths that the arguments named, which `save` does not overwrite.
     input_paths: Sequence[str]
 
@@ -115,9 +119,14 @@ class TableResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The data with its metadata and notes, as plain values."""
-        method = {"method": self.method} if self.method else {}
-        details = {**self._details(), **method}
-        return {"table": self.data.to_dicts(), **details, "notes": [*self.notes]}
+        paths = ["data", *self._details, *["method"] * bool(self.method)]
+        values = {path: _plain(attrgetter(path.rstrip("?"))(self)) for path in paths}
+        details = {
+            path.rstrip("?").rpartition(".")[2]: value
+            for path, value in values.items()
+            if value is not None or not path.endswith("?")
+        }
+        return {"table": details.pop("data"), **details, "notes": [*self.notes]}
 
     def to_json(self) -> str:
         """The data with its metadata and notes, as JSON."""
@@ -179,7 +188,7 @@ class TableResult:
 
     def quiet(self) -> Self:
         """The result with those remarks alone that change how numbers are read."""
-        warned = {f"Note: {note}" for note in self.notes if isinstance(note, text.Warned)}
+        warned = {f"Note: {x}" for x in self.notes if getattr(x, "level", "") == "warning"}
         lines = [x for x in self.remarks()
                  if x in warned or (x.startswith(QUERIES) and text.has_large_share(x))]  # fmt: skip
         result = copy.copy(self)
@@ -194,21 +203,23 @@ class TableResult:
         """What was assumed: conventions, columns and weights."""
         return []
 
+    def _view(self) -> TableResult | None:
+        """Another result that is displayed instead of this one."""
+        return None
+
     def displayed(self) -> list[pl.DataFrame]:
         """The displayed frames, without idle columns."""
-        return [drop_idle_columns(self.table)]
+        view = self._view()
+        return [drop_idle_columns(self.table)] if view is None else view.displayed()
 
     def _rendered(self) -> list[Block]:
         """The displayed frames as text, numbers aligned right."""
-        return [*map(make_block, self.displayed())]
-
-    def _details(self) -> dict[str, Any]:
-        """The metadata in `to_dict`."""
-        return {}
+        view = self._view()
+        return [*map(make_block, self.displayed())] if view is None else view._rendered()
 
     def _headline(self) -> str:
         """The title, if it is printed."""
-        return self.title if self._prints_title else ""
+        return self.title
 
     def __repr__(self) -> str:
         room = terminal_width()
@@ -245,14 +256,13 @@ class TableResult:
     @property
     def lacks_charts(self) -> list[str]:
         """The note on a page whose charts are left out, as a package of theirs is missing."""
-        drawn = type(self)._charts is not TableResult._charts
-        missing = [package for package in CHARTS if drawn and not find_spec(package)]
+        missing = [package for package in CHARTS if self._is_drawn and not find_spec(package)]
         why = f"Note: The charts are left out, they need {' and '.join(missing)}: {INSTALL}"
         return [why] if missing else []
 
     def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """The charts of an HTML page, and those that are folded."""
-        return [], []
+        return ([self.plot()] if self._is_drawn else []), []
 
     def _render_page(self) -> str:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
@@ -265,7 +275,7 @@ class TableResult:
             f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
             for each in charts
             for figures in [
-                [f"<figure>{load_output('specs').render_svg(chart)}</figure>" for chart in each]
+                [f"<figure>{load_output('panels').render_svg(chart)}</figure>" for chart in each]
             ]
         )
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
@@ -290,6 +300,13 @@ def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Blo
         for row in cells
     ]
     return Block([header, *rows], numbers, title, wraps)
+
+
+def _plain(value: Any) -> Any:
+    """A frame or a dataclass as plain values."""
+    if isinstance(value, pl.DataFrame):
+        return value.to_dicts()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _replace_infinite(value: Any) -> Any:
@@ -358,7 +375,7 @@ def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
     spec = getattr(load_output(module), function)(*arguments)
-    chart: alt.TopLevelMixin = load_output("specs").to_altair(spec)
+    chart: alt.TopLevelMixin = load_output("panels").to_altair(spec)
     return chart
 
 

@@ -89,8 +89,14 @@ LARGE_SHARE = 0.05
 SHARES = 5
 
 
-class Warned(str):
-    """A note that changes how numbers are read."""
+class Note(str):
+    """A note with the name and the level of its check. A warning changes how numbers are read."""
+
+    def __new__(cls, words: str, kind: str = "", level: str = "note") -> Note:
+        """Add what the note is about to its words."""
+        note = super().__new__(cls, words)
+        vars(note).update(kind=kind, level=level)
+        return note
 
 
 def has_large_share(line: str) -> bool:

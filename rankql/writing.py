@@ -156,19 +156,18 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
-        if named and (columns := keywords.pop("columns", None)) is not None:
-            bound = signature.bind_partial(*args, **keywords)
-            for name in data & bound.arguments.keys():
-                bound.arguments[name] = name_columns(bound.arguments[name], columns)
-            args, keywords = bound.args, bound.kwargs  # type: ignore[assignment]
-        if named and (part := keywords.pop("part", None)) is not None:
-            names: Any = [part] if isinstance(part, str) else part
+        if named and keywords.keys() & {"columns", "part"}:
+            columns, part = keywords.pop("columns", None), keywords.pop("part", None)
+            names: Any = [part] if part is None or isinstance(part, str) else part
             if not isinstance(names, list | tuple) or len(names) > 2:
                 raise RankqlError(f"part must be a name, or those of run and qrels, not {part!r}")
             bound = signature.bind_partial(*args, **keywords)
-            for name in data & bound.arguments.keys() - {"attributes", "train", "catalogue"}:
+            for name in data & bound.arguments.keys():
                 own = names[1:] if name == "qrels" else names[:1]
-                bound.arguments[name] = pick_part(bound.arguments[name], next(iter(own), None))
+                whole = name in ("attributes", "train", "catalogue") or not own
+                value = bound.arguments[name]
+                value = value if columns is None else name_columns(value, columns)
+                bound.arguments[name] = value if whole else pick_part(value, own[0])
             args, keywords = bound.args, bound.kwargs  # type: ignore[assignment]
         read = [value for name, value in keywords.items() if name != "output"]
         paths = map(os.path.expanduser, named_paths([*args, *read]))

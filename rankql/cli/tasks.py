@@ -123,7 +123,8 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
     grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    show(replace(result, notes=[type(x)(as_cli_options(x)) for x in result.notes]))
+    notes = [type(x)(as_cli_options(x), **getattr(x, "__dict__", {})) for x in result.notes]
+    show(replace(result, notes=notes))
     raise SystemExit(result.exit_code)
 
 
@@ -258,16 +259,15 @@ def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> No
 
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     """Run compare, whose last input is judgments, or one more run or result."""
+    alone = "system" not in options
     values = _open_values([split_name(path)[1] for path in inputs], options)
     runs, qrels = split_inputs(inputs, values, options.get("item"))
     if isinstance(runs, dict):
         runs = {name: values.get(os.fspath(path), path) for name, path in runs.items()}
-    elif qrels is not None and "system" not in options:
+    elif qrels is not None and alone:
         runs = dict([split_name(runs)])
     else:
         runs = values.get(os.fspath(runs), runs)
-    if values:  # which were read with them
-        options = {name: x for name, x in options.items() if name not in ("query", "system")}
     comparison: Comparison = call(runs, qrels=qrels, **options)
     if len(comparison.systems) < 2 and len(inputs) > 1:  # one result may have a report
         read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
@@ -294,8 +294,6 @@ def gate_command(
     values = _open_values([None if qrels else run, baseline], options)
     if baseline in values:
         options["baseline"] = values[baseline]
-    if values:  # which were read with them
-        options = {name: x for name, x in options.items() if name not in ("query", "system")}
     verdict = call(values.get(run, run), qrels, **options)
     show(verdict)
     if junit:
@@ -453,7 +451,10 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
         os.fspath(path): read_values_file(path, query, metrics, attributes, system)
         for path in paths if path is not None
     }  # fmt: skip
-    return {path: result for path, result in read.items() if result is not None}
+    values = {path: result for path, result in read.items() if result is not None}
+    for name in ("query", "system") if values else ():  # which they were read with
+        options.pop(name, None)
+    return values
 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:

@@ -35,11 +35,22 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
-        *(_worst_value(name).alias(_worst(name)) for name in metrics),
+        # The worst value, if another system has one; none if it may be below 0.
+        *(
+            pl.when(pl.col(name).is_not_null().any() & ~(pl.col(name) < 0).any())
+            .then(pl.lit(worst_value(name), pl.Float64))
+            .alias(_worst(name))
+            for name in metrics
+        ),
     )
     for name in by:
         argument = "weight" if name == result.meta.weight else "by"
-        _require_one_value(queries, key, name, argument)
+        different = queries.filter(pl.col(name).list.len() > 1).sort(key)
+        for query, values in different[key, name].rows():
+            raise RankqlError(
+                f"{argument}: {name} must have one value per query, but query {query!r} has "
+                f"{values[0]!r} and {values[1]!r} in different systems. Make them the same"
+            )
     require_overlap(rows, key, systems)
     aligned = (
         queries.with_columns(pl.col(name).list.first() for name in by)
@@ -111,24 +122,6 @@ def require_same_queries(result: Result) -> None:
 
 def _worst(name: str) -> str:
     return f"{INTERNAL_PREFIX}worst_{name}"
-
-
-def _worst_value(name: str) -> pl.Expr:
-    """The worst value of a query for which another system has one; none if it may be below 0."""
-    worst, value = pl.lit(worst_value(name), pl.Float64), pl.col(name)
-    return pl.when(value.is_not_null().any() & ~(value < 0).any()).then(worst)
-
-
-def _require_one_value(queries: pl.DataFrame, key: str, name: str, argument: str) -> None:
-    """Refuse an attribute that has different values for one query."""
-    different = queries.filter(pl.col(name).list.len() > 1).sort(key)
-    if len(different):
-        first, second, *_ = different[name][0]
-        raise RankqlError(
-            f"{argument}: {name} must have one value per query, but query "
-            f"{different[key][0]!r} has {first!r} and {second!r} in different systems. Make them "
-            "the same"
-        )
 
 
 def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:

@@ -64,9 +64,7 @@ class Association(TableResult):
     systems: tuple[str, str] | None
     confidence: float
     notes: list[str] = field(default_factory=list)
-
-    def _details(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("on", "systems", "confidence")}
+    _details = ("on", "systems", "confidence")
 
 
 @remember_inputs

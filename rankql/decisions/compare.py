@@ -10,16 +10,11 @@ from typing import Any, Literal, Unpack
 
 import duckdb
 
-from rankql.decisions.arguments import (
-    Results,
-    combine_results,
-    name_systems,
-    require_attributes,
-    select_metrics,
-)
+from rankql.decisions import arguments
+from rankql.decisions.arguments import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
-from rankql.evaluation.checks.rankings import is_of_counts
+from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
@@ -139,17 +134,17 @@ def compare(
     groups = parse_groupings(by)
     source = None
     keywords: dict[str, Any] = {"con": con, "attributes": attributes, **options}
-    runs, name_notes = name_systems(runs, qrels, metrics, con)
+    runs, name_notes = arguments.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
     run_options = {"judge": judge, **beyond, **keywords}
-    result = combine_results(runs, qrels, sliced_by, run_options)
+    result = arguments.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
         for name in sliced_by:
-            require_attributes(result, [name], "cluster: " if name == cluster else "")
-        result = select_metrics(result, metrics)
+            arguments.require_attributes(result, [name], "cluster: " if name == cluster else "")
+        result = arguments.select_metrics(result, metrics)
     else:
         keywords["by"] = groups
         result = evaluate(
@@ -160,7 +155,10 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
-    result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
+    result.notes[:] = [
+        *name_notes,
+        *(x for x in result.notes if getattr(x, "kind", "") not in OF_COUNTS),
+    ]
     if is_several_runs(runs):
         systems = list(runs)
     else:

@@ -69,6 +69,7 @@ class Comparison(EvaluatedTable):
     source: ComparedRuns | None = None
     # Are the rows of pairs displayed?
     _long = False
+    _details = ("summary", "settings", "higher_is_better", *EvaluatedTable._details)
 
     @property
     def metrics(self) -> list[str]:
@@ -89,9 +90,13 @@ class Comparison(EvaluatedTable):
         """What is displayed: the differences of a pair, or the means of more systems or of one."""
         if self._long:
             return self.pairs
+        view = self._view()
+        return tabulate_pair(self.pairs) if view is None else view.table
+
+    def _view(self) -> results.TableResult | None:
         if self.pairs.is_empty():
-            return self.result.long().table
-        return tabulate_pair(self.pairs) if self._is_pair else self.wide().table
+            return self.result.long()
+        return None if self._is_pair or self._long else self.wide()
 
     @property
     def data(self) -> pl.DataFrame:
@@ -197,14 +202,6 @@ class Comparison(EvaluatedTable):
         """What the comparison was computed from, with its numbers."""
         return self.result.manifest(pairs=self.pairs)
 
-    def _details(self) -> dict[str, Any]:
-        return {
-            "summary": self.summary.to_dicts(),
-            "settings": asdict(self.settings),
-            "higher_is_better": self.higher_is_better,
-            **super()._details(),
-        }
-
     @name_arguments
     def plot(
         self,
@@ -265,8 +262,8 @@ class Comparison(EvaluatedTable):
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table without idle columns; the means if there is only one system."""
-        if self.pairs.is_empty():
-            return self.result.long().displayed()
+        if self._view() is not None:
+            return super().displayed()
         return [self.visible_pairs() if self._long else self.table]
 
     def visible_pairs(self) -> pl.DataFrame:
@@ -280,13 +277,11 @@ class Comparison(EvaluatedTable):
         return "" if self.pairs.is_empty() else self.title
 
     def _rendered(self) -> list[Block]:
-        if self.pairs.is_empty():
+        if self._view() is not None:
             return super()._rendered()
-        if not (self._is_pair or self._long):
-            return self.wide()._rendered()
-        if not self._long:
-            return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
-        return [results.make_block(self.visible_pairs(), wraps=True)]
+        if self._long:
+            return [results.make_block(self.visible_pairs(), wraps=True)]
+        return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:

@@ -11,23 +11,10 @@ import duckdb
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions import alignment
-from rankql.decisions.arguments import (
-    Results,
-    describe_users,
-    open_systems,
-    require_attributes,
-    require_metrics,
-)
+from rankql.decisions import alignment, arguments, verdict
+from rankql.decisions.arguments import Results
 from rankql.decisions.validity import describe_rare_losses
-from rankql.decisions.verdict import (
-    FAILED,
-    INCONCLUSIVE,
-    ON_INCONCLUSIVE,
-    RANKED,
-    SCHEMA,
-    Verdict,
-)
+from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import describe_clusters
@@ -138,7 +125,6 @@ def gate(
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     errors.require_package("scipy", "stats", "gate")
-    from rankql.decisions.alignment import describe_left_out
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
     from rankql.evaluation.system_values import SystemValues
@@ -146,7 +132,7 @@ def gate(
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
-    errors.require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    errors.require_choice("inconclusive", inconclusive, *verdict.ON_INCONCLUSIVE)
     errors.require_flag("minimum_bound", minimum_bound)
     for name, is_set in (("max_drop", max_drop is not None), ("equivalence", bool(equivalence))):
         errors.require(
@@ -161,8 +147,6 @@ def gate(
     groups = parse_groupings(by)
     attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
     keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
-    limits: dict[str, Limits] = {"minimum": minimum, "max_drop": max_drop or ()}
-    limits["equivalence"] = equivalence
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
         raise errors.RankqlError(
@@ -170,14 +154,15 @@ def gate(
         )
     beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
                               "min_score": min_score}  # fmt: skip
-    results = open_systems(data, qrels, {**beyond, **keywords})
+    results = arguments.open_systems(data, qrels, {**beyond, **keywords})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
-    minima, *others = (parse_limits(name, value, known) for name, value in limits.items())
-    drops = [*itertools.chain(*others)]
+    minima = parse_limits("minimum", minimum, known)
+    drops = parse_limits("max_drop", max_drop or (), known)
+    drops += parse_limits("equivalence", equivalence, known)
     if baseline is not None and max_drop is None and not equivalence:
         drops = default_drops(minima, known)
     if not (minima or drops):
@@ -210,9 +195,17 @@ def gate(
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
-    names = evaluated["run"].metrics
-    run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
-    run_result = set_directions(run_result, higher_is_better, names)
+    run_result = evaluated["run"]
+    names = run_result.metrics
+    for name in (sliced_by := [*dict.fromkeys(itertools.chain(*attribute_groups))]):
+        arguments.require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
+    metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
+    arguments.require_metrics(run_result, metrics, "run: ")
+    sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
+    meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups)
+    run_result = set_directions(
+        run_result.derive(meta=meta, interval=None), higher_is_better, names
+    )
     if any(not limit.bound for limit in drops):
         notes.append(
             "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "
@@ -221,9 +214,8 @@ def gate(
     if minima:
         alone = alignment.align_systems(run_result, ["run"])
         pairs = list_pairs(SystemValues.of(alone, cluster, ["run"]), alone, [("run",)])
-        for limit in minima:
-            level = alpha if minimum_bound else None
-            rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
+        level = alpha if minimum_bound else None
+        rows += limit_rows(minima, pairs, run_result, level, min_queries)
     if drops:
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
@@ -233,20 +225,18 @@ def gate(
         pair = alignment.align_systems(combined, ["baseline", "run"])
         values = SystemValues.of(pair, cluster, ["baseline", "run"])
         clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
-        notes += [*combined.notes, *clustered, *describe_left_out(pair)]
+        notes += [*combined.notes, *clustered, *alignment.describe_left_out(pair)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
-        for limit in drops:
-            level = 2 * alpha if limit.side else alpha
-            rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
+        rows += limit_rows(drops, pairs, pair, alpha, min_queries)
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         notes += describe_rare_losses([x for x in few if x.units >= max(2, min_queries)])
-    notes += describe_users(results, [*itertools.chain(*attribute_groups)])
+    notes += arguments.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
-    table = pl.DataFrame(rows, schema=SCHEMA)
+    table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive)
 
 
@@ -262,15 +252,11 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
-    require_metrics(result, names := [limit.name(result) for limit in limits])
+    arguments.require_metrics(result, [limit.name(result) for limit in limits])
     values = SystemValues.of(result, settings.cluster, pair)
     pairs = list_pairs(values, result, [(pair[0], pair[1])])
-    rows = [
-        row
-        for limit, name in zip(limits, names, strict=True)
-        for row in limit_rows(limit, pairs, name, settings.alpha)
-    ]
-    return Verdict(pl.DataFrame(rows, schema=SCHEMA), result)
+    rows = limit_rows(limits, pairs, result, settings.alpha)
+    return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 
 def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
@@ -284,16 +270,16 @@ def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
     ]
     both = known[0].join(known[1], on="query", suffix="_baseline")
     of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]
-    empty: dict[str, Any] = dict.fromkeys(SCHEMA)
+    empty: dict[str, Any] = dict.fromkeys(verdict.SCHEMA)
     for which, status, own, other in (
-        ("run", FAILED, of_run, of_baseline),
-        ("baseline", INCONCLUSIVE, of_baseline, of_run),
+        ("run", verdict.FAILED, of_run, of_baseline),
+        ("baseline", verdict.INCONCLUSIVE, of_baseline, of_run),
     ):
         count, total = int(own.sum()), int(other.sum())
         if 2 * count < total:
             queries = text.format_queries(total)
             message = f"not comparable: the {which} ranks {count:,} of {queries}"
-            row = {"check": RANKED, "metric": "", "slice": "all", "n": total}
+            row = {"check": verdict.RANKED, "metric": "", "slice": "all", "n": total}
             return [empty | row | {"status": status, "message": message}]
     return []
 
@@ -315,23 +301,6 @@ def _require_one_system(name: str, result: Result) -> Result:
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
 
 
-def _select_run(
-    run: Result,
-    limits: Sequence[GateLimit],
-    groups: Sequence[Sequence[str]],
-    attributes: Sequence[Sequence[str]],
-    cluster: str | None,
-) -> Result:
-    """The run with the metrics of the limits, and with the slices and attributes."""
-    by = list(dict.fromkeys([*itertools.chain(*attributes), *filter(None, [run.meta.weight])]))
-    for name in by:
-        require_attributes(run, [name], "cluster: " if name == cluster else "by: ")
-    metrics = list(dict.fromkeys(limit.name(run) for limit in limits))
-    require_metrics(run, metrics, "run: ")
-    meta = replace(run.meta, metrics=metrics, by=by, groupings=[list(group) for group in groups])
-    return replace(run, meta=meta, interval=None, _summary=None)
-
-
 def _combine(
     run: Result,
     baseline: Result,
@@ -345,7 +314,7 @@ def _combine(
     """
     baseline = with_names_of(baseline, run)
     names = list(dict.fromkeys(limit.name(run) for limit in drops))
-    require_metrics(baseline, names, "baseline: ")
+    arguments.require_metrics(baseline, names, "baseline: ")
     old, kinds, key = baseline.frame(), run.frame().schema, run.meta.query
     by = [
         (pl.col(n) if n in old.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)

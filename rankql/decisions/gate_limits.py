@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,15 +15,8 @@ from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASS
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
+from rankql.registry import parse
 from rankql.registry.metric_record import Metric
-from rankql.registry.parse import (
-    is_metric,
-    lacks_direction,
-    lower_is_better,
-    parse_any,
-    resolve_names,
-    value_range,
-)
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
 
@@ -56,7 +49,7 @@ class GateLimit:
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
-        return resolve_names(self.metric.name, result.metrics, result.conventions)[0]
+        return parse.resolve_names(self.metric.name, result.metrics, result.conventions)[0]
 
     @property
     def text(self) -> str:
@@ -81,9 +74,14 @@ def parse_limits(
     known: Sequence[Sequence[str]],
 ) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
-    form, expected = _FORMS[argument]
-    limits = []
-    for written in split_limits(argument, value):
+    (form, expected), limits = _FORMS[argument], list[GateLimit]()
+    if isinstance(value, Mapping):
+        least_of = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
+        value = [f"{x}{least_of[parse.lower_is_better(x)]}{y}" for x, y in value.items()]
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
+        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
+    for written in dict.fromkeys(map(str.strip, texts)):
         match = form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
@@ -102,7 +100,7 @@ def parse_limits(
 
 def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) -> None:
     """Refuse a limit that every value of the metric meets, or none."""
-    lowest, highest = value_range(metric.name)
+    lowest, highest = parse.value_range(metric.name)
     if metric.record is None or lowest is None or highest is None:
         return
     if not on_mean:
@@ -123,7 +121,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     names: Sequence[str] = [limit.spelling for limit in minima]
     if not names:
         shared = [name for name in known[0] if name in known[-1]] if known else DEFAULT_METRICS
-        names = [name for name in shared if not lacks_direction(name)]
+        names = [name for name in shared if not parse.lacks_direction(name)]
     return [
         GateLimit(spelling, metric, 0.0, is_default=True)
         for name in dict.fromkeys(names)
@@ -131,27 +129,16 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     ]
 
 
-def split_limits(argument: str, value: Limits) -> Iterable[str]:
-    """The limits of an argument as texts."""
-    if isinstance(value, Mapping):
-        least = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        value = [f"{name}{least[lower_is_better(name)]}{x}" for name, x in value.items()]
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
-    return dict.fromkeys(text.strip() for text in texts)
-
-
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
     """The metrics of a name, each with the spelling for `evaluate`."""
     try:
-        for metric in parse_any(text):
+        for metric in parse.parse_any(text):
             yield (metric.name if metric.record else text), metric
     except RankqlError:
         names = dict.fromkeys(itertools.chain(*known))
         if text in names:
             yield text, Metric(None, label=text)  # a column of the user
-        elif all(map(is_metric, names)):
+        elif all(map(parse.is_metric, names)):
             raise
         else:
             raise RankqlError(describe_unknown("metric", text, [*names])) from None
@@ -171,44 +158,48 @@ class Decision:
 
 
 def limit_rows(
-    limit: GateLimit,
+    limits: Sequence[GateLimit],
     pairs: Sequence[PairComparison],
-    metric: str,
+    result: Result,
     alpha: float | None,
     min_queries: int = 10,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a limit, by slice: decided by intervals at this level, or by the means if None.
+    """The rows of limits, by slice: decided by intervals at this level, or by the means if None.
 
-    The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
+    The pairs are those of the run with its baseline, or of the run alone for limits on means. Each
+    side of an equivalence is a test of its own at twice the level.
     """
-    pairs = [pair for pair in pairs if pair.metric == metric]
-    by_interval = limit.operator or limit.is_default
-    if alpha is not None and by_interval and pairs[0].overall is not None:
-        raise RankqlError(
-            f"{metric} is one value for all queries, so it has no confidence interval. Set a limit "
-            "on its value with minimum= alone, or on its drop with max_drop="
-        )
-    decisions = _decide(limit, pairs, alpha, min_queries)
-    for pair in pairs:
-        decision, several = decisions[pair.slice], not limit.operator
-        way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
-        lo, hi = decision.interval or (None, None)
-        yield dict.fromkeys(SCHEMA) | {
-            "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
-            "metric": metric,
-            "slice": pair.slice,
-            "mean": pair.means[-1],
-            "baseline": pair.means[0] if several else None,
-            "limit": limit.bound,
-            "difference": pair.change if several else None,
-            "lo": lo,
-            "hi": hi,
-            "confidence": decision.confidence,
-            "n": pair.n,
-            "queries_needed": decision.queries_needed,
-            "status": decision.status,
-            "message": _describe(limit, pair, decision, min_queries),
-        }
+    for limit in limits:
+        metric = limit.name(result)
+        of_metric = [pair for pair in pairs if pair.metric == metric]
+        by_interval = limit.operator or limit.is_default
+        if alpha is not None and by_interval and of_metric[0].overall is not None:
+            raise RankqlError(
+                f"{metric} is one value for all queries, so it has no confidence interval. Set a "
+                "limit on its value with minimum= alone, or on its drop with max_drop="
+            )
+        level = 2 * alpha if alpha is not None and limit.side else alpha
+        decisions = _decide(limit, of_metric, level, min_queries)
+        for pair in of_metric:
+            decision, several = decisions[pair.slice], not limit.operator
+            way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
+            lo, hi = decision.interval or (None, None)
+            yield dict.fromkeys(SCHEMA) | {
+                "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
+                "metric": metric,
+                "slice": pair.slice,
+                "mean": pair.means[-1],
+                "baseline": pair.means[0] if several else None,
+                "limit": limit.bound,
+                "difference": pair.change if several else None,
+                "lo": lo,
+                "hi": hi,
+                "confidence": decision.confidence,
+                "n": pair.n,
+                "queries_needed": decision.queries_needed,
+                "status": decision.status,
+                "message": _describe(limit, pair, decision, min_queries),
+            }
 
 
 def _decide(

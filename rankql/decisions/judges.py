@@ -78,15 +78,11 @@ class JudgeReport(TableResult):
     notes: list[str] = field(default_factory=list)
     title: str = ""
     sentences: list[str] = field(default_factory=list)
+    _details = ("grades", "confusion", "systems", "orders", "threshold", "confidence")
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table, and how far both labels order the systems alike."""
         return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
-
-    def _details(self) -> dict[str, Any]:
-        frames = ("grades", "confusion", "systems", "orders")
-        values = {name: getattr(self, name).to_dicts() for name in frames}
-        return {**values, "threshold": self.threshold, "confidence": self.confidence}
 
 
 @remember_inputs

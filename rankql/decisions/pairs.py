@@ -238,12 +238,25 @@ def compare_pairs(
     values = SystemValues.of(result, settings.cluster, systems)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
-    notes = describe_tests(values, comparisons, settings, result)
-    tested = [pair.sample for pair in comparisons if pair.result.p is not None]
-    notes += [*describe_rare_losses(tested), *describe_ceilings(result, systems)]
-    notes += describe_many(systems)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
-    return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
+    table, method = pl.DataFrame(rows, schema), describe_method(comparisons, tests, settings)
+    if len(systems) < 2:
+        return table, method, [f"There is only one system, {systems[0]!r}, so nothing is compared"]
+    notes = list[str]()
+    if count := sum(pair.result.reason == NO_INTERVAL for pair in comparisons):
+        have = f"{text.format_count(count, 'row')} {text.has_or_have(count)}"
+        notes.append(f"{have} no interval: {NO_INTERVAL}")
+    if settings.cluster is not None:
+        notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
+    if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
+        of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
+        notes.append(f"Not tested: {of} ({reasons})")
+    lower = [*filter(result.lower_is_better, result.metrics)]
+    direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
+    tested = [pair.sample for pair in comparisons if pair.result.p is not None]
+    notes += [*describe_left_out(result), *direction, *describe_rare_losses(tested)]
+    return table, method, [*notes, *describe_ceilings(result, systems), *describe_many(systems)]
 
 
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
@@ -342,30 +355,3 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
     if tests > 1:
         family = f"{_ADJUSTED[settings.correction]} for {family}"
     return f"{settings.paired_test.label}, {family}, {queries}"
-
-
-def describe_tests(
-    values: SystemValues,
-    pairs: Sequence[PairComparison],
-    settings: Settings,
-    result: Result,
-) -> list[str]:
-    """Notes on how the tests were done, and on what was left out."""
-    if len(values.systems) < 2:
-        return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    notes = list[str]()
-    if count := sum(pair.result.reason == NO_INTERVAL for pair in pairs):
-        rows = text.format_count(count, "row")
-        notes.append(f"{rows} {text.has_or_have(count)} no interval: {NO_INTERVAL}")
-    if settings.cluster is not None:
-        notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
-    untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
-    if untested:
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
-        notes.append(
-            f"Not tested: {untested.total():,} of {text.format_count(len(pairs), 'row')} "
-            f"({reasons})"
-        )
-    lower = [*filter(result.lower_is_better, result.metrics)]
-    direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
-    return [*notes, *describe_left_out(result), *direction]

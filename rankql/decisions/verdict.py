@@ -52,6 +52,7 @@ class Verdict(EvaluatedTable):
     table: pl.DataFrame
     result: Result
     on_inconclusive: str = "fail"
+    _details = ("passed", "outcome", *EvaluatedTable._details)
 
     @property
     def outcome(self) -> str:
@@ -106,9 +107,6 @@ class Verdict(EvaluatedTable):
             frame = frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
         return [drop_idle_columns(frame.select(columns))]
-
-    def _details(self) -> dict[str, Any]:
-        return {"passed": self.passed, "outcome": self.outcome, **super()._details()}
 
     def _worst_first(self) -> pl.DataFrame:
         return self.table.sort(pl.col("status").cast(pl.Enum(STATUSES)), maintain_order=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankql.evaluation.readable import gain_sql
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.readable import gain_sql, rows_read
 from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric, Rows
-from rankql.sources.inputs import Inputs
+from rankql.registry.metric_record import Rows
 
 # Smaller differences are rounding errors.
 ROUNDING_ERROR = 1e-12
@@ -21,30 +19,28 @@ ROUNDING_ERROR = 1e-12
 EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
 
 
-def positions_sql(
-    inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions
-) -> str:
+def positions_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
     """The SQL for one ranking: its positions, their contributions, and the ideal ranking."""
     column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
         "weight", "ranked.weight")  # fmt: skip
-    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
-    return sql + _POSITIONS.format(weight=weight, column=column)
+    return _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
 
 
-def items_sql(inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions) -> str:
+def items_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
     """The SQL of many rankings: every item that counts, where it stands and what it contributes."""
-    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
-    return f"""{sql}
+    inputs = evaluation.inputs
+    return f"""{_contributions_sql(evaluation, terms)}
 SELECT {inputs.keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
 FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
 ORDER BY {inputs.keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 
-def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: Rows) -> str:
+def losses_sql(evaluation: Evaluation) -> str:
     """The SQL for all rankings: the losses by query and by item."""
-    terms = metric_terms(metric, conventions)
+    inputs, conventions = evaluation.inputs, evaluation.conventions
     item = "system, item" if inputs.many else "item"
-    sql = _contributions_sql(inputs, metric, terms, conventions, rows)
+    rows = rows_read(inputs, evaluation.metrics, conventions)
+    sql = _contributions_sql(evaluation, metric_terms(evaluation), rows)
     # Queries that the run lacks have no value if they are skipped.
     counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
     return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
@@ -74,21 +70,18 @@ GROUP BY GROUPING SETS (({keys}), ({item}))
 HAVING whole OR queries > 0"""
 
 
-def _contributions_sql(
-    inputs: Inputs,
-    metric: Metric,
-    terms: MetricTerms,
-    conventions: Conventions,
-    rows: Rows,
-    with_zero_gain: bool = False,
-) -> str:
-    """The steps up to `rankql_explained`: items with contributions and losses."""
+def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | None = None) -> str:
+    """The steps up to `rankql_explained`: items with contributions and losses.
+
+    rows: those that are read of items with gain; by default all rows of all items.
+    """
+    inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
     keys = inputs.keys
     group = f"OVER (PARTITION BY {keys})"
     # Items beyond the cutoff keep their positions, which order items of equal gain.
     without_cutoff = replace(metric, k=None)
     ctes = source_ctes(inputs, conventions)
-    ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows)
+    ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows or "all")
     rest = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
     if conventions.undefined == "drop":
         rest += f" QUALIFY count(*) FILTER (WHERE rel >= {conventions.threshold}) {group} > 0"
@@ -106,12 +99,21 @@ def _contributions_sql(
     cutoff, ideal_cutoff, pool = terms.cutoff, terms.ideal_cutoff, terms.ideal_pool
     ctes["places"] = f"""
     SELECT *, CASE WHEN {cutoff} IS NULL OR pos <= {cutoff} THEN CAST(pos AS DOUBLE) END
-        AS place FROM counts {"" if with_zero_gain else "WHERE gain <> 0"}"""
-    ideal_pos = _ideal_position(terms, metric)
+        AS place FROM counts {"WHERE gain <> 0" if rows else ""}"""
+    # The rank in the ideal ranking is by gain, then by position in the run. Discounts of a list
+    # need not increase: the smallest one comes first.
+    ideal_pos, order = "rank", ["gain DESC", "pos ASC NULLS LAST", BY_ITEM]
+    if terms.discounts:
+        least = terms.discounts[: metric.k]
+        places = sorted(range(1, len(least) + 1), key=lambda place: least[place - 1])
+        ideal_pos = f"{literal(places)}[rank]"
+        order.insert(1, f"{terms.discount.format(place='place')} ASC NULLS LAST")
+    part = f"PARTITION BY {keys}, gain > 0 AND {pool}"
+    rank = f"row_number() OVER ({part} ORDER BY {', '.join(order)})"
     ctes["ideals"] = f"""
     SELECT *, CASE WHEN {ideal_cutoff} IS NULL OR rank <= {ideal_cutoff} THEN {ideal_pos} END
         AS ideal_pos
-    FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {_ideal_rank(terms, keys)} END AS rank
+    FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {rank} END AS rank
           FROM places)"""
     weight, ideal_weight = (_weight(terms, place, keys) for place in ("place", "ideal_pos"))
     total = f"sum(gain * {ideal_weight}) {group}" if terms.normalised else "1"
@@ -123,25 +125,6 @@ def _contributions_sql(
                  coalesce(gain * ideal_weight / total, 0) AS ideal_contribution FROM worths)"""
     steps = {name: body.lstrip("\n") for name, body in ctes.items()}
     return with_ctes(steps, read_twice="rankql_explained")
-
-
-def _ideal_rank(terms: MetricTerms, keys: str) -> str:
-    """The rank in the ideal ranking: by gain, then by position in the run."""
-    # Discounts of a list need not increase.
-    place = [terms.discount.format(place="place")] if terms.discounts else []
-    ascending = [f"{column} ASC NULLS LAST" for column in (*place, "pos")]
-    order = ", ".join(["gain DESC", *ascending, BY_ITEM])
-    pool = terms.ideal_pool
-    return f"row_number() OVER (PARTITION BY {keys}, gain > 0 AND {pool} ORDER BY {order})"
-
-
-def _ideal_position(terms: MetricTerms, metric: Metric) -> str:
-    """The position of a rank in the ideal ranking: smallest discount first."""
-    if not terms.discounts:
-        return "rank"
-    least = terms.discounts[: metric.k]
-    places = sorted(range(1, len(least) + 1), key=lambda place: least[place - 1])
-    return f"{literal(places)}[rank]"
 
 
 def _weight(terms: MetricTerms, place: str, keys: str) -> str:
@@ -178,8 +161,9 @@ class MetricTerms:
     ideal_pool: str = "true"
 
 
-def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
+def metric_terms(evaluation: Evaluation) -> MetricTerms:
     """A metric with its options and conventions as a sum."""
+    (metric,), conventions = evaluation.metrics, evaluation.conventions
     assert metric.record and metric.record.explanation
     explanation = metric.record.explanation
     options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
@@ -193,8 +177,13 @@ def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
             discounts = options["discounts"]
             discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
     weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
+    threshold = metric.threshold(vars(conventions))
     return MetricTerms(
-        gain=_gain(metric, conventions, options),
+        gain=explanation.gain.format(
+            gain=gain_sql(metric.gain(vars(conventions)), threshold),
+            threshold=threshold,
+            **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
+        ),
         weight=weight.replace("{p}", str(options.get("p"))),
         formula=explanation.formula,
         cutoff=cutoff,
@@ -203,18 +192,6 @@ def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
         discounts=discounts,
         normalised=explanation.normalised,
         ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
-    )
-
-
-def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) -> str:
-    """The SQL of the gain."""
-    assert metric.record and metric.record.explanation
-    threshold = metric.threshold(vars(conventions))
-    grade = gain_sql(metric.gain(vars(conventions)), threshold)
-    return metric.record.explanation.gain.format(
-        gain=grade,
-        threshold=threshold,
-        **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
     )
 
 

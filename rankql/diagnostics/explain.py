@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -18,19 +19,18 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
+from rankql.evaluation.dropped import read_systems
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
-from rankql.evaluation.readable import rows_read, unique_columns
+from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
-from rankql.evaluation.steps import with_source_ctes
-from rankql.macros import MISSING, literal, quote
-from rankql.registry.conventions import Conventions
+from rankql.macros import MISSING, literal
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.session import Session, open_session
+from rankql.sources.reader import fetch_frame
+from rankql.sources.session import open_session
 from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs
 
@@ -77,12 +77,8 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    rules = RankingRules.of(options, explain)
-    with open_session(con, run, qrels) as session:
-        inputs = read_rankings(session, run, qrels, rules)
-        evaluation = _prepare(session, inputs, metric, rules.conventions)
-        with evaluation_errors(evaluation):
-            return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
+    with _open(run, qrels, metric, con, options) as evaluation, evaluation_errors(evaluation):
+        return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
 
 
 def explain_items(
@@ -99,49 +95,44 @@ def explain_items(
     One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
+    with _open(run, qrels, metric, con, options) as evaluation:
+        terms = contributions.metric_terms(evaluation)
+        evaluation = replace(evaluation, inputs=select_queries(evaluation.inputs, of))
+        with evaluation_errors(evaluation):
+            sql = contributions.items_sql(evaluation, terms)
+            return fetch_frame(evaluation.session, sql), terms.formula
+
+
+@contextmanager
+def _open(
+    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions
+) -> Iterator[Evaluation]:
+    """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, rules)
-        evaluation = _prepare(session, inputs, metric, rules.conventions)
-        (resolved,) = evaluation.metrics
-        terms = contributions.metric_terms(resolved, evaluation.conventions)
-        evaluation = replace(evaluation, inputs=select_queries(inputs, of))
-        with evaluation_errors(evaluation):
-            sql = contributions.items_sql(
-                evaluation.inputs, resolved, terms, evaluation.conventions
-            )
-            return fetch_frame(session, sql), terms.formula
-
-
-def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> Evaluation:
-    """The evaluation of the metric to explain."""
-    metrics = parse(name, conventions.profile)
-    names = ", ".join(m.name for m in metrics)
-    require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
-    validate_columns(session, inputs)
-    for table in inputs.runs.values():
-        assign_roles(table, {}, () if "item" in table.roles else ("item",))
-    conventions, (metric,) = resolve_conventions(session, inputs, metrics, conventions)
-    known = metric.record is not None and metric.record.name in contributions.EXPLAINED
-    require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
-            f"Use one of: {', '.join(contributions.EXPLAINED)}")  # fmt: skip
-    require(conventions.ties in ("item", "order"), f"explain does not support "
-            f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
-            "ties='order'")  # fmt: skip
-    return plan_metrics(session, inputs, [metric], conventions)
+        metrics = parse(name, rules.conventions.profile)
+        names = ", ".join(m.name for m in metrics)
+        require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
+        validate_columns(session, inputs)
+        for table in inputs.runs.values():
+            assign_roles(table, {}, () if "item" in table.roles else ("item",))
+        conventions, (metric,) = resolve_conventions(session, inputs, metrics, rules.conventions)
+        known = metric.record is not None and metric.record.name in contributions.EXPLAINED
+        require(known, f"explain does not support {metric.name}, which is not a sum over "
+                f"positions. Use one of: {', '.join(contributions.EXPLAINED)}")  # fmt: skip
+        require(conventions.ties in ("item", "order"), f"explain does not support "
+                f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' "
+                "or ties='order'")  # fmt: skip
+        yield plan_metrics(session, inputs, [metric], conventions)
 
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     """Explain one ranking, reading only its rows."""
-    session, conventions = evaluation.session, evaluation.conventions
-    system, inputs, (metric,) = None, evaluation.inputs, evaluation.metrics
+    session, system = evaluation.session, None
+    inputs, (metric,) = evaluation.inputs, evaluation.metrics
     if inputs.many:
-        names = [str(name) for name in inputs.runs]
-        if inputs.system is not None:
-            (table,) = inputs.runs.values()
-            name = f"CAST({quote(inputs.system)} AS VARCHAR)"
-            sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
-            names = [name for (name,) in fetch(session, sql)]
+        names = read_systems(session, inputs)
         if len(names) != 1:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
@@ -152,10 +143,9 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     evidence = Evidence(evaluation, count_rankings(evaluation))
     checks = [check for check in RANKINGS if check.reads == "counters"]
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
-    inputs, key, is_missing = select_query(session, inputs, conventions, of)
-    evaluation = replace(evaluation, inputs=inputs)
-    terms = contributions.metric_terms(metric, conventions)
-    sql = contributions.positions_sql(inputs, metric, terms, conventions)
+    evaluation, key, is_missing = select_query(evaluation, of)
+    terms = contributions.metric_terms(evaluation)
+    sql = contributions.positions_sql(evaluation, terms)
     with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
         result = _evaluate(evaluation, True, is_missing, notes=absent + notes)
@@ -183,8 +173,7 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
     result = _evaluate(evaluation)
     check_values(result.meta, result.values)
-    rows = rows_read(inputs, [metric], conventions)
-    sql = contributions.losses_sql(inputs, metric, conventions, rows)
+    sql = contributions.losses_sql(evaluation)
     sums = fetch_frame(evaluation.session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
@@ -283,6 +272,7 @@ class Explanation(EvaluatedTable):
     means: pl.DataFrame | None = None
     worst: int = 10
     formula: str = ""
+    _details = ("metric", "system", "query", "value", "ideal", "items?", *EvaluatedTable._details)
 
     @property
     def table(self) -> pl.DataFrame:
@@ -312,12 +302,10 @@ class Explanation(EvaluatedTable):
         """The positions, or the queries and items with the largest losses."""
         return [drop_idle_columns(frame) for frame in self._frames()]
 
-    def _details(self) -> dict[str, Any]:
-        names = ("metric", "system", "query", "value", "ideal")
-        details = {name: getattr(self, name) for name in names}
-        if self.items is not None:
-            details["items"] = self.items.head(self.worst).to_dicts()
-        return {**details, **super()._details()}
+    def to_dict(self) -> dict[str, Any]:
+        """The data with its metadata and notes, as plain values, without smaller losses."""
+        short = None if self.items is None else self.items.head(self.worst)
+        return super(Explanation, replace(self, items=short)).to_dict()
 
     def _frames(self) -> list[pl.DataFrame]:
         """The positions, or the queries and items with the largest losses."""
@@ -333,14 +321,12 @@ class Explanation(EvaluatedTable):
         return f"{name} is {value:z.4f}, that of the ideal ranking {row['ideal']:z.4f}."
 
 
-def select_query(
-    session: Session, inputs: Inputs, conventions: Conventions, key: Any
-) -> tuple[Inputs, Any, bool]:
-    """The inputs with the rows of one query, its id, and whether it is missing in the run."""
-    selected, source = select_queries(inputs, [key]), "run" if inputs.qrels is None else "qrels"
-    ctes = with_source_ctes(selected, conventions)
+def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, bool]:
+    """The evaluation of one query, its id, and whether it is missing in the run."""
+    source = "run" if evaluation.inputs.qrels is None else "qrels"
+    selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
     in_run, judged = (
-        fetch(session, f"{ctes}SELECT query FROM {name} LIMIT 1") for name in ("run", source)
+        selected.run_sql(f"SELECT query FROM {name} LIMIT 1") for name in ("run", source)
     )
     if judged:
         return selected, judged[0][0], not in_run

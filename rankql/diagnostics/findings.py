@@ -44,6 +44,7 @@ class Report(TableResult):
     k: int = 10
     # Always empty: everything is a finding.
     notes: list[str] = field(default_factory=list)
+    _details = ("ok", "k", "tables")
 
     @property
     def ok(self) -> bool:
@@ -74,10 +75,6 @@ class Report(TableResult):
             {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
         ]
         return {**super().to_dict(), "table": findings}
-
-    def _details(self) -> dict[str, Any]:
-        tables = {label: dict(about) for label, about in self.tables.items()}
-        return {"ok": self.ok, "k": self.k, "tables": tables}
 
     @property
     def title(self) -> str:

@@ -25,14 +25,11 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import EvaluationOptions, RankingRules, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.steps import number_positions, score_order, with_source_ctes
+from rankql.evaluation.steps import number_positions, score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
-from rankql.registry.conventions import Conventions
 from rankql.results import draw_chart
 from rankql.sources.id_lists import unnest_lists
-from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 from rankql.writing import remember_inputs
@@ -112,7 +109,13 @@ def funnel(
     └───────────┴──────────┴──────┘
     """
     require_whole_number("k", k, 1)
-    named = _name_stages(stages)
+    if isinstance(stages, list | tuple):
+        stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
+    valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
+    require(bool(valid), "stages must be a dict of name: table, or a list of tables, at least one")
+    require(ORDER not in stages, f"The name {ORDER!r} is taken by the loss of the order. Rename "
+            "the stage")  # fmt: skip
+    named = dict(stages)
     for name in ("system", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
@@ -169,8 +172,8 @@ def funnel(
             evidence = Evidence(evaluation, count_rankings(evaluation))
             notes = inspect([x for x in RANKINGS if x.name == "no-common-items"], evidence)
             options_of_best = {k: v for k, v in rest.items() if k not in ("collapse", "positions")}
-            best = _evaluate_best_orders(session, inputs, settings, k, options_of_best)
-            items = _find_lost_items(session, inputs, settings, k, final_run.scored)
+            best = _evaluate_best_orders(evaluation, k, options_of_best)
+            items = _find_lost_items(evaluation, k, final_run.scored)
             added = _count_added_items(evaluation, [*named])
     used = {
         table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
@@ -198,6 +201,8 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
+    _details = ("k", "items", *EvaluatedTable._details)
+    _is_drawn = True
 
     @property
     def metric(self) -> str:
@@ -261,13 +266,7 @@ class Funnel(EvaluatedTable):
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        return draw_chart("mean_charts", "draw_funnel", self)
-
-    def _charts(self) -> tuple[list[Any], list[Any]]:
-        return [self.plot()], []
-
-    def _details(self) -> dict[str, Any]:
-        return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}
+        return draw_chart("panels", "draw_funnel", self)
 
 
 def _format(value: float) -> str:
@@ -296,37 +295,24 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
     return not session.value(sql)
 
 
-def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
-    """The stages by name: "stage 1", "stage 2", ... for a list."""
-    if isinstance(stages, list | tuple):
-        stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
-    valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
-    require(bool(valid), "stages must be a dict of name: table, or a list of tables, at least one")
-    taken = f"The name {ORDER!r} is taken by the loss of the order. Rename the stage"
-    require(ORDER not in stages, taken)
-    return dict(stages)
-
-
 def _evaluate_best_orders(
-    session: Session, inputs: Inputs, conventions: Conventions, k: int, options: Mapping[str, Any]
+    evaluation: Evaluation, k: int, options: Mapping[str, Any]
 ) -> pl.DataFrame:
     """nDCG@k and recall of the items of every stage in the best order, where there are any."""
-    best = fetch_frame(
-        session,
-        f"""{with_source_ctes(inputs, conventions)}
-        SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
+    session, qrels = evaluation.session, evaluation.inputs.qrels
+    best = evaluation.run_frame(
+        f"""SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
         FROM run JOIN qrels USING (query, item)
-        WHERE rel > 0 OR rel >= {conventions.threshold}""",
+        WHERE rel > 0 OR rel >= {evaluation.conventions.threshold}"""
     )
     metrics = {"best": f"nDCG@{k}", "recall": "R"}
-    if best.is_empty() or inputs.qrels is None:
-        return pl.DataFrame(
-            schema={"system": pl.String, "query": pl.String, **dict.fromkeys(metrics, pl.Float64)}
-        )
-    roles = inputs.qrels.roles
+    if best.is_empty() or qrels is None:
+        texts = dict.fromkeys(("system", "query"), pl.String)
+        return pl.DataFrame(schema=texts | dict.fromkeys(metrics, pl.Float64))
+    roles = qrels.roles
     table = replace(session.register("best", best), unnested=True)
     result = evaluate(
-        table, inputs.qrels, [*metrics.values()], system="system", con=session.con, interval=None,
+        table, qrels, [*metrics.values()], system="system", con=session.con, interval=None,
         query=(_KEY, roles["query"]), item=(_ITEM, roles["item"]), rel=roles["rel"],
         score=_SCORE, **options,
     )  # fmt: skip
@@ -337,19 +323,16 @@ def _evaluate_best_orders(
     )
 
 
-def _find_lost_items(
-    session: Session, inputs: Inputs, conventions: Conventions, k: int, scored: bool
-) -> pl.DataFrame:
+def _find_lost_items(evaluation: Evaluation, k: int, scored: bool) -> pl.DataFrame:
     """The relevant items, and the stage that loses each: NULL if it is in the first k."""
-    names = [str(name) for name in inputs.runs]
+    names, conventions = [*map(str, evaluation.inputs.runs)], evaluation.conventions
     position = "CAST(-score AS BIGINT) AS pos"
     if scored or conventions.unjudged == "remove":
         ties = "item" if conventions.ties == "expected" or not scored else conventions.ties
         position = number_positions("query", "score", score_order(ties))
     judged_only = "AND rel IS NOT NULL" if conventions.unjudged == "remove" else ""
-    return fetch_frame(
-        session,
-        f"""{with_source_ctes(inputs, conventions)}, ranking AS (
+    return evaluation.run_frame(
+        f""", ranking AS (
             SELECT query, item, {position} FROM run LEFT JOIN qrels USING (query, item)
             WHERE system = {literal(names[-1])} {judged_only}
         ), relevant AS (
@@ -361,7 +344,7 @@ def _find_lost_items(
         SELECT query, item, rel, position, CASE
             WHEN stages < {len(names)} THEN [{", ".join(map(literal, names))}][stages + 1]
             WHEN position IS NULL OR position > {k} THEN {literal(ORDER)} END AS lost_by
-        FROM relevant ORDER BY query, item""",
+        FROM relevant ORDER BY query, item"""
     )
 
 

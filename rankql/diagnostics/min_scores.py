@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import duckdb
 import polars as pl
@@ -39,6 +39,7 @@ class MinScores(TableResult):
     metrics: list[str]
     notes: list[str] = field(default_factory=list)
     caption = "Means by lowest score shown"
+    _is_drawn = True
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means without their intervals."""
@@ -46,10 +47,7 @@ class MinScores(TableResult):
 
     def plot(self) -> alt.TopLevelMixin:
         """The means by score, a line with its band for each. It needs altair."""
-        return draw_chart("mean_charts", "draw_min_scores", self)
-
-    def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        return [self.plot()], []
+        return draw_chart("panels", "draw_min_scores", self)
 
 
 @remember_inputs

@@ -88,6 +88,8 @@ class Monitoring(TableResult):
     alarms: pl.DataFrame
     conventions: dict[str, Any]
     notes: list[str]
+    _details = ("passed", "conventions", "alarms")
+    _is_drawn = True
 
     @property
     def active(self) -> pl.DataFrame:
@@ -202,7 +204,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
+        return draw_chart("panels", "draw_days", self.table, self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -210,7 +212,7 @@ class Monitoring(TableResult):
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["alarm"].any())
-            charts[folded].append(draw_chart("mean_charts", "draw_days", part, self._period.name))
+            charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
         return charts
 
     @property
@@ -221,10 +223,6 @@ class Monitoring(TableResult):
     @property
     def _period(self) -> Period:
         return PERIODS[self.conventions["period"]]
-
-    def _details(self) -> dict[str, Any]:
-        alarms = self.alarms.to_dicts()
-        return {"passed": self.passed, "conventions": self.conventions, "alarms": alarms}
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -509,7 +507,12 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
         frame, share = series[part, metric, kind], series.get((part, _share_name(metric), SHARE))
-        (since, cause), start = _find_change(frame, peak), first
+        # Fit a step and a ramp to the days from each possible start on, by least squares.
+        back = frame.filter(pl.col("day") <= peak).drop_nulls("z_day").tail(182).reverse()
+        total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
+        ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
+        fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
+        (since, cause), start = fits.unpivot(index="day").sort("value").row(-1)[:2], first
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
         week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
@@ -526,15 +529,6 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
                      lost))  # fmt: skip
     rank = pl.col("kind").replace_strict(WATCHED, [0, 1, 2])
     return pl.DataFrame(rows, schema, orient="row").sort(~pl.col("active"), rank, "first", *KEYS)
-
-
-def _find_change(frame: pl.DataFrame, last: date) -> tuple[date, str]:
-    """Fit a step and a ramp to the days from each possible start on, by least squares."""
-    back = frame.filter(pl.col("day") <= last).drop_nulls("z_day").tail(182).reverse()
-    total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
-    ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
-    fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
-    return fits.unpivot(index="day").sort("value").row(-1)[:2]
 
 
 def _name_cause(row: Mapping[str, Any]) -> str:

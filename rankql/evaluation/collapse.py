@@ -65,14 +65,9 @@ class _Task:
     keep: bool
     ties: str
 
-    @property
-    def is_separator(self) -> bool:
-        """Is the rule a separator?"""
-        return is_separator(self.rule)
-
     def name(self, table: Table) -> str:
         """The name of the column of documents."""
-        if self.is_separator and not table.has(self.rule):
+        if is_separator(self.rule) and not table.has(self.rule):
             return f"{table.roles['item']} before the last {self.rule!r}"
         return table.actual_name(self.rule) if table.has(self.rule) else self.rule
 
@@ -80,7 +75,7 @@ class _Task:
         """The table with the column of documents."""
         if table.has(self.rule):
             return table
-        if not self.is_separator:
+        if not is_separator(self.rule):
             return add_column(self.session, table, "collapse", self.rule)
         if "item" not in table.roles:
             raise RankqlError(f"collapse={self.rule!r} needs ids in {table.label}. Pass item='...'")
@@ -105,7 +100,7 @@ class _Task:
                 "leave them out",
             )
         require(
-            bool(chunks) or not self.is_separator,
+            bool(chunks) or not is_separator(self.rule),
             f"collapse={self.rule!r}: no id of the run contains {self.rule!r}. Pass the separator "
             "of your ids, or a column of documents",
         )
@@ -191,15 +186,9 @@ class _Task:
         """A note on the rows that were dropped from a run, '' if there are none."""
         rows = self._count(before)
         dropped = rows - self._count(after)
-        return (
-            ""
-            if not dropped
-            else (
-                f"{before.label}: {dropped:,} of {rows:,} rows repeat a document "
-                f"({self.name(before)}) and are dropped; "
-                f"{'their positions stay empty' if self.keep else 'the rows below move up'}"
-            )
-        )
+        rest = "their positions stay empty" if self.keep else "the rows below move up"
+        note = f"{before.label}: {dropped:,} of {rows:,} rows repeat a document "
+        return f"{note}({self.name(before)}) and are dropped; {rest}" if dropped else ""
 
     def _count(self, table: Table) -> int:
         return int(self.session.value(f"SELECT count(*) FROM {table.sql}"))

@@ -106,13 +106,12 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     require(
         len(kinds) == 1, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type"
     )
-    catalogue: dict[str, list[Any]] = {}
-    for metric in metrics:
-        if all(metric in part.catalogue_metrics for part in parts):
-            rows_of = (
-                (name, row) for name, x in results.items() for row in x.meta.catalogue[metric]
-            )
-            catalogue[metric] = [row | {"system": name} for name, row in rows_of]
+    described = [x for x in metrics if all(x in part.catalogue_metrics for part in parts)]
+    catalogue = {
+        x: [row | {"system": name} for name, part in results.items()
+            for row in part.meta.catalogue[x]]
+        for x in described
+    }  # fmt: skip
     fields: dict[str, Any] = {"tables": {}, "call": {}, "metric_weights": weights}
     meta = replace(first.meta, system=True, metrics=metrics, catalogue=catalogue, **fields)
     rows = _concat(frames, ["system", *first.keys])
@@ -217,9 +216,7 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
 def read_metadata(path: str | os.PathLike[str]) -> Meta | None:
     """The metadata of a Parquet file with values per query, else None."""
     path = os.path.expanduser(path)
-    if Path(path).suffix.lower() not in PARQUET:
-        return None
-    if not os.path.isfile(path):
+    if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:

@@ -29,6 +29,7 @@ _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 _TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER ' '"
 # White space, by which readers of TREC files may split, beyond ASCII too.
 _WHITE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
+_IDS = ("system", "query", "item")
 # Suffixes of other formats, which are not written.
 _OTHERS = (
     *(".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".avro", ".orc"),
@@ -141,11 +142,7 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
 
 
 def _refuse(
-    session: Session,
-    table: Table,
-    where: str,
-    what: str,
-    roles: Sequence[str] = ("system", "query", "item"),
+    session: Session, table: Table, where: str, what: str, roles: Sequence[str] = _IDS
 ) -> None:
     """Refuse ids that cannot be written."""
     for role in roles:
@@ -179,7 +176,7 @@ def _refuse_rows(session: Session, table: Table) -> None:
 
 def _table(session: Session, table: Table) -> str:
     """The columns under their standard names, numbers as numbers."""
-    fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
+    fields = [f"{table.key(r)} AS {r}" for r in _IDS if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
             kind = "BIGINT" if role == "pos" else "DOUBLE"

@@ -7,14 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rankql.errors import (
-    Question,
-    RankqlError,
-    as_number,
-    describe,
-    describe_unknown,
-    require,
-)
+from rankql import errors
 from rankql.evaluation.shown import train_cte
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
@@ -46,7 +39,7 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
 def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
     """The runs without items that have the id of their query. With a note."""
     for table in inputs.runs.values():
-        require(
+        errors.require(
             table.roles.keys() >= {"query", "item"}
             and table.computed.keys().isdisjoint((table.roles["query"], table.roles["item"])),
             "ignore_identical_ids= compares the id of an item with that of its query, so it needs "
@@ -91,7 +84,7 @@ def _drop_rows(
         counts = f"count({quote(place)}), count(*) FILTER (WHERE {dropped})"
         ((remaining, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
         if not remaining:
-            raise RankqlError(
+            raise errors.RankqlError(
                 f"{option} leaves nothing: every item of {run_label(system)} is {why}. {remedy}"
             )
         # The item of a table with grades stays judged.
@@ -120,21 +113,23 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         if "score" not in table.roles:
             label = f"run {inputs.unscored!r}" if inputs.unscored else table.label
             numbers = [x for x in table.unread if orders_items(x)]
-            raise Question(f"min_score needs scores, and {label} has none",
+            raise errors.Question(f"min_score needs scores, and {label} has none",
                            [{"score": x} for x in numbers], otherwise="Pass score=")  # fmt: skip
     asked = min_score
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None
-        require(alone, "min_scores compares the scores of one run. Pass one")
+        errors.require(alone, "min_scores compares the scores of one run. Pass one")
         (table,), (scores,) = inputs.runs.values(), min_score
         min_score = {str(x): x for x in scores or list_best_scores(session, inputs, table)}
         inputs = replace(inputs, runs=dict.fromkeys(min_score, table))
     limits = min_score if isinstance(min_score, Mapping) else {None: min_score}
     for value in limits.values():
-        finite = math.isfinite(as_number(value))
-        require(finite, f"min_score must be a finite number, not {describe(value)}")
+        finite = math.isfinite(errors.as_number(value))
+        errors.require(finite, f"min_score must be a finite number, not {errors.describe(value)}")
     named = {*limits} - {None}
-    require(not named or inputs.many, "min_score= has names of systems, but there is one run")
+    errors.require(
+        not named or inputs.many, "min_score= has names of systems, but there is one run"
+    )
     runs = {}
     for system, table in inputs.runs.items():
         of = (
@@ -148,8 +143,10 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         places = [table.roles[role] for role in ("pos", "score") if role in table.roles]
         values = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
         runs[system] = replace(table, sql=f"(SELECT * REPLACE ({values}) FROM {table.sql})")
-    if named and (systems := _list_systems(session, inputs)) and (unknown := named - {*systems}):
-        raise RankqlError(describe_unknown("system in min_score", min(unknown), systems))
+    if named and (systems := read_systems(session, inputs)) and (unknown := named - {*systems}):
+        raise errors.RankqlError(
+            errors.describe_unknown("system in min_score", min(unknown), systems)
+        )
     return replace(inputs, runs=runs, min_score=asked)
 
 
@@ -164,10 +161,10 @@ def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[flo
     return [-x for x in scores] if table.ascending else scores
 
 
-def _list_systems(session: Session, inputs: Inputs) -> list[str]:
+def read_systems(session: Session, inputs: Inputs) -> list[str]:
     """The names of the systems."""
     if inputs.system is None:
         return [name for name in inputs.runs if name is not None]
-    (table,) = inputs.runs.values()
-    system = f"DISTINCT CAST({quote(inputs.system)} AS VARCHAR)"
-    return [str(name) for (name,) in fetch(session, f"SELECT {system} FROM {table.sql}")]
+    (table,), name = inputs.runs.values(), f"CAST({quote(inputs.system)} AS VARCHAR)"
+    sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
+    return [system for (system,) in fetch(session, sql)]

@@ -38,9 +38,9 @@ def describe_judge(
         f"judge= needs metrics whose mean is that of values per query, not {', '.join(names)}",
     )
     # Queries of the run that people did not judge count, but not those that the judge did not.
-    unjudged = " not judged and left out"
-    others = [note for note in human.notes if unjudged not in note]
-    others += [note for note in judge.notes if unjudged in note]
+    unjudged = "unjudged-queries"
+    others = [note for note in human.notes if getattr(note, "kind", "") != unjudged]
+    others += [note for note in judge.notes if getattr(note, "kind", "") == unjudged]
     scales = note_scales("people", labels[0]["rel"], "the judge", labels[1]["rel"])
     checked = _check_queries(human, pair_values(human, judge))
     return [*checked, *scales, *check_pools(*labels), *others]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 import polars as pl
@@ -95,6 +95,7 @@ COUNTED = f"{INTERNAL_PREFIX}counted"
 # The ends of an interval, and whether the values are too skewed for their number.
 Ends: TypeAlias = tuple[float | None, float | None, bool]
 NO_INTERVAL: Ends = (None, None, False)
+T = TypeVar("T")
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -299,10 +300,8 @@ def values_sql(meta: Meta) -> str:
         other = None if pooled else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
-        skips = parse.rule(meta.conventions, "missing", name) == "skip"
-        left_out = absent if skips and not parse.shows_silence(name) else "false"
-        if left_out == "false" and other is None and parse.may_lack_worst(name, meta.conventions):
-            left_out = f"({absent} AND {column} IS NULL)"
+        both = f"({absent} AND {column} IS NULL)"
+        left_out = _choose_left_out(name, meta.conventions, other, absent, both, "false")
         undefined = f"{column} IS NULL AND NOT {left_out}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
@@ -401,13 +400,22 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
-    rules = meta.conventions
-    skips = parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name)
-    counted = undefined_value(name, rules) is not None or not parse.may_lack_worst(name, rules)
-    if counted and not skips:
-        return pl.lit(False)
+    other = undefined_value(name, meta.conventions)
     absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
-    return absent if skips else absent & pl.col(name).is_null()
+    both = absent & pl.col(name).is_null()
+    return _choose_left_out(name, meta.conventions, other, absent, both, pl.lit(False))
+
+
+def _choose_left_out(
+    name: str, rules: Mapping[str, Any], other: float | None, absent: T, both: T, never: T
+) -> T:
+    """Which queries a mean leaves out: missing ones, those that are undefined too, or none.
+
+    It is the only home of this rule, for SQL and polars. other: what an undefined value counts.
+    """
+    if parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name):
+        return absent
+    return both if other is None and parse.may_lack_worst(name, rules) else never
 
 
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:

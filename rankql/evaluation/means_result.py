@@ -27,14 +27,9 @@ from rankql.evaluation.means import (
 from rankql.evaluation.readable import describe_together
 from rankql.layout import Block
 from rankql.macros import quote
+from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import (
-    lacks_direction,
-    lower_is_better,
-    resolve_names,
-    value_range,
-)
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.frames import read_frame
 from rankql.sources.private import private_connection
@@ -65,6 +60,7 @@ class MeansResult(TableResult):
     judge: Self | None = None
     # Is the summary displayed, even of several systems?
     _long = False
+    _details = ("conventions", "columns", "meta.weight?")
 
     if TYPE_CHECKING:
 
@@ -109,12 +105,12 @@ class MeansResult(TableResult):
     def lower_is_better(self, metric: str) -> bool:
         """Is a lower value better? By definition, or by higher_is_better=."""
         higher = self.meta.higher_is_better.get(metric)
-        return lower_is_better(metric) if higher is None else not higher
+        return parse.lower_is_better(metric) if higher is None else not higher
 
     def higher_is_better(self, metric: str) -> bool | None:
         """Is a higher value better? None if neither a higher nor a lower one is."""
         named = self.meta.higher_is_better
-        neither = named[metric] is None if metric in named else lacks_direction(metric)
+        neither = named[metric] is None if metric in named else parse.lacks_direction(metric)
         return None if neither else not self.lower_is_better(metric)
 
     @property
@@ -146,10 +142,14 @@ class MeansResult(TableResult):
     def _is_wide(self) -> bool:
         return self.meta.system and not self._long and self.summary["system"].n_unique() > 1
 
+    def _view(self) -> WideTable | None:
+        return self.wide() if self._is_wide else None
+
     @property
     def table(self) -> pl.DataFrame:
         """What is displayed: of several systems their means, otherwise the summary."""
-        return self.wide().table if self._is_wide else self.summary
+        view = self._view()
+        return self.summary if view is None else view.table
 
     @property
     def data(self) -> pl.DataFrame:
@@ -163,7 +163,7 @@ class MeansResult(TableResult):
         return result
 
     def __getitem__(self, metric: str) -> float | None:
-        name, *others = resolve_names(metric, self.metrics, self.conventions)
+        name, *others = parse.resolve_names(metric, self.metrics, self.conventions)
         if others or name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated{did_you_mean(metric, self.metrics)}")
         if self.meta.system:
@@ -219,12 +219,9 @@ class MeansResult(TableResult):
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""
         if self._is_wide:
-            return self.wide().displayed()
+            return super().displayed()
         attributes = attribute_columns(self.meta.by)
         return [drop_idle_columns(self.summary, [*attributes.values()])]
-
-    def _rendered(self) -> list[Block]:
-        return self.wide()._rendered() if self._is_wide else super()._rendered()
 
     def remarks(self) -> list[str]:
         """The lines below the table: queries, conventions, columns, notes."""
@@ -330,7 +327,7 @@ class MeansResult(TableResult):
         if self.interval is None or known.is_empty() or known["lo"].count():
             return notes
         # If a metric has both bounds, equal values have an interval too.
-        unbounded = all(None in value_range(metric) for metric in known["metric"])
+        unbounded = all(None in parse.value_range(metric) for metric in known["metric"])
         different = " with different values" if unbounded and self.interval != "t" else ""
         least = f"at least 2 {'clusters' if self.meta.cluster else 'queries'}{different}"
         return [*notes, f"Note: There is no confidence interval: it needs {least}"]
@@ -343,10 +340,6 @@ class MeansResult(TableResult):
         parts = small["slice"].unique(maintain_order=True).to_list()
         few = "Note: Too few human queries or clusters, so the judge does not correct the means of"
         return [f"{few} {'; '.join(parts)}"] if parts else []
-
-    def _details(self) -> dict[str, Any]:
-        weight = {"weight": self.meta.weight} if self.meta.weight else {}
-        return {"conventions": self.conventions, "columns": self.columns, **weight}
 
     @name_arguments
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:

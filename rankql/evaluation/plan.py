@@ -23,7 +23,6 @@ from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, high
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.evaluation.shown import add_training, require_sources
-from rankql.evaluation.steps import with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
@@ -34,7 +33,6 @@ from rankql.sources.computed import list_subtopics, number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros, private_connection
-from rankql.sources.reader import fetch
 from rankql.sources.reading import open_runs, read_inputs
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, mentioned, require_column
@@ -149,7 +147,7 @@ def resolve_conventions(
     """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
     options that repeat a convention.
     """
-    conventions = require_profile(session, inputs, metrics, conventions)
+    conventions = require_profile(Evaluation(session, inputs, conventions, metrics))
     for metric in metrics:
         if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
@@ -226,10 +224,9 @@ _LIMITS = {
 }
 
 
-def require_profile(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> Conventions:
+def require_profile(evaluation: Evaluation) -> Conventions:
     """The conventions; refuse metrics if the tool of the profile has another number on the data."""
+    inputs, metrics, conventions = evaluation.inputs, evaluation.metrics, evaluation.conventions
     tool, own = tool_of(conventions.profile), PROFILES[conventions.profile.partition(",")[0]]
     kept = (conventions.ties, conventions.float32) == (own.ties, own.float32)
     scored, k = inputs.scored and kept, max(m.k or _HIGHEST for m in metrics)
@@ -247,7 +244,7 @@ def require_profile(
             continue
         sql = f"SELECT min(query), count(DISTINCT query) FROM ({_LIMITS[field].format(**names)}) "
         sql += "SEMI JOIN qrels USING (query)" if inputs.qrels else ""
-        ((example, count),) = fetch(session, with_source_ctes(inputs, conventions) + sql)
+        ((example, count),) = evaluation.run_sql(sql)
         name, reason = next(iter(reasons.items()))
         require(not count, f"{name}: {reason} ({format_queries(count)}, such as {example!r})")
         if field == "tied" and conventions.ties == "expected":

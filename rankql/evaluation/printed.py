@@ -43,7 +43,25 @@ def read_printed(
             return _read_text(name)
         return None
     if isinstance(data, Mapping):
-        return _read_dict(data)
+        # {query: {metric: value}} or {metric: {query: value}}.
+        inner = [*data.values()]
+        if not inner or not all(isinstance(x, Mapping) and x for x in inner):
+            return None
+        names = {key for each in inner for key in each}
+        within, around = _are_metrics(names), _are_metrics(data)
+        if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
+            return None
+        if within == around:
+            make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
+            raise RankqlError(
+                "Which keys are metrics? If the inner ones are, pass "
+                f"{make} q, of in data.items() for m, x in of.items()])); if the outer ones are, "
+                f"{make} m, of in data.items() for q, x in of.items()]))"
+            )
+        rows = [(b, a, x) if around else (a, b, x) for a, of in data.items() for b, x in of.items()]
+        texts = [tuple(map(str, row)) for row in rows]
+        frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
+        return _widen(frame, [], "values")
     return _read_frame(data, query, system) if isinstance(data, pl.DataFrame) else None
 
 
@@ -58,28 +76,6 @@ def _read_text(path: str) -> tuple[pl.DataFrame, list[str]] | None:
             frame = pl.DataFrame(rows, ["query", "metric", "value"], orient="row")
             return _widen(frame, [], os.path.basename(path))
     return None
-
-
-def _read_dict(data: Mapping[Any, Any]) -> tuple[pl.DataFrame, list[str]] | None:
-    """{query: {metric: value}} or {metric: {query: value}}."""
-    inner = [*data.values()]
-    if not inner or not all(isinstance(x, Mapping) and x for x in inner):
-        return None
-    names = {key for each in inner for key in each}
-    within, around = _are_metrics(names), _are_metrics(data)
-    if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
-        return None
-    if within == around:
-        make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
-        raise RankqlError(
-            "Which keys are metrics? If the inner ones are, pass "
-            f"{make} q, of in data.items() for m, x in of.items()])); if the outer ones are, "
-            f"{make} m, of in data.items() for q, x in of.items()]))"
-        )
-    rows = [(b, a, x) if around else (a, b, x) for a, of in data.items() for b, x in of.items()]
-    texts = [tuple(map(str, row)) for row in rows]
-    frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
-    return _widen(frame, [], "values")
 
 
 def _are_metrics(keys: Iterable[Any]) -> bool:

@@ -122,7 +122,15 @@ def write_catalogue_query(
     columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
     sets = grouping_sets(meta, attributes, ())
     rest = f"{within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
-    sql = select_from(join_attributes(inputs), columns, rest)
+    # The ranked rows of queries that count, with one value of each attribute of a query.
+    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
+    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
+    if inputs.qrels:
+        rows += f" JOIN {attributes_by_query(inputs, 'qrels')} USING (query)"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    sql = select_from(rows, columns, rest)
     return [*values], with_ctes(_join_items(inputs, steps, sql)) + sql
 
 
@@ -217,18 +225,6 @@ def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
         return f"WHERE {graded}pos <= {k}"
     rank = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST)"
     return f"WHERE {graded}score IS NOT NULL QUALIFY {graded}{rank} <= {k}"
-
-
-def join_attributes(inputs: Inputs) -> str:
-    """The ranked rows of queries that count, with one value of each attribute of a query."""
-    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
-    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
-    if inputs.qrels:
-        rows += f" JOIN {attributes_by_query(inputs, 'qrels')} USING (query)"
-    for home in ("run", "attributes"):
-        if inputs.attributes_in(home):
-            rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
-    return rows
 
 
 def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:

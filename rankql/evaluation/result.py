@@ -237,7 +237,15 @@ def count_queries(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     """
     require_finite(con, meta, _unlimited(meta))
     weights = {"weights": sum_weights(con, meta)} if meta.weight else {}
-    return weights | {kind: _count_refused(con, meta, kind) for kind in _refused(meta)}
+    # Of each system the number of queries that are undefined or missing, and the first of them.
+    system = "system" if meta.system else "NULL"
+    queries = f"SELECT DISTINCT {system} AS of, query FROM ({values_sql(meta)}) WHERE"
+    counts = "SELECT of, count(*), min(query, 3)"
+    refused = {
+        kind: fetch_rows(con, f"{counts} FROM ({queries} {kind}) GROUP BY of ORDER BY of")
+        for kind in _refused(meta)
+    }
+    return weights | {kind: {x: row for x, *row in rows} for kind, rows in refused.items()}
 
 
 def require_finite(
@@ -255,16 +263,6 @@ def require_finite(
                 f"up to {_LARGEST:g}, or NULL if undefined. Divide by nullif(..., 0), or rescale "
                 "what it reads"
             )
-
-
-def _count_refused(
-    con: duckdb.DuckDBPyConnection, meta: Meta, kind: str
-) -> dict[str | None, tuple[int, list[Any]]]:
-    """The number of queries of each system that are undefined or missing, and the first of them."""
-    system = "system" if meta.system else "NULL"
-    queries = f"SELECT DISTINCT {system} AS of, query FROM ({values_sql(meta)}) WHERE {kind}"
-    sql = f"SELECT of, count(*), min(query, 3) FROM ({queries}) GROUP BY of ORDER BY of"
-    return {system: (count, keys) for system, count, keys in fetch_rows(con, sql)}
 
 
 def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
@@ -336,6 +334,7 @@ class EvaluatedTable(TableResult):
     """A table about the values of a `Result`."""
 
     result: Result
+    _details: Sequence[str] = ("result.conventions", "result.columns", "result.meta.weight?")
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -361,6 +360,3 @@ class EvaluatedTable(TableResult):
         """The lines below the table: method, queries, conventions, columns, notes."""
         method = [f"Method: {self.method}"] * bool(self.method)
         return [*method, *replace(self.result, notes=self.notes).long().remarks()]
-
-    def _details(self) -> dict[str, Any]:
-        return self.result._details()

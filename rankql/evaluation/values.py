@@ -264,31 +264,22 @@ def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> di
 def set_directions(
     result: Result, higher_is_better: Direction, others: Sequence[str] = ()
 ) -> Result:
-    """The result with the directions of metrics that rankql does not know, and a note."""
+    """The result with the directions of metrics that rankql does not know, and a note.
+
+    A dict may name `others` too; True or False is for the metrics that rankql does not know.
+    """
     if higher_is_better is None or isinstance(higher_is_better, Mapping):
         known = result.meta.higher_is_better
         known = {k: v for k, v in known.items() if k in result.metrics and v is not None}
         higher_is_better = {**known, **(higher_is_better or {})}  # type: ignore[dict-item]
-    neither = [name for name in result.metrics if result.higher_is_better(name) is None]
-    directions, assumed = resolve_directions(result.metrics, higher_is_better, others, neither)
-    meta = replace(result.meta, higher_is_better={**dict.fromkeys(neither), **directions})
-    return result.derive(meta=meta, notes=[*result.notes, *assumed])
-
-
-def resolve_directions(
-    metrics: Sequence[str],
-    higher_is_better: Direction,
-    others: Sequence[str] = (),
-    neither: Sequence[str] = (),
-) -> tuple[dict[str, bool], list[str]]:
-    """Whether higher is better, by metric, and a note on assumptions.
-
-    A dict may name `others` too; True or False is for the metrics that rankql does not know.
-    neither: metrics without a direction, unless the caller states one.
-    """
+    metrics, notes = result.metrics, [*result.notes]
+    # Metrics without a direction, unless the caller states one.
+    neither = [name for name in metrics if result.higher_is_better(name) is None]
     # The user may have written another expression under the name of a metric of shown items.
     own = [name for name in metrics if not parse.is_metric(name) or parse.find_shown(name)]
-    known = {x: not parse.lower_is_better(x) for x in metrics if x not in own and x not in neither}
+    defined = {
+        x: not parse.lower_is_better(x) for x in metrics if x not in own and x not in neither
+    }
     if isinstance(higher_is_better, Mapping):
         names, stated = [*dict.fromkeys([*metrics, *others])], {}
         for name, value in higher_is_better.items():
@@ -297,18 +288,14 @@ def resolve_directions(
             require(len(matches) == 1 and matches[0] in names, unknown)
             stated[matches[0]] = value
     else:
-        stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
+        stated = dict.fromkeys(own or metrics, higher_is_better)
     for name, value in stated.items():
         wrong = "higher_is_better must be True, False or a dict of name: True or False, not"
         require(isinstance(value, bool), f"{wrong} {value!r}.")
         contradicts = f"higher_is_better={value} contradicts the definition of {name}. Leave it out"
-        require(known.get(name, value) == value, contradicts)
-    assumed = [name for name in own if name not in stated and name not in neither]
-    directions = known | dict.fromkeys(assumed, True) | stated
-    if not assumed:
-        return directions, []
-    note = (
-        f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))} assumed to be better. "
-        "If not, set higher_is_better="
-    )
-    return directions, [note]
+        require(defined.get(name, value) == value, contradicts)
+    if assumed := [name for name in own if name not in stated and name not in neither]:
+        higher = f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))}"
+        notes.append(f"{higher} assumed to be better. If not, set higher_is_better=")
+    directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
+    return result.derive(meta=replace(result.meta, higher_is_better=directions), notes=notes)

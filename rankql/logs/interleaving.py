@@ -45,7 +45,13 @@ def team_draft(
     picks = [{"item": item, "team": None} for item in top]
     seen, turn = set(top), 0
     while len(picks) < most:
-        heads = _is_heads(seed, turn // 2)
+        # Toss a coin by the first bit of an MD5 sum: the same for the same seed and toss.
+        toss = turn // 2
+        message = "seed must be given: a value that differs between impressions, such as their id"
+        require(seed is not None, message)
+        fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
+        require(fit, f"seed must be text, a whole number or a UUID, not {seed}")
+        heads = md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
         first, second = (a, b) if heads else (b, a)
         one, two = (next((x for x in side if x not in seen), None) for side in (first, second))
         late = turn % 2 == 1
@@ -116,15 +122,6 @@ def _two_sided_p(up: int, down: int) -> float | None:
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
     """Is the one in the ranking, above the other?"""
     return one in items and list(items).index(one) < list(items).index(other)
-
-
-def _is_heads(seed: object, toss: int) -> bool:
-    """Toss a coin by the first bit of an MD5 sum: the same for the same seed and toss."""
-    message = "seed must be given: a value that differs between impressions, such as their id"
-    require(seed is not None, message)
-    fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
-    require(fit, f"seed must be text, a whole number or a UUID, not {seed}")
-    return md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
 
 
 def _require_rankings(k: int | None = None, **rankings: Items) -> None:

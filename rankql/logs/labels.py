@@ -125,16 +125,7 @@ def graded(
     require_choice("how", how, "max", "sum")
     require(how == "sum" or cap is None, "cap is for how 'sum', not for 'max'")
     weight = weigh_by_moment(moment, until, within, half_life)
-    value = weight * _event_grades(event, grades, unknown)
-    if how == "max":
-        return value.max()
-    require_cap(cap)
-    total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
-    return pl.when(value.count() > 0).then(total)
-
-
-def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: object) -> pl.Expr:
-    """The grade of each event."""
+    # The grade of each event.
     require_grades(grades, unknown)
     strict = isinstance(unknown, str)
     names = [event_name(name) for name in grades]
@@ -160,7 +151,12 @@ def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: ob
     if names:
         values = [None if grade is None else as_number(grade) for grade in grades.values()]
         result = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
-    return pl.when(events.is_not_null()).then(result)
+    value = weight * pl.when(events.is_not_null()).then(result)
+    if how == "max":
+        return value.max()
+    require_cap(cap)
+    total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
+    return pl.when(value.count() > 0).then(total)
 
 
 def require_grades(grades: Mapping[str, float | None], unknown: object) -> None:
@@ -202,7 +198,22 @@ def consensus(
     """
     require_choice("how", how, "mean", "median", "majority")
     require_choice("ties", ties, "low", "high", "null")
-    grades, weights = as_float(rel), _label_weights(rel, weight)
+
+    # The weight of each label, NULL without a label.
+    def read_weights(rows: pl.Series) -> pl.Series:
+        labels, raw = rows.struct.field("rel"), rows.struct.field("weight")
+        fit = raw.dtype.is_numeric() or raw.dtype in (pl.Boolean, pl.Null)
+        none = pl.repeat(None, len(raw), dtype=pl.Float64, eager=True)
+        values = raw.cast(pl.Float64) if fit else none
+        good = (values >= 0) & values.is_finite()
+        missing = labels.is_null() & raw.is_null()
+        bad = ~(good.fill_null(False) | missing)
+        refuse_values("weight must be a finite number from 0", raw, bad)
+        return values.set(labels.is_null(), None)
+
+    raw = column(weight) if isinstance(weight, Column) else pl.lit(weight)
+    rows = pl.struct(rel=column(rel), weight=raw)
+    grades, weights = as_float(rel), rows.map_batches(read_weights, pl.Float64, is_elementwise=True)
     total = pl.when(weights.count() > 0).then(weights.sum())
     total_weight = total.map_batches(_require_positive, pl.Float64, is_elementwise=True)
     if how == "mean":
@@ -224,25 +235,6 @@ def consensus(
 
 
 _TOLERANCE = 1e-9
-
-
-def _label_weights(rel: Column, weight: Column | float) -> pl.Expr:
-    """The weight of each label, NULL without a label."""
-
-    def read_weights(rows: pl.Series) -> pl.Series:
-        labels, raw = rows.struct.field("rel"), rows.struct.field("weight")
-        fit = raw.dtype.is_numeric() or raw.dtype in (pl.Boolean, pl.Null)
-        none = pl.repeat(None, len(raw), dtype=pl.Float64, eager=True)
-        values = raw.cast(pl.Float64) if fit else none
-        good = (values >= 0) & values.is_finite()
-        missing = labels.is_null() & raw.is_null()
-        bad = ~(good.fill_null(False) | missing)
-        refuse_values("weight must be a finite number from 0", raw, bad)
-        return values.set(labels.is_null(), None)
-
-    raw = column(weight) if isinstance(weight, Column) else pl.lit(weight)
-    rows = pl.struct(rel=column(rel), weight=raw)
-    return rows.map_batches(read_weights, pl.Float64, is_elementwise=True)
 
 
 def _require_positive(sums: pl.Series) -> pl.Series:

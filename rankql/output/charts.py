@@ -10,9 +10,8 @@ import polars as pl
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import attribute_columns
-from rankql.output import mean_charts, panels
-from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
-from rankql.output.specs import GREY, Spec, inline_data, join_panels, make_layer, quantitative
+from rankql.output import panels
+from rankql.output.panels import GREY, Plotted, Spec, result_of, select_pairs
 from rankql.registry.parse import resolve_names
 from rankql.text import format_count
 
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 KINDS = ("differences", "means", "distribution", "slices", "cutoffs")
 
 
-def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
+def plot_means(plotted: Plotted, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
-    names = _select_metrics(evaluation, metric)
-    return _join([mean_charts.draw_means(evaluation, name) for name in names])
+    names = _select_metrics(plotted, metric)
+    return _join([panels.draw_means(plotted, name) for name in names])
 
 
-def plot_distribution(evaluation: Evaluation, metric: str | None) -> Spec:
+def plot_distribution(plotted: Plotted, metric: str | None) -> Spec:
     """Draw the values per query, a panel for each metric."""
-    overall = result_of(evaluation).overall_metrics
-    names = [name for name in _select_metrics(evaluation, metric) if name not in overall]
-    drawn = [mean_charts.draw_distribution(evaluation, name) for name in names]
+    overall = result_of(plotted).overall_metrics
+    names = [name for name in _select_metrics(plotted, metric) if name not in overall]
+    drawn = [panels.draw_distribution(plotted, name) for name in names]
     return _join([panel for panel in drawn if panel["data"]["values"]])
 
 
@@ -45,8 +44,8 @@ def plot_comparison(
         raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
-        ((name, frame),) = mean_charts.compute_cutoffs(comparison, metrics[:1]).items()
-        return mean_charts.draw_cutoffs(comparison, name, frame)
+        ((name, frame),) = panels.compute_cutoffs(comparison, metrics[:1]).items()
+        return panels.draw_cutoffs(comparison, name, frame)
     if kind == "means":
         return plot_means(comparison, metric)
     if kind == "distribution":
@@ -64,21 +63,21 @@ def plot_comparison(
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
 
 
-def _join(panels: Sequence[Spec]) -> Spec:
+def _join(drawn: Sequence[Spec]) -> Spec:
     """Put panels side by side."""
-    if not panels:
+    if not drawn:
         raise RankqlError(
             "Nothing to plot: no query has a difference or a value. Compare at least two "
             "systems, pass another metric, or kind='means'"
         )
-    return panels[0] if len(panels) == 1 else join_panels(panels, columns=2)
+    return drawn[0] if len(drawn) == 1 else panels.join_panels(drawn, columns=2)
 
 
-def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
+def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
     """Return the metrics that a name stands for; without a name the first ones."""
     if metric is None:
-        return evaluation.metrics[:METRICS]
-    result = result_of(evaluation)
+        return plotted.metrics[: panels.METRICS]
+    result = result_of(plotted)
     names = resolve_names(metric, result.metrics, result.conventions)
     for name in names:
         if name not in result.metrics:
@@ -98,7 +97,7 @@ _COLUMNS = ("difference", "lo", "hi", "n", "verdict", "better")
 
 def count_slices(comparison: Comparison) -> int:
     """Return how many slices are drawn: of several pairs fewer."""
-    return max(1, SLICES // max(1, len(select_pairs(comparison)) // 2))
+    return max(1, panels.SLICES // max(1, len(select_pairs(comparison)) // 2))
 
 
 def draw_slices(
@@ -164,33 +163,21 @@ def draw_differences(
         meta = comparison.result.meta
         weight = pl.col(attribute_columns([meta.query, *meta.by], _DIFFERENCES)[name])
     mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
-    axis = {"format": ",d", "tickMinStep": 1}
     judged = comparison.result.judge is not None
     queries = format_count(len(frame), "human query" if judged else "query")
-    title = f"{queries}{', not corrected' * judged}, sorted by gain"
-    encoding = {
-        "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
-        "x2": {"field": "to"},
-        "y": quantitative("difference", title="difference", axis=panels.grid_axis()),
-        "y2": {"datum": 0},
-        "color": panels.colour_by_system(comparison, "better", legend=True),
-        "tooltip": panels.make_tooltips(rows.drop("from", "to", "better")),
-    }
-    line = make_layer("rule", {"y": quantitative("mean")}, strokeDash=[5, 3], strokeWidth=1.5,
-                      color=GREY, tooltip=True)  # fmt: skip
-    layers = [
-        # The stroke covers the gaps between bars.
-        make_layer("rect", encoding | {"stroke": encoding["color"]}, strokeWidth=1),
-        panels.make_zero_line("y"),
-        line | {"data": inline_data(pl.DataFrame({"mean": mean}))},
-    ]
     better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
     words = (
         f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
         f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
         f"{' (human labels, not corrected)' if judged else ''}"
     )
-    return panels.make_panel(layers, rows, _title(comparison, metric, a, b), [words])
+    return panels.draw_panel(
+        "differences", rows, _title(comparison, metric, a, b), [words], grid=panels.grid_axis(),
+        queries=f"{queries}{', not corrected' * judged}, sorted by gain",
+        colour=panels.colour_by_system(comparison, "better", legend=True),
+        tooltip=panels.make_tooltips(rows.drop("from", "to", "better")),
+        mean=panels.inline_data(pl.DataFrame({"mean": mean})),
+    )  # fmt: skip
 
 
 def count_step(queries: int) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,9 @@ from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.evaluation.request import EvaluationOptions
 from rankql.layout import Block
-from rankql.output import charts, mean_charts, report_source
+from rankql.output import charts, panels, report_source
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import METRICS, select_pairs, shorten_names
-from rankql.output.specs import CONFIG
+from rankql.output.panels import CONFIG, METRICS, select_pairs, shorten_names
 from rankql.results import make_block, require_charts
 
 if TYPE_CHECKING:
@@ -138,80 +137,68 @@ def make_cases_section(source: report_source.ReportSource) -> report_source.Sect
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
         items, formula = explain_items(runs.runs, runs.qrels, **keywords)
-        cases = _Cases(
-            metric,
-            formula,
-            items.with_columns(pl.col("query", "item").cast(pl.String)),
-            source.texts.label("query", queries),
-            source.texts.label("item", items["item"].drop_nulls().unique()),
-        )
+        items = items.with_columns(pl.col("query", "item").cast(pl.String))
+        labels = source.texts.label("item", items["item"].drop_nulls().unique())
+        queries_shown = source.texts.label("query", queries)
+
+        def make_case(a: str, b: str, row: tuple[Any, ...]) -> report_source.Case:
+            """Show a query: the items that moved it, and the top of both rankings."""
+            query, of_a, of_b, difference = row
+            rankings = [items.filter(system=name, query=str(query)) for name in (a, b)]
+            moved, short = _list_moved(labels, *rankings), shorten_names([a, b])
+            header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
+                      short[a], short[b], "change"]  # fmt: skip
+            caption = f"Items that moved query {query}: contributions"
+            if (more := len(moved) - MOVED) > 0:
+                caption += f"; {text.format_count(more, 'more item')} moved it less"
+            tables = [Block([header, *moved[:MOVED]], range(1, 7), caption)]
+            for name, ranking, value in zip((a, b), rankings, (of_a, of_b), strict=True):
+                title = f"{name}: {metric} {value:.4f}; {formula}"
+                tables.append(_tabulate_top(ranking, title, labels))
+            return report_source.Case(queries_shown[str(query)], of_a, of_b, difference, tables)
+
         for a, b, title, rows in selected:
-            section.cases[title] = [cases.make(row, a, b) for row in rows.rows()]
+            section.cases[title] = [make_case(a, b, row) for row in rows.rows()]
         return section
     return None
 
 
-@dataclass(frozen=True)
-class _Cases:
-    """The rankings of the displayed queries, and the labels of queries and items."""
+def _list_moved(labels: Mapping[str, str], a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
+    """Return a row for each item whose contribution differs, the largest change first."""
+    old, new = (
+        ranking.drop_nulls("item")
+        .group_by("item", maintain_order=True)
+        .agg(pl.col("pos", "rel").first(), pl.col("contribution").sum())
+        for ranking in (a, b)
+    )
+    change = pl.col("contribution_right") - pl.col("contribution")
+    rows = (
+        old.join(new, on="item", how="full", coalesce=True, maintain_order="left_right")
+        .with_columns(pl.col("^contribution.*$").fill_null(0), pl.coalesce("rel", "rel_right"))
+        .with_columns(change=change)
+        .filter(pl.col("change").abs() > 1e-9)
+        # Rounded, because the last bits of a sum depend on the order of its threads.
+        .sort(pl.col("change").abs().round(9), descending=True, maintain_order=True)
+        .select("item", "rel", "^pos.*$", "^contribution.*$", "change")
+        .rows()
+    )
+    return [
+        [labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
+         f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
+        for item, rel, pos_a, pos_b, value_a, value_b, change in rows
+    ]  # fmt: skip
 
-    metric: str
-    formula: str
-    items: pl.DataFrame
-    query_labels: Mapping[str, str]
-    item_labels: Mapping[str, str]
 
-    def make(self, row: Sequence[Any], a: str, b: str) -> report_source.Case:
-        """Show a query: the items that moved it, and the top of both rankings."""
-        query, of_a, of_b, difference = row
-        rankings = [self.items.filter(system=name, query=str(query)) for name in (a, b)]
-        moved = self._list_moved(*rankings)
-        more, short = len(moved) - MOVED, shorten_names([a, b])
-        header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
-                  short[a], short[b], "change"]  # fmt: skip
-        caption = f"Items that moved query {query}: contributions"
-        caption += f"; {text.format_count(more, 'more item')} moved it less" if more > 0 else ""
-        tables = [
-            Block([header, *moved[:MOVED]], range(1, 7), caption),
-            self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
-            self._tabulate_top(rankings[1], f"{b}: {self.metric} {of_b:.4f}"),
-        ]
-        return report_source.Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
-
-    def _list_moved(self, a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
-        """Return a row for each item whose contribution differs, the largest change first."""
-        old, new = (
-            ranking.drop_nulls("item")
-            .group_by("item", maintain_order=True)
-            .agg(pl.col("pos", "rel").first(), pl.col("contribution").sum())
-            for ranking in (a, b)
-        )
-        change = pl.col("contribution_right") - pl.col("contribution")
-        rows = (
-            old.join(new, on="item", how="full", coalesce=True, maintain_order="left_right")
-            .with_columns(pl.col("^contribution.*$").fill_null(0), pl.coalesce("rel", "rel_right"))
-            .with_columns(change=change)
-            .filter(pl.col("change").abs() > 1e-9)
-            # Rounded, because the last bits of a sum depend on the order of its threads.
-            .sort(pl.col("change").abs().round(9), descending=True, maintain_order=True)
-            .select("item", "rel", "^pos.*$", "^contribution.*$", "change")
-            .rows()
-        )
-        return [
-            [self.item_labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
-             f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
-            for item, rel, pos_a, pos_b, value_a, value_b, change in rows
-        ]  # fmt: skip
-
-    def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> Block:
-        """Tabulate the top of a ranking."""
-        frame = ranking.select("pos", "item", "rel", "contribution", "loss")
-        rows = [
-            [f"{pos:,}", self.item_labels[item], _format_grade(rel), *map(text.format_cell, values)]
-            for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
-        ]
-        header = ["position", "item", "grade", "contribution", "loss"]
-        return Block([header, *rows], (0, 2, 3, 4), f"{title}; {self.formula}")
+def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) -> Block:
+    """Tabulate the top of a ranking."""
+    frame = ranking.select("pos", "item", "rel", "contribution", "loss")
+    rows = [
+        [f"{pos:,}", labels[item], _format_grade(rel), *map(text.format_cell, values)]
+        for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
+    ]
+    return Block(
+        [["position", "item", "grade", "contribution", "loss"], *rows], (0, 2, 3, 4), title
+    )
 
 
 def _format_pos(pos: int | None) -> str:
@@ -287,7 +274,7 @@ def make_queries_section(source: report_source.ReportSource) -> report_source.Se
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
     spread = spread[:1] if pairs else spread
-    section.draw([mean_charts.draw_distribution(comparison, name) for name in spread])
+    section.draw([panels.draw_distribution(comparison, name) for name in spread])
     if spread:
         section.reading = ["A line shows the share of queries by value, in classes of one width."]
     if not pairs:
@@ -324,9 +311,9 @@ def make_cutoffs_section(source: report_source.ReportSource) -> report_source.Se
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
     with suppress(*report_source.ERRORS):
-        frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+        frames = panels.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
-            section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
+            section.draw([panels.draw_cutoffs(comparison, name, frame)])
         return section
     return None
 
@@ -343,7 +330,7 @@ def make_min_scores_section(source: report_source.ReportSource) -> report_source
         result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
         section = report_source.Section("min-scores", "Lowest scores", notes=result.notes[:1])
         section.reading = ["The means if only items with at least this score are shown."]
-        section.draw([mean_charts.draw_min_scores(result)])
+        section.draw([panels.draw_min_scores(result)])
         return section
     return None
 

@@ -14,7 +14,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.layout import Block
 from rankql.macros import quote
-from rankql.output.specs import SCHEMA, Spec
+from rankql.output.panels import SCHEMA, Spec
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
 from rankql.results import make_block

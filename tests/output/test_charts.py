@@ -11,7 +11,7 @@ import rankql
 from rankql.decisions.comparison import CUTOFFS
 from support import components
 
-mean_charts = components.optional("rankql.output.mean_charts")
+drawing = components.optional("rankql.output.panels")
 
 pytestmark = pytest.mark.report
 

@@ -23,7 +23,6 @@ from support.parameters import cycled
 from support.screens import SCREENS
 
 charts = components.optional("rankql.output.charts")
-mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
 
@@ -406,8 +405,8 @@ def test_equal_changes_keep_the_order_of_the_ranking():
     old = pl.DataFrame({"item": ["x", "y"], "pos": [1, 2], "rel": 1, "contribution": [0.5, 0.25]})
     new = old.with_columns(pos=pl.Series([2, 1]), contribution=pl.Series([0.25, 0.5 + 1.2e-16]))
     assert new["contribution"][1] > 0.5
-    cases = report._Cases("nDCG", "", old, {}, {"x": "x", "y": "y"})
-    assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
+    moved = report._list_moved({"x": "x", "y": "y"}, old, new)
+    assert [row[0] for row in moved] == ["x", "y"]
 
 
 def test_plots_of_a_result():

@@ -117,7 +117,7 @@ def test_attributes_and_conversions(name):
     assert isinstance(result.table, pl.DataFrame) and len(result.summary)
     for sentences in (result.notes, [*result.sentences]):
         assert type(sentences) is list
-        assert all(type(each) is str and " " in each and "\n" not in each for each in sentences)
+        assert all(isinstance(each, str) and " " in each and "\n" not in each for each in sentences)
     assert type(result.title) is type(result.sql) is str and "\n" not in result.title
     assert result == result != copy.copy(result) and len({result, copy.copy(result)}) == 2
     assert list(result.to_pandas().columns) == result.data.columns

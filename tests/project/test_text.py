@@ -1,9 +1,14 @@
 """Numbers as people read them: no negative zero, no digits of rounding, no '1 tests'."""
 
+import copy
+import json
+import pickle
+
 import polars as pl
 import pytest
 
 from rankql import text as show
+from rankql.results import TableResult
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,21 @@ def test_latex_is_literal():
 )  # fmt: skip
 def test_counts(n, noun, text):
     assert show.format_count(n, noun) == text
+
+
+def test_a_note_keeps_what_it_is_about():
+    """Also in another process, and in a result whose notes are written for the command line."""
+    note = show.Note("9 rows are left out", "left-out", "warning")
+    for same in (note, copy.copy(note), pickle.loads(pickle.dumps(note))):
+        assert same == "9 rows are left out" and json.dumps([same]) == '["9 rows are left out"]'
+        assert (same.kind, same.level) == ("left-out", "warning")
+
+
+def test_quiet_keeps_warnings_and_large_shares():
+    result = TableResult()
+    result.table = pl.DataFrame({"x": [1]})
+    result.notes = [
+        show.Note("a warning", "a", "warning"), show.Note("a note", "b", "note"), "a sentence",
+        "Queries: 9 of 60 missing",
+    ]  # fmt: skip
+    assert result.quiet().remarks() == ["Queries: 9 of 60 missing", "Note: a warning"]

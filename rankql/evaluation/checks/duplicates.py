@@ -15,13 +15,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Column, Unique
 from rankql.macros import quote
-from rankql.registry.column_names import (
-    LOCATORS,
-    USERS,
-    is_called,
-    names_part_of_key,
-    squash,
-)
+from rankql.registry import column_names
 from rankql.sources.account import KEY_PLACES
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.reader import count_values, fetch
@@ -130,9 +124,9 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
             unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
             if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
                 continue
-            if squash(name) in KEY_PLACES:
+            if column_names.squash(name) in KEY_PLACES:
                 return f", or pass the key of the items: item='{item}, {name}'"
-            if names_part_of_key(name, qrels.columns[name]):
+            if column_names.names_part_of_key(name, qrels.columns[name]):
                 return f", or pass the key of the queries: query={[key, name]!r}"
     return ""
 
@@ -154,7 +148,7 @@ def describe_separator(
     names = [name for name in table.own_columns if name not in table.roles.values()]
     same = ", ".join(map(quote, {key, *table.roles.values()}))
     for name in sorted(names, key=lambda name: name not in table.known("query")):
-        if is_id(table.columns[name]) and names_part_of_key(name, table.columns[name]):
+        if is_id(table.columns[name]) and column_names.names_part_of_key(name, table.columns[name]):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             several = f"count(DISTINCT {quote(name)}) < count(*)"
@@ -163,9 +157,9 @@ def describe_separator(
             sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
             sql += f"DISTINCT {quote(name)}) = count(*) FROM {table.sql}"
             ((separates, is_dense, joined),) = fetch(session, sql)
-            if separates and joined and is_called(name, LOCATORS):
+            if separates and joined and column_names.is_called(name, column_names.LOCATORS):
                 return f". The rows differ in {name} alone, as after a join: keep one of each"
-            first = name in table.known("query") or squash(name) in USERS
+            first = name in table.known("query") or column_names.squash(name) in column_names.USERS
             of_key = f"query={[name, key] if first else [key, name]!r}"
             if separates and (first or alone or (qrels and qrels.has(name))):
                 return f", or pass the key of the queries: {of_key}"

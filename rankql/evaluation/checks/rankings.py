@@ -403,11 +403,8 @@ def _outside(evidence: Evidence) -> Iterable[Facts]:
                    "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
 
 
-def is_of_counts(note: str) -> bool:
-    """Is it about means over different queries, which a comparison does not have?"""
-    return note.endswith(COMPARED)
-
-
+# Notes about means over different queries, which a comparison does not have.
+OF_COUNTS = ("without-worst-value", "other-counts")
 VALUES = (
     Check(
         "without-attributes", "values", "note",

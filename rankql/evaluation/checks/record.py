@@ -23,7 +23,7 @@ from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import rule
-from rankql.text import Warned, format_count, join_words, run_label
+from rankql.text import Note, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
@@ -132,13 +132,12 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
                 raise RankqlError(write(check, facts))
             text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
             same.setdefault(text, (check, []))[1].append(facts)
-    notes = []
+    notes = list[str]()
     for check, each in same.values():
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
         note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
-        warned = each[0].get("level", check.level) == "warning"
-        notes.append(Warned(note) if warned else note)
+        notes.append(Note(note, check.name, each[0].get("level", check.level)))
     return notes
 
 
