@@ -29,6 +29,7 @@ from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_f
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
+_NUMBER_AT_END = re.compile(r"(?:[<>]=?|:)\s*[-+.\de]+\s*$")
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
 _FORMS = {
@@ -139,7 +140,18 @@ def split_limits(argument: str, value: Limits) -> Iterable[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
-    return dict.fromkeys(text.strip() for text in texts)
+    return dict.fromkeys(text for several in texts for text in _split_text(several))
+
+
+def _split_text(text: str) -> list[str]:
+    """The limits in a text: after a number and outside brackets, a comma starts the next one."""
+    limits = [""]
+    for piece in text.split(","):
+        limits[-1] += piece
+        ended = _NUMBER_AT_END.search(piece) and limits[-1].count("(") == limits[-1].count(")")
+        limits += [""] if ended else []
+        limits[-1] += "" if ended else ","
+    return [limit.strip() for limit in [*limits[:-1], limits[-1].rstrip(",")] if limit.strip()]
 
 
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:

@@ -217,6 +217,16 @@ _LIMITS = {
         SELECT {keys}, count(*) OVER (PARTITION BY {keys}, score) AS n,
                rank() OVER (PARTITION BY {keys} ORDER BY score DESC) AS place
         FROM run WHERE score IS NOT NULL) WHERE n > 1 AND place <= {k}""",
+    "many": """SELECT query FROM (
+        SELECT {keys}, count(*) OVER (PARTITION BY {keys}, score) AS n,
+               rank() OVER (PARTITION BY {keys} ORDER BY score DESC) AS place,
+               count(*) OVER (PARTITION BY {keys}) AS items
+        FROM run WHERE score IS NOT NULL) WHERE n > 1 AND place <= {k} AND items > 15""",
+    "fractions": "SELECT query FROM {graded} WHERE rel <> trunc(rel)",
+    "silent": """SELECT query FROM
+        (SELECT {other}, max(rel) AS best FROM {graded} GROUP BY {other})
+        ANTI JOIN (FROM run WHERE {place} IS NOT NULL) USING ({other})
+        WHERE coalesce(best, 0) <= 0""",
     "rows": """SELECT query FROM (
         SELECT {keys}, score > lag(score) OVER (PARTITION BY {keys} ORDER BY line ASC) AS rises
         FROM run WHERE score IS NOT NULL) WHERE rises""",
@@ -236,7 +246,8 @@ def require_profile(
     other = "query" if inputs.qrels else inputs.keys
     names = {"keys": inputs.keys, "other": other, "graded": inputs.graded, "k": k}
     names["place"] = "score" if inputs.scored else "pos"
-    for field, applies in (("tied", scored), ("rows", scored), ("short", True)):
+    for field in _LIMITS:
+        applies = scored or field in ("short", "fractions", "silent")
         reasons = {
             m.name: reason
             for m in metrics

@@ -25,6 +25,9 @@ class Tool:
     tied: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
     short: Mapping[str, str] = field(default_factory=dict)
+    many: Mapping[str, str] = field(default_factory=dict)
+    fractions: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
     call: str = ""
 
 
