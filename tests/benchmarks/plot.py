@@ -49,7 +49,8 @@ def tables(rows: Sequence[Row]) -> str:
     for tool, ratios in tools.items():
         lines.append(f"| {tool} | {ratios.get('nDCG@10', '')} | {ratios.get('AP', '')} |")
     counts = list(dict.fromkeys(count for speed in threads.values() for count in speed))
-    lines += ["", f"| threads | {' | '.join(counts)} |", "|---" * (len(counts) + 1) + "|"]
+    if counts:
+        lines += ["", f"| threads | {' | '.join(counts)} |", "|---" * (len(counts) + 1) + "|"]
     for work, speed in threads.items():
         lines.append(f"| {work} | {' | '.join(speed.get(count, '') for count in counts)} |")
     return "\n".join(lines)
