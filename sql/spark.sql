@@ -50,7 +50,7 @@ CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
 -- Counts and lists, where DuckDB has bits.
 CREATE OR REPLACE MACRO rankql_in_bits(k) AS false;
 
-CREATE OR REPLACE MACRO rankql_counts_grades(rel, k, discounts, ideal) AS false;
+CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS false;
 
 CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
     rankql_one_ranking(count(rankql_hit_pos(rel, pos, k, threshold)), pos, k);

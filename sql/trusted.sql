@@ -17,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
 -- evaluate finds shared positions itself, and allows them to items that a metric does not read.
 CREATE OR REPLACE MACRO rankql_in_bits(k) AS false;
 
-CREATE OR REPLACE MACRO rankql_counts_grades(rel, k, discounts, ideal) AS false;
+CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS false;
 
 CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
     rankql_one_ranking(count(rankql_hit_pos(rel, pos, k, threshold)), pos, k);

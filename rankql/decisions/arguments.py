@@ -88,10 +88,8 @@ def open_systems(
 
 def _open_values(data: Any) -> Result | None:
     """The values in a file, or those that another tool printed; None if it is a run."""
-    if isinstance(data, str | os.PathLike):
-        return read_values_file(data)
-    is_own = isinstance(data, Mapping) or hasattr(data, "columns")
-    return open_printed(data) if is_own and not isinstance(data, Result) else None
+    is_path = isinstance(data, str | os.PathLike)
+    return read_values_file(data) if is_path else open_printed(data)
 
 
 def combine_results(

@@ -74,8 +74,9 @@ def gate(
     baseline : run or result, optional
         Run to compare with, or file that evaluate wrote with output.
     minimum : str, list of str or dict
-        Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9. {"nDCG@10": 0.45}
-        is the same, and the highest one of metrics that are better if they are lower.
+        Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9. Several are
+        separated by commas. {"nDCG@10": 0.45} is the same, and the highest one of metrics that are
+        better if they are lower.
     max_drop : str, list of str or dict, optional
         How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 

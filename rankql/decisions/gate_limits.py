@@ -22,6 +22,7 @@ from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_f
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
+_NUMBER_AT_END = re.compile(r"(?:[<>]=?|:)\s*[-+.\de]+\s*$")
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
 _FORMS = {
@@ -81,7 +82,7 @@ def parse_limits(
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
-    for written in dict.fromkeys(map(str.strip, texts)):
+    for written in dict.fromkeys(limit for several in texts for limit in _split_text(several)):
         match = form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
@@ -127,6 +128,17 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
         for name in dict.fromkeys(names)
         for spelling, metric in _parse_metrics(name, known)
     ]
+
+
+def _split_text(text: str) -> list[str]:
+    """The limits in a text: after a number and outside brackets, a comma starts the next one."""
+    limits = [""]
+    for piece in text.split(","):
+        limits[-1] += piece
+        ended = _NUMBER_AT_END.search(piece) and limits[-1].count("(") == limits[-1].count(")")
+        limits += [""] if ended else []
+        limits[-1] += "" if ended else ","
+    return [limit.strip() for limit in [*limits[:-1], limits[-1].rstrip(",")] if limit.strip()]
 
 
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:

@@ -143,7 +143,7 @@ def evaluate_in_spark(
     drops = tool.options.get("ignore_identical_ids", False)
     reasons = ["it removes items with the id of the query"] if drops else []
     for name, record in ((metric.name, metric.record) for metric in asked):
-        limits = (tool.tied, tool.rows, tool.short) if record else ()
+        limits = tool.limits.values() if record else ()
         reasons += [entry(limit, name, record.name if record else "") for limit in limits]
     reason = next(filter(None, reasons), "")
     require(not reason, f"conventions={conventions!r} is not supported in Spark: {reason}")

@@ -209,12 +209,21 @@ def resolve_conventions(
     return conventions, list(unique.values())
 
 
-# The rankings of which a profile cannot give the number, by the field of its tool that says so.
+# Equal scores within the cutoff.
+_TIED = """SELECT query FROM (
+    SELECT {keys}, count(*) OVER (PARTITION BY {keys}, score) AS n,
+           rank() OVER (PARTITION BY {keys} ORDER BY score DESC) AS place,
+           count(*) OVER (PARTITION BY {keys}) AS items
+    FROM run WHERE score IS NOT NULL) WHERE n > 1 AND place <= {k}"""
+# The rankings of which a profile cannot give the number, by the limit of its tool.
 _LIMITS = {
-    "tied": """SELECT query FROM (
-        SELECT {keys}, count(*) OVER (PARTITION BY {keys}, score) AS n,
-               rank() OVER (PARTITION BY {keys} ORDER BY score DESC) AS place
-        FROM run WHERE score IS NOT NULL) WHERE n > 1 AND place <= {k}""",
+    "tied": _TIED,
+    "many": f"{_TIED} AND items > 15",
+    "fractions": "SELECT query FROM {graded} WHERE rel <> trunc(rel)",
+    "silent": """SELECT query FROM
+        (SELECT {other}, max(rel) AS best FROM {graded} GROUP BY {other})
+        ANTI JOIN (FROM run WHERE {place} IS NOT NULL) USING ({other})
+        WHERE coalesce(best, 0) <= 0""",
     "rows": """SELECT query FROM (
         SELECT {keys}, score > lag(score) OVER (PARTITION BY {keys} ORDER BY line ASC) AS rises
         FROM run WHERE score IS NOT NULL) WHERE rises""",
@@ -233,12 +242,13 @@ def require_profile(evaluation: Evaluation) -> Conventions:
     other = "query" if inputs.qrels else inputs.keys
     names = {"keys": inputs.keys, "other": other, "graded": inputs.graded, "k": k}
     names["place"] = "score" if inputs.scored else "pos"
-    for field, applies in (("tied", scored), ("rows", scored), ("short", True)):
+    for field, metrics_refused in tool.limits.items():
+        applies = scored or field in ("short", "fractions", "silent")
         reasons = {
             m.name: reason
             for m in metrics
             if m.record
-            if (reason := entry(getattr(tool, field), m.name, m.record.name))
+            if (reason := entry(metrics_refused, m.name, m.record.name))
         }
         if not reasons or not applies:
             continue

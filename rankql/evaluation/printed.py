@@ -17,7 +17,7 @@ import polars as pl
 from rankql.errors import RankqlError, require
 from rankql.registry import parse
 from rankql.registry.column_names import ROLES, SYSTEMS, find_name
-from rankql.sources.files import CSV, JSON, PARQUET, suffix_of
+from rankql.sources.files import CSV, JSON, PARQUET, open_file, read_text, suffix_of
 from rankql.text import join_words
 
 # Names of the row with the means, and what trec_eval counts once for a run.
@@ -36,46 +36,53 @@ def read_printed(
     """
     if isinstance(data, str | os.PathLike):
         name = os.path.expanduser(os.fspath(data))
-        if suffix_of(name) in JSON:
-            with suppress(ValueError, OSError), open(name, encoding="utf-8") as file:
-                return read_printed(value) if isinstance(value := json.load(file), dict) else None
-        if suffix_of(name) not in (*PARQUET, *CSV) and os.path.isfile(name):
-            return _read_text(name)
+        if suffix_of(name) in (*PARQUET, *CSV) or not os.path.isfile(name):
+            return None
+        with suppress(UnicodeDecodeError, json.JSONDecodeError):
+            return _read_json(name) if suffix_of(name) in JSON else _read_text(name)
         return None
     if isinstance(data, Mapping):
-        # {query: {metric: value}} or {metric: {query: value}}.
-        inner = [*data.values()]
-        if not inner or not all(isinstance(x, Mapping) and x for x in inner):
-            return None
-        names = {key for each in inner for key in each}
-        within, around = _are_metrics(names), _are_metrics(data)
-        if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
-            return None
-        if within == around:
-            make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
-            raise RankqlError(
-                "Which keys are metrics? If the inner ones are, pass "
-                f"{make} q, of in data.items() for m, x in of.items()])); if the outer ones are, "
-                f"{make} m, of in data.items() for q, x in of.items()]))"
-            )
-        rows = [(b, a, x) if around else (a, b, x) for a, of in data.items() for b, x in of.items()]
-        texts = [tuple(map(str, row)) for row in rows]
-        frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
-        return _widen(frame, [], "values")
+        return _read_dict(data)
     return _read_frame(data, query, system) if isinstance(data, pl.DataFrame) else None
+
+
+def _read_json(path: str) -> tuple[pl.DataFrame, list[str]] | None:
+    value = json.loads(read_text(path))
+    return _read_dict(value) if isinstance(value, dict) else None
+
+
+def _read_dict(data: Mapping[Any, Any]) -> tuple[pl.DataFrame, list[str]] | None:
+    """{query: {metric: value}} or {metric: {query: value}}."""
+    inner = [*data.values()]
+    if not inner or not all(isinstance(x, Mapping) and x for x in inner):
+        return None
+    names = {key for each in inner for key in each}
+    within, around = _are_metrics(names), _are_metrics(data)
+    if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
+        return None
+    if within == around:
+        make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
+        raise RankqlError(
+            "Which keys are metrics? If the inner ones are, pass "
+            f"{make} q, of in data.items() for m, x in of.items()])); if the outer ones are, "
+            f"{make} m, of in data.items() for q, x in of.items()]))"
+        )
+    rows = [(b, a, x) if around else (a, b, x) for a, of in data.items() for b, x in of.items()]
+    texts = [tuple(map(str, row)) for row in rows]
+    frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
+    return _widen(frame, [], "values")
 
 
 def _read_text(path: str) -> tuple[pl.DataFrame, list[str]] | None:
     """Lines of metric, query and value (trec_eval), or query, metric and value (ir_measures)."""
-    with suppress(UnicodeDecodeError), open(path, encoding="utf-8") as file:
-        first = file.readline().split()
-        place = next((i for i in (0, 1) if len(first) == 3 and parse.is_metric(first[i])), None)
-        if place is not None:
-            rows = [(x[1 - place], x[place], x[2]) for x in map(str.split, file) if len(x) == 3]
-            rows.insert(0, (first[1 - place], first[place], first[2]))
-            frame = pl.DataFrame(rows, ["query", "metric", "value"], orient="row")
-            return _widen(frame, [], os.path.basename(path))
-    return None
+    first = next(map(str.split, open_file(path, repr(path), "").lines), [])
+    place = next((i for i in (0, 1) if len(first) == 3 and parse.is_metric(first[i])), None)
+    if place is None:
+        return None
+    lines = [x for x in map(str.split, read_text(path).splitlines()) if len(x) == 3]
+    rows = [(x[1 - place], x[place], x[2]) for x in lines]
+    frame = pl.DataFrame(rows, ["query", "metric", "value"], orient="row")
+    return _widen(frame, [], os.path.basename(path))
 
 
 def _are_metrics(keys: Iterable[Any]) -> bool:

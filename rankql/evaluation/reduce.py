@@ -536,22 +536,25 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
     if not named or not (end := grade_scale(evaluation.session, inputs)):
         return counters
+    ranked = inputs.qrels is None and not inputs.scored
+    if ranked:  # for other cutoffs, macros are faster than lists
+        named = {name: pair for name, pair in named.items() if _is_small(pair[0])}
     reduced = [metric for metric, _ in named.values()]
-    reads = rows_needed(reduced, conventions)
-    small = all(
-        m.k is not None and m.k <= MAX_WORDS_K
-        and not (m.record and m.record.rows == "judged" and m.record.reads_judged)
-        for m in reduced
-    )  # fmt: skip
-    form: Form = "counters"
-    if not small:
-        form = "counters" if inputs.qrels is None and not inputs.scored else "lists"
-    elif not inputs.scored:
-        form = "words" if inputs.qrels is None else "joined"
-    else:
+    if not reduced:
+        return counters
+    form: Form = "words" if ranked else "joined"
+    if not all(map(_is_small, reduced)):
+        form = "lists"
+    elif inputs.scored:
         alone = inputs.qrels is None or is_ideal_of_retrieved(named)
         form = "best" if alone else "cuts"
-    return counters if form == "counters" else Reduction(evaluation, form, named, end, reads)
+    return Reduction(evaluation, form, named, end, rows_needed(reduced, conventions))
+
+
+def _is_small(metric: Metric) -> bool:
+    """Does a metric read the first items only, few enough for words?"""
+    reads_all = metric.record and metric.record.rows == "judged" and metric.record.reads_judged
+    return metric.k is not None and metric.k <= MAX_WORDS_K and not reads_all
 
 
 def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, Options]]) -> bool:

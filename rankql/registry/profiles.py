@@ -22,9 +22,7 @@ class Tool:
     options: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
-    tied: Mapping[str, str] = field(default_factory=dict)
-    rows: Mapping[str, str] = field(default_factory=dict)
-    short: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     call: str = ""
 
 

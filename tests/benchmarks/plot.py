@@ -21,16 +21,21 @@ Row = dict[str, Any]
 # Colours of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 BY_PEER = " by a peer"
+THREADS = "threads: "
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """The ratios to the baseline of each workload by density, and the ratios of other tools."""
+    """The ratios to the baseline of each workload by density, of other tools, and by threads."""
     ours: dict[tuple[str, str], list[Row]] = {}
     tools: dict[str, dict[str, str]] = {}
+    threads: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["task"] == row["peer"]:
             ratios = tools.setdefault(row["peer"], {})
             ratios[row["work"].removesuffix(BY_PEER)] = f"{row['ratio']:.2g} ×"
+        elif row["work"].startswith(THREADS):
+            speed = threads.setdefault(row["work"].removeprefix(THREADS), {})
+            speed[row["task"]] = f"{row['median']:.2f} s, {1 / row['ratio']:.2g} ×"
         elif not row["peer"] and row["task"] != row["baseline"] and row["work"] != "scaling":
             ours.setdefault((row["work"], row["task"]), []).append(row)
     lines = ["| workload | task | 30% relevant | 100% relevant | target | met? |"]
@@ -43,6 +48,11 @@ def tables(rows: Sequence[Row]) -> str:
     lines += ["", "| other tool | nDCG@10 | AP |", "|---|---|---|"]
     for tool, ratios in tools.items():
         lines.append(f"| {tool} | {ratios.get('nDCG@10', '')} | {ratios.get('AP', '')} |")
+    counts = list(dict.fromkeys(count for speed in threads.values() for count in speed))
+    if counts:
+        lines += ["", f"| threads | {' | '.join(counts)} |", "|---" * (len(counts) + 1) + "|"]
+    for work, speed in threads.items():
+        lines.append(f"| {work} | {' | '.join(speed.get(count, '') for count in counts)} |")
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -115,11 +116,21 @@ def require_equal_values(work: Workload, turns: Mapping[str, Sequence[Took]]) ->
 
 def fresh(files: str, name: str, folder: Path, limit: str) -> Task:
     """The task of workloads.py, each time in a new process."""
-    script = str(HERE / "workloads.py")
-    command = [sys.executable, script, files, name, str(folder / "spilled"), limit]
+    return _script({}, files, name, str(folder / "spilled"), limit)
+
+
+def threaded(files: str, name: str, count: int) -> Task:
+    """The task of workloads.py in a new process with so many threads of DuckDB and polars."""
+    return _script({"POLARS_MAX_THREADS": str(count)}, files, name, str(count))
+
+
+def _script(environment: Mapping[str, str], *arguments: str) -> Task:
+    """A run of workloads.py with these arguments, which reports its seconds."""
+    command = [sys.executable, str(HERE / "workloads.py"), *arguments]
+    variables = {**os.environ, **environment}
 
     def task() -> Took:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
         if done.returncode:
             lines = done.stderr.strip().splitlines()
             return Took(0, error=lines[-1] if lines else f"exit code {done.returncode}")

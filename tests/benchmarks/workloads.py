@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
@@ -27,8 +28,9 @@ METRICS = {
     "nDCG@10": ["nDCG@10"],
     "AP": ["AP"],
     "24 metrics": [f"{measure}@5,10,20" for measure in MEASURES],
+    "default five": ["nDCG@10", "AP", "RR@10", "P@5", "R@100"],
 }
-NDCG, AP, PANEL = METRICS
+NDCG, AP, PANEL, DEFAULT = METRICS
 
 # nDCG@10 of t(user, rel, pos), as one writes it in SQL: ranks by position and by grade, joined.
 BY_HAND = """
@@ -52,7 +54,7 @@ def summed(con: duckdb.DuckDBPyConnection, source: str, by: str = '"user"') -> T
     return lambda: con.sql(f"SELECT {by}, sum(rel) FROM {source} GROUP BY {by}").pl()
 
 
-def evaluated(con: duckdb.DuckDBPyConnection, run: str, qrels: str | None, metrics: str) -> Task:
+def evaluated(con: duckdb.DuckDBPyConnection, run: Any, qrels: str | None, metrics: str) -> Task:
     """Every value of every group by `rankql.evaluate`, fetched."""
     return lambda: rankql.evaluate(run, qrels, METRICS[metrics], con=con, interval=None)
 
@@ -88,7 +90,7 @@ SIZES = {
         users=100_000,
         peer_queries=1_000,
         scaling=10**6,
-        left_out=("billion", "spill", "scaling", "peers"),
+        left_out=("billion", "spill", "scaling", "threads", "peers"),
     ),
     "medium": Size(),
     "large": Size(large=(1_000_000_000, 10_000_000), scaling=10**9, left_out=()),
@@ -138,10 +140,11 @@ def macro(setting: Setting) -> Iterator[Workload]:
 
     def planned(*expressions: str) -> Task:
         query = f'SELECT "user", {", ".join(expressions)} FROM t GROUP BY "user"'
-        return lambda: [con.execute(query).fetchall() for _ in range(20)]
+        return partial(repeated, lambda: con.execute(query).fetchall())
 
     empty = {"sum(rel)": planned("sum(rel)"), MACROS[0]: planned(MACROS[0])}
-    yield Workload("plan", empty | {FIVE: planned(*five)}, 0, 0, 0)
+    # Of no rows; the table of docs/speed.md has them where 30% are relevant.
+    yield Workload("plan", empty | {FIVE: planned(*five)}, 0, 0, 30)
 
 
 def ranked(setting: Setting) -> Iterator[Workload]:
@@ -150,6 +153,9 @@ def ranked(setting: Setting) -> Iterator[Workload]:
     for order, density in product(data.ORDERS, data.DENSITIES):
         data.ranked_table(con, *setting.size.memory, density, order)
         yield Workload(f"ranked{order}", against_sum(con, "t"), *setting.size.memory, density)
+        if not order:
+            tasks = {name: evaluated(con, "t", None, name) for name in (NDCG, DEFAULT)}
+            yield Workload("ranked, in nDCG@10", tasks, *setting.size.memory, density)
 
 
 def by_hand(setting: Setting) -> Iterator[Workload]:
@@ -164,11 +170,28 @@ def by_hand(setting: Setting) -> Iterator[Workload]:
         yield Workload("by hand", tasks, *setting.size.memory, density)
 
 
+SUM_OF_FRAME = "SELECT query, sum(rel) FROM frame GROUP BY query"
+
+
 def few_rows(setting: Setting) -> Iterator[Workload]:
     """10,000 rows: mostly what every evaluation costs."""
     con = duckdb.connect()
     data.ranked_table(con, 10_000, 100, 30)
     yield Workload("few rows", against_sum(con, "t"), 10_000, 100, 30)
+    rows = con.sql('SELECT "user" AS query, pos AS item, rel, pos FROM t').pl()
+    con.register("frame", rows)
+    tasks = {
+        # Not con.sql(), which plans a query twice.
+        "sum": partial(repeated, lambda: con.execute(SUM_OF_FRAME).fetchall()),
+        NDCG: partial(repeated, evaluated(con, rows, None, NDCG)),
+    }
+    yield Workload("few rows of a frame", tasks, 10_000, 100, 30)
+
+
+def repeated(task: Task) -> None:
+    """A task twenty times, because one takes less than what is measured exactly."""
+    for _ in range(20):
+        task()
 
 
 def parquet(setting: Setting) -> Iterator[Workload]:
@@ -186,7 +209,7 @@ def joined(setting: Setting) -> Iterator[Workload]:
         run, qrels = data.run_and_judgments(setting.folder, queries, density)
         both = f"'{run}' JOIN '{qrels}' USING (query, item)"
         tasks = {"join and sum": summed(con, both, by="query")}
-        tasks |= {name: evaluated(con, run, qrels, name) for name in METRICS}
+        tasks |= {name: evaluated(con, run, qrels, name) for name in (NDCG, AP, PANEL)}
         yield Workload("joined", tasks, queries * 100, queries, density)
 
 
@@ -280,6 +303,18 @@ def scaling(setting: Setting) -> Iterator[Workload]:
         rows *= 10
 
 
+def threads(setting: Setting) -> Iterator[Workload]:
+    """Seconds of the clock by the number of threads: 1, 2, 4 and so on up to all cores."""
+    path = data.ranked_files(setting.folder, *setting.size.memory, 30)
+    both = " ".join(data.run_and_judgments(setting.folder, setting.size.queries, 30))
+    cores = os.cpu_count() or 1
+    counts = sorted({*(2**n for n in range(cores.bit_length()) if 2**n <= cores), cores})
+    for name in THREADED:
+        files = both if name == "joined" else path
+        tasks = {str(n): timing.threaded(files, name, n) for n in counts}
+        yield Workload(f"threads: {name}", tasks, *setting.size.memory, 30)
+
+
 @dataclass(frozen=True)
 class Peer:
     """How rankql is asked for the number of a peer, and what may keep the two apart."""
@@ -358,6 +393,7 @@ FAMILIES: dict[str, Family] = {
     "billion": billion,
     "spill": spill,
     "scaling": scaling,
+    "threads": threads,
     **{name: partial(against, name) for name in PEERS},
     "command line": command_line,
 }
@@ -372,6 +408,36 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def streamed(path: str) -> Task:
+    """ndcg of each group by the streaming engine of polars."""
+    plan = pl.scan_parquet(path).pipe(rankql.ndcg, by="user", k=10)
+    return lambda: plan.collect(engine="streaming")
+
+
+# What the workload `threads` measures, by name: the task of a connection and its files.
+THREADED: dict[str, Callable[[duckdb.DuckDBPyConnection, str], Task]] = {
+    "sum(rel)": lambda con, path: summed(con, f"'{path}'"),
+    MACROS[0]: lambda con, path: (
+        lambda: con.sql(f"""SELECT "user", {MACROS[0]} FROM '{path}' GROUP BY "user" """).pl()
+    ),
+    "evaluate": lambda con, path: evaluated(con, path, None, NDCG),
+    "joined": lambda con, files: evaluated(con, *files.split(), NDCG),
+    "polars streaming": lambda con, path: streamed(path),
+}
+
+
+def run_threaded(files: str, name: str, count: str) -> None:
+    """Run a task with so many threads, once to warm up; print the seconds of the second time."""
+    con = duckdb.connect()
+    con.execute(f"SET threads = {count}")
+    rankql.register(con)
+    task = THREADED[name](con, files)
+    task()
+    start = time.perf_counter()
+    task()
+    print(json.dumps({"seconds": time.perf_counter() - start}))
+
+
 def run_fresh(files: str, name: str, spill: str, limit: str) -> None:
     """Run the sum or an evaluation once; print its seconds, without imports, and the peak."""
     con = duckdb.connect()
@@ -384,4 +450,4 @@ def run_fresh(files: str, name: str, spill: str, limit: str) -> None:
 
 
 if __name__ == "__main__":  # in a process of its own, for `timing.fresh`
-    run_fresh(*sys.argv[1:])
+    (run_threaded if len(sys.argv) == 4 else run_fresh)(*sys.argv[1:])

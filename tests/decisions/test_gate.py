@@ -89,6 +89,26 @@ def test_a_drop_beyond_its_limit_fails():
     assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
+@pytest.mark.parametrize(
+    ("argument", "limits", "checks"),
+    [
+        ("minimum", "NDCG:top=3>=0.5, AP>=0.3", ["NDCG:top=3 >= 0.5", "AP >= 0.3"]),
+        ("minimum", "nDCG@1,2 >= .3,NDCG:top=3;type=Exp<1,", [
+            "nDCG@1 >= 0.3", "nDCG@2 >= 0.3", "NDCG:top=3;type=Exp < 1"]),
+        ("minimum", "sure = greatest(avg(if(rel >= 1, 1, 0)), 0) >= 0.2, AP>=1e-3", [
+            "sure >= 0.2", "AP >= 0.001"]),
+        ("max_drop", "NDCG:top=3:0.1, MAP:top=2;hints=x:0.2", [
+            "NDCG:top=3 drop <= 0.1", "MAP:top=2;hints=x drop <= 0.2"]),
+    ],
+)  # fmt: skip
+def test_a_text_holds_several_limits(argument, limits, checks):
+    rows = [(q, item, int(item == "a"), -i) for q in "xy" for i, item in enumerate("bac")]
+    frame = pl.DataFrame(rows, schema=["query", "item", "rel", "score"], orient="row")
+    options = {argument: limits, "conventions": "catboost", "min_queries": 2}
+    options |= {"baseline": frame} if argument == "max_drop" else {}
+    assert rankql.gate(frame, **options).table["check"].to_list() == checks
+
+
 def test_the_interval_is_that_of_scipy():
     """A drop of 0.0169 with a limit of 0.01, symmetric, so that nothing is widened."""
     drop = [0.0169 + 0.045 * (-1) ** i for i in range(40)]

@@ -20,6 +20,7 @@ import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
+from rankql.registry.profiles import TOOLS
 from support import components, native_databases
 from support.doc_blocks import BLOCK, FLOWS, PAGES, cells, run_blocks
 from support.paths import ROOT
@@ -209,6 +210,12 @@ SEARCHES = {
     "trec_eval": "coming-from",
     "ties": "conventions",
     "click bias": "bias",
+}
+# The tools of coming-from.md, by the names that their records begin with.
+SEARCHES |= {
+    name: "coming-from"
+    for tool in TOOLS.values()
+    for name in re.findall(r"^[A-Za-z][\w-]+", tool.version)
 }
 # The search of the site itself, which lists the last result first.
 SEARCH = "query => Search._performSearch(...Search._parseQuery(query)).at(-1)[0]"

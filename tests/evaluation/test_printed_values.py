@@ -1,5 +1,6 @@
 """Values that tools have printed, as input of read_values, compare, gate and the command line."""
 
+import gzip
 import json
 import random
 
@@ -45,11 +46,16 @@ def ir_measures(values, wrong=0.0):
     return "\n".join([*lines, *(f"all\t{m}\t{total(values, m) + wrong:.4f}" for m in NAMES)])
 
 
-@pytest.fixture(params=[trec_eval, ir_measures])
+@pytest.fixture(
+    params=[(trec_eval, ""), (ir_measures, ""), (trec_eval, ".gz"), (ir_measures, ".gz")]
+)
 def paths(request, tmp_path):
+    form, zipped = request.param
     for name, values in VALUES.items():
-        (tmp_path / f"{name}.txt").write_text(request.param(values))
-    return {name: str(tmp_path / f"{name}.txt") for name in VALUES}
+        text = form(values).encode()
+        path = tmp_path / f"{name}.txt{zipped}"
+        path.write_bytes(gzip.compress(text) if zipped else text)
+    return {name: str(tmp_path / f"{name}.txt{zipped}") for name in VALUES}
 
 
 def by_metric(values):

@@ -42,6 +42,13 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
+def test_of_a_ranked_table_metrics_with_a_small_cutoff_are_reduced_alone():
+    names = ["nDCG@10", "AP", "P@5", "R@100"]
+    reduction = reduce("ranked", names)
+    assert reduction.form == "words" and [*reduction.metrics] == ["nDCG@10", "P@5"]
+    compare(*SHAPES["ranked"](ranked(3)), names)
+
+
 def test_every_form_and_column_is_in_use():
     forms = {*FORMS.values()}
     assert forms == {"words", *protocol.COUNTING}

@@ -56,6 +56,9 @@ def test_more_relevant_rows_than_counters_hold(con, n):
     actual = math.fsum((1 + i % 3) / math.log2(i + 1) for i in range(1, 11))
     expected = pytest.approx(actual / (3 * discounts(10)))
     assert value(con, "ndcg(CAST(rel AS DOUBLE), pos, 10)", rows) == expected
+    for k in ("NULL", 21, 30_000):  # counted with more bits
+        by_sort = pytest.approx(value(con, f"ndcg(CAST(rel AS DOUBLE), pos, {k})", rows))
+        assert value(con, f"ndcg(rel, pos, {k})", rows) == by_sort
     assert value(con, "ndcg(rel, pos, 50)", rows) > 0  # sorted, not counted
     assert value(con, "precision_at(rel, pos, 10)", rows) == 1
     assert value(con, "recall_at(rel, pos, 10)", rows) == pytest.approx(10 / n)
@@ -94,6 +97,14 @@ def test_positions_beyond_the_cutoff_may_repeat(con):
 @pytest.mark.parametrize("kind", ["TINYINT", "INTEGER", "BIGINT", "DOUBLE", "HUGEINT"])
 @pytest.mark.parametrize("options", ["", ", negative := 'keep'", ", ideal := 'retrieved'"])
 def test_grades_above_5_and_below_0_beside_those_that_are_counted(con, kind, options):
+    """For k up to 20, for others and without; with repeated grades."""
+    for k in ("NULL", 21, 30):
+        grades = [5, 9, -3, 1, 7, 0, 2, 2, 5, 5, *[3] * 30]
+        rows = f"""SELECT CAST(unnest({grades}) AS {kind}) AS rel,
+                          CAST(unnest(range(1, {len(grades) + 1})) AS INT) AS pos"""
+        by_sort = value(con, f"ndcg(CAST(rel AS DOUBLE), pos, {k}{options})", rows)
+        assert value(con, f"ndcg(rel, pos, {k}{options})", rows) == pytest.approx(by_sort)
+
     grades = [5, 9, -3, 1, 7, 0, 2]
     rows = f"""SELECT CAST(unnest({grades}) AS {kind}) AS rel,
                       CAST(unnest(range(1, {len(grades) + 1})) AS INT) AS pos"""

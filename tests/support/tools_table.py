@@ -73,7 +73,7 @@ def cell(name, option, language):
         if option == "ties":
             some = (", some metrics refused", ", 部分指标报错")[side]
             text += f", {more}" if tool.options.get("float32") else ""
-            text += some if tool.tied else ""
+            text += some if "tied" in tool.limits else ""
         return text
     parts = [f"`{key}` {words[x][side]}" for key, x in value.items() if key != "*"]
     other = ("others", "其他")[side]
