@@ -32,7 +32,6 @@ BEGIN
     END IF;
 END $check$;
 
-
 -- Errors.
 
 CREATE OR REPLACE FUNCTION rankql_text(value float8) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -91,7 +90,6 @@ BEGIN
     RETURN rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel));
 END $$;
 
-
 -- The state of an aggregate is an array: 1 k, 2 items with a position within k, 3 the first and 4 the last of these positions,
 -- 5 to 7 sums, 8 a minimum, 9 and 10 options. From 11 on: positions or pairs of items. Gain has a shorter one.
 -- Sums, grades and hits are all that grows, because Postgres copies a state for each row.
@@ -128,7 +126,6 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_power(base float8, x float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN x * ln(base) > -700 THEN power(base, x) ELSE 0 END
 $$;
-
 
 -- Gain: 5 is the sum of the positive grades by discount, 6 that of the negative ones, 7 ln(base), 8 whether the negative ones
 -- count. From 9 on: minus the discounts, and the positive grades, each with minus its number, highest first as far as cell 60.
@@ -318,7 +315,6 @@ BEGIN
     RETURN CASE WHEN value < 1 - 9.094947017729282e-13 THEN value ELSE rankql_at_most_one(value) END;
 END $$;
 
-
 -- Sums of grades within k: 5 is the sum, 6 the number of judged items.
 
 CREATE OR REPLACE FUNCTION rankql_grades_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL) RETURNS float8[]
@@ -353,7 +349,6 @@ BEGIN
     PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[2], 0);
 END $$;
-
 
 -- Hits: 5 those within k, 6 all relevant items, 7 the sum of 1 / position, 8 the first position, 9 k, 10 the denominator.
 
@@ -445,7 +440,6 @@ BEGIN
     RETURN CASE WHEN s[6] > 0 THEN s[7] END;
 END $$;
 
-
 -- Positions of the hits within k, from 11 on. 6 is the number of relevant items, 9 k, 10 an option.
 
 CREATE OR REPLACE FUNCTION rankql_places_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
@@ -522,7 +516,6 @@ BEGIN
     RETURN value;
 END $$;
 
-
 -- Judged items: pairs of position and 1 for a hit, 0 for another judged item, -1 for one in the sample that is not judged.
 -- 5 is the number of relevant items, 6 that of the others.
 
@@ -573,7 +566,6 @@ BEGIN
         WINDOW above AS (ORDER BY s[i] ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
-
 
 -- Cascade: pairs of the position, or 0 beyond k, and the positive grade. 5 is their number, 9 max_rel or NULL, 10 p.
 
@@ -665,7 +657,6 @@ BEGIN
         ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[9], s[10]), 0));
 END $$;
 
-
 -- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 8 minus the highest
 -- grade, 9 p, 10 the threshold that a grade must reach.
 
@@ -722,7 +713,6 @@ BEGIN
     RETURN 1 - coalesce(rankql_at_most_one((1 - s[9]) * s[6]), 0);
 END $$;
 
-
 -- Ratings: 5 is the sum of squares, 6 that of absolute errors, 7 their number.
 
 CREATE OR REPLACE FUNCTION rankql_rating_step(s float8[], rel float8, score float8) RETURNS float8[]
@@ -755,7 +745,6 @@ BEGIN
     RETURN s[6] / nullif(s[7], 0);
 END $$;
 
-
 -- Exponential gain of a grade: ndcg(exp2_gain(rel), pos, 10).
 CREATE OR REPLACE FUNCTION exp2_gain(rel float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -768,7 +757,6 @@ END $$;
 CREATE OR REPLACE FUNCTION exp2_gain(rel boolean) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT rel::int::float8
 $$;
-
 
 -- The aggregates: one for each number of arguments, with a numeric and with a boolean rel. The step of a shorter one has the
 -- defaults in place of the other options. To add a metric, add its row here, and its functions above.
