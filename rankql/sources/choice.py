@@ -144,8 +144,8 @@ def choose_columns(
 ) -> Choice | None:
     """The columns of both sides; None if a side has none of a known name.
 
-    Of several, those that match most; of equal ones, those without an item twice in a query, then
-    the likeliest names.
+    Of several, those that match most; if several match equally often, those without an item twice
+    in a query, then the likeliest names.
     """
     same = run.tables is qrels.tables and not qrels.queries
     listed = any(x.column for x in (*run.items, *qrels.items))
