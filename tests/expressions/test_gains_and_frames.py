@@ -263,9 +263,9 @@ def test_nan_of_pandas_is_an_unjudged_item():
 
 def test_other_frames_are_read_as_arrow():
     """A table of pyarrow and a relation of DuckDB give a frame of polars."""
-    rows = EVENT_ROWS.to_arrow()
+    rows, con = EVENT_ROWS.to_arrow(), duckdb.connect()
     expected = EVENT_ROWS.pipe(rankql.ndcg, by="user", k=2).sort("user")
-    for frame in (rows, rows.to_reader(), duckdb.connect().sql("FROM rows")):
+    for frame in (rows, rows.to_reader(), con.sql("FROM rows")):
         assert rankql.ndcg(frame, by="user", k=2).sort("user").equals(expected)
 
 
