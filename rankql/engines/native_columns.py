@@ -12,7 +12,13 @@ from typing import Any
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import EVENTS
-from rankql.sources.computed import GRADE_OF_EVENT, require_event_grades, require_scalar, split_key
+from rankql.sources.computed import (
+    GRADE_OF_EVENT,
+    join_key,
+    require_event_grades,
+    require_scalar,
+    split_key,
+)
 from rankql.sources.tables import Table
 
 
@@ -56,15 +62,12 @@ def write_column(role: str, spec: Any, text: str, mark: str) -> str:
     spec = split_key(spec, str.isidentifier)
     if isinstance(spec, list | tuple) and role in ("query", "item"):
         parts = [write_column(role, part, text, mark) for part in spec]
-        # A comma in a value is doubled, so that keys differ.
-        return (
-            "(" + " || ', ' || ".join(f"replace({text.format(x)}, ',', ',,')" for x in parts) + ")"
-        )
+        return f"({join_key(map(text.format, parts))})"
     require(isinstance(spec, str), f"{role} must be a column or an SQL expression, not {spec!r}")
     if spec.isidentifier():
         return quote(spec, mark=mark)
-    if quoted := re.fullmatch(r'"((?:[^"]|"")+)"', spec.strip()):
-        return quote(quoted[1].replace('""', '"'), mark=mark)
+    if quoted := _unquote(spec):
+        return quote(quoted, mark=mark)
     try:
         require_scalar(spec, f"{role}={spec!r}")
     except RankqlError as error:
@@ -76,8 +79,13 @@ def column_label(spec: Any) -> str:
     """The name of a column in the result: that of its column, or the expression."""
     if isinstance(spec, list | tuple):
         return ", ".join(map(column_label, spec))
+    return _unquote(spec) or str(spec)
+
+
+def _unquote(spec: str) -> str:
+    """The name in quotes that a text is, or ""."""
     quoted = re.fullmatch(r'"((?:[^"]|"")+)"', spec.strip())
-    return quoted[1].replace('""', '"') if quoted else str(spec)
+    return quoted[1].replace('""', '"') if quoted else ""
 
 
 def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) -> str:

@@ -123,7 +123,7 @@ def metric(
             return rows.list.agg(function(r, **options))
 
         def over_groups(frame: Any, *args: Any, by: By | EllipsisType = by, **options: Any) -> Any:
-            if not (isinstance(frame, pl.DataFrame | pl.LazyFrame) or is_pandas(frame)):
+            if not _has_columns(frame):
                 frame = pl.DataFrame(frame)
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
@@ -138,19 +138,19 @@ def metric(
                 by = [n if n in known else recognise(roles[n], known) or n for n in roles]
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, *keys)
+            arguments = bind(*args, **options)
             if is_pandas(frame):
-                arguments = bind(*args, **options)
                 grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
                 rows = from_pandas(frame, [value, *keys], grades)
                 return over_groups(rows, *args, by=by, **options).to_pandas()
-            require_numbers(frame.lazy(), bind(*args, **options))
+            require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema().names()
             require(
                 name not in grouped,
                 f"by= contains {name!r}, which is also the name of the result. Rename the column.",
             )
             if by_group and keys:
-                fast = by_group(frame.lazy(), keys, **bind(*args, **options))
+                fast = by_group(frame.lazy(), keys, **arguments)
                 if fast is not None:
                     return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
@@ -300,7 +300,7 @@ def ranked(
 def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     """Refuse data other than a frame, and frames without the columns that the expressions read."""
     require(
-        isinstance(frame, pl.DataFrame | pl.LazyFrame) or is_pandas(frame),
+        _has_columns(frame),
         f"rows must be a frame of polars or pandas, not a {type(frame).__name__} of "
         f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of Arrow, "
         "pl.scan_parquet of a file",
@@ -313,8 +313,13 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
 
 def _is_frame(data: Any) -> bool:
     """Is it a frame of polars or pandas, or one that Arrow can read?"""
-    is_ours = isinstance(data, pl.DataFrame | pl.LazyFrame) or is_pandas(data)
-    return is_ours or (hasattr(data, "__arrow_c_stream__") and not isinstance(data, pl.Series))
+    arrow = hasattr(data, "__arrow_c_stream__") and not isinstance(data, pl.Series)
+    return arrow or _has_columns(data)
+
+
+def _has_columns(data: Any) -> bool:
+    """Is it a frame of polars or pandas?"""
+    return isinstance(data, pl.DataFrame | pl.LazyFrame) or is_pandas(data)
 
 
 def _refuse_rows(name: str, args: tuple[Any, ...], unknown: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -277,9 +277,13 @@ def add_column(
 
 
 def key_text(values: Sequence[str], kinds: Sequence[str]) -> str:
-    """A key of several values, in SQL. A comma in a value is doubled, so that keys differ."""
-    parts = map("replace({}, ',', ',,')".format, map(id_text, values, kinds))
-    return " || ', ' || ".join(parts)
+    """A key of several values, in SQL."""
+    return join_key(map(id_text, values, kinds))
+
+
+def join_key(texts: Iterable[str]) -> str:
+    """A key of several texts, in any SQL. A comma in one is doubled, so that keys differ."""
+    return " || ', ' || ".join(map("replace({}, ',', ',,')".format, texts))
 
 
 def id_text(column: str, kind: str) -> str:

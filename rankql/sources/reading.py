@@ -195,10 +195,6 @@ def _read_tables(
     judgments = others[0] if judgments else None
     if judgments:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
-    for table in runs.values():
-        key = table.find("query", named[0].get("query"))
-        if table.unit != "ids" and not options.get("query") and is_called(key or "", REQUESTS):
-            _refuse_single_rows(session, table, key or "")
     judged = judgments is not None
     runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
     if judgments:
@@ -269,6 +265,8 @@ def _rank_runs(
     for table in runs.values():
         if table.unit == "ids":
             role_values.refuse_padding(session, table)
+        elif not names.get("query") and is_called(table.roles["query"], REQUESTS):
+            _refuse_single_rows(session, table)
     runs = {x: role_values.read_numbers(session, table) for x, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
@@ -358,18 +356,17 @@ def _describe_types(session: Session, inputs: Inputs) -> list[str]:
 def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
     """Notes on attributes of which another table has other values for the same queries."""
     for name in inputs.by if session.reads_values else ():
-        tables = [x for x in inputs.tables if name in x.columns]
-        (home, *_), rows = (
-            [x for x in tables if inputs.home(x) == inputs.homes[name]],
-            "SELECT DISTINCT {} AS q, CAST({} AS VARCHAR) AS v FROM {}",
-        )
+        tables = [table for table in inputs.tables if name in table.columns]
+        home = next(table for table in tables if inputs.home(table) == inputs.homes[name])
         for other in tables:
             if inputs.home(other) == inputs.homes[name]:
                 continue
             one, two = (
-                rows.format(x.key("query", True), quote(name), x.sql) for x in (home, other)
+                f"(SELECT DISTINCT {table.key('query', as_text=True)} AS q, "
+                f"CAST({quote(name)} AS VARCHAR) AS v FROM {table.sql})"
+                for table in (home, other)
             )
-            sql = f"SELECT count(DISTINCT q) FROM ({one}) AS a JOIN ({two}) AS b USING (q) "
+            sql = f"SELECT count(DISTINCT q) FROM {one} AS a JOIN {two} AS b USING (q) "
             if count := session.value(f"{sql}WHERE a.v <> b.v"):
                 yield (
                     f"{name} is that of {home.label}. In {other.label} {format_queries(count)} "
@@ -390,8 +387,9 @@ def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Ta
     return table
 
 
-def _refuse_single_rows(session: Session, table: Table, key: str) -> None:
+def _refuse_single_rows(session: Session, table: Table) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
+    key = table.roles["query"]
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     if all(session.value(single + rows) for rows in (first, table.sql)):
