@@ -419,13 +419,13 @@ def mutate_file(rng, path):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_mutations_are_named(seed):
-    """50 mutations for each seed, 150 in all."""
+    """25 mutations for each seed, 75 in all."""
     rng = random.Random(seed)
     original = {suffix: Path(f"original{suffix}") for suffix in FORMATS}
     compared, evaluated = rankql.compare(RUNS, QRELS, METRICS), rankql.evaluate(RUNS, QRELS, "P@3")
     for suffix, path in original.items():
         (evaluated if suffix == ".md" else compared).save(path)
-    for _ in range(50):
+    for _ in range(25):
         part, suffix = rng.choice(["run old", "run new", "qrels", "file"]), rng.choice(FORMATS)
         path = original[suffix]
         if part == "file":

@@ -68,7 +68,7 @@ YEARS = [
 @pytest.mark.parametrize(("shape", "weeks", "series", "cycle"), YEARS)
 @pytest.mark.parametrize(
     "years",
-    [pytest.param(150, marks=pytest.mark.slow),
+    [pytest.param(100, marks=pytest.mark.slow),
      pytest.param(REPEATS, marks=pytest.mark.simulation)],
 )  # fmt: skip
 def test_years_without_a_change(shape, weeks, series, cycle, years):

@@ -50,10 +50,9 @@ def both_ways(metric, files, **options):
 
 
 def refused(message, files, **options):
-    """Both ways give this error."""
+    """The error, which the command line prints as any other."""
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(*files, *[None] * (2 - len(files)), metrics="RR", **options)
-    assert cli("eval", *files, metric="RR", **options)[0] == 2
 
 
 # Two tables of lists are joined by a column, never by their row numbers.
@@ -598,8 +597,11 @@ GRADED = {"b": 3, "c": 1}
 GAIN = (3 / math.log2(3) + 1 / 2) / (3 + 1 / math.log2(3))
 
 
-@pytest.mark.parametrize("ids", ["relevant_doc_ids", "gold_doc_ids", "relevant"])
-@pytest.mark.parametrize("grades", ["relevance_grades", "graded_relevance", "relevance_scores"])
+@pytest.mark.parametrize(
+    ("ids", "grades"),
+    [("relevant_doc_ids", "relevance_grades"), ("gold_doc_ids", "graded_relevance"),
+     ("relevant", "relevance_scores")],
+)  # fmt: skip
 @pytest.mark.parametrize("values", [GRADED, [3, 1]], ids=str)
 def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_path):
     rows = [{**RANKED, ids: ["b", "c"], grades: values}]
@@ -1107,7 +1109,7 @@ def test_flags_of_retrieved_objects_are_grades(flag, name, tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_random_data_raise_nothing_but_our_errors(seed):
     draw = random.Random(seed)
-    for _ in range(25):
+    for _ in range(12):
         run, gold = random_data(draw), draw.choice([random_data, lambda _: None])(draw)
         for call in (
             lambda: rankql.evaluate(run, gold, "RR"),  # noqa: B023
