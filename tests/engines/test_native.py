@@ -18,7 +18,15 @@ from rankql.cli.main import main
 from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
 from rankql.errors import database_message
 from rankql.registry.all_metrics import FUNCTIONS
-from support import components, metric_engines, native_databases, native_files, random_runs
+from support import (
+    case_matrix,
+    components,
+    hand_cases,
+    metric_engines,
+    native_databases,
+    native_files,
+    random_runs,
+)
 from support.native_databases import handlers, options_of, run_node, run_python
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
@@ -41,6 +49,18 @@ def database(request):
 @pytest.fixture(scope="module")
 def server():
     with native_databases.opened("postgres") as made:
+        yield made
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("postgres", "postgres18")
+    ],
+)
+def release(request):
+    """A server of each release that the pages name."""
+    with native_databases.opened(request.param) as made:
         yield made
 
 
@@ -435,33 +455,41 @@ def test_the_state_of_gains_does_not_grow_with_the_rows(server, k):
 ODD_SCHEMA = """it's a "base" of discounts \\1"""
 
 
-@pytest.mark.postgres
 @pytest.mark.parametrize("schema", [None, ODD_SCHEMA])
-def test_functions_work_whatever_the_search_path_is(server, schema):
+def test_functions_work_whatever_the_search_path_is(release, schema):
     """Also in materialized views, where Postgres 17 has a safe one, and when installed again."""
     home = macros.quote(schema or "public")
-    server.con.execute(
+    release.con.execute(
         f"DROP MATERIALIZED VIEW IF EXISTS by_user; CREATE SCHEMA IF NOT EXISTS {home}"
     )
     view = f"SELECT {home}.ndcg(r, p, 2, ARRAY[1, 2]) AS n, {home}.nerr(r, p, 2, 3) AS e"
     for replace in (False, True):
-        server.install(schema=schema)
-        server.con.execute("SET search_path = pg_catalog")
+        release.install(schema=schema)
+        release.con.execute("SET search_path = pg_catalog")
         if not replace:
             rows = "FROM (VALUES (3, 1), (0, 2)) AS t (r, p)"
-            server.con.execute(f"CREATE MATERIALIZED VIEW public.by_user AS {view} {rows}")
-        server.con.execute("REFRESH MATERIALIZED VIEW public.by_user")
-        assert server.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
-        server.con.execute("RESET search_path")
-    server.con.execute("SET search_path = pg_catalog")
+            release.con.execute(f"CREATE MATERIALIZED VIEW public.by_user AS {view} {rows}")
+        release.con.execute("REFRESH MATERIALIZED VIEW public.by_user")
+        assert release.ask("SELECT * FROM public.by_user") == [(1.0, 1.0)]
+        release.con.execute("RESET search_path")
+    release.con.execute("SET search_path = pg_catalog")
     for name in native_files.METRICS:
         values = {"p": 0.5, "max_rel": 9, "recall": 0.5}
         extra = "".join(f", {values.get(o, 2)}" for o in options_of(name, "bigquery"))
         rows = "(VALUES (3.0, 1), (0.5, 2), (-1, 3)) AS t (r, p)"
-        server.ask(f"SELECT {home}.{name}({home}.exp2_gain(r), p{extra}) FROM {rows}")
+        release.ask(f"SELECT {home}.{name}({home}.exp2_gain(r), p{extra}) FROM {rows}")
         with pytest.raises(Exception, match=r"rankql: (pos|score) must"):
-            server.ask(f"SELECT {home}.{name}(1, 'NaN'::float8{extra})")
-    server.con.execute("RESET search_path")
+            release.ask(f"SELECT {home}.{name}(1, 'NaN'::float8{extra})")
+    release.con.execute("RESET search_path")
+
+
+@pytest.mark.postgres
+def test_a_case_of_each_metric_on_postgres_15(server):
+    """All cases run on 18."""
+    engine = case_matrix.ENGINES["Postgres"]
+    cases = {x.metric: x for x in hand_cases.ALL if not case_matrix.lacks(engine, x)}
+    wrong = case_matrix.run(engine, server, cases.values())
+    assert len(cases) == len(native_files.METRICS) and not wrong, "\n".join(wrong)
 
 
 @pytest.mark.postgres

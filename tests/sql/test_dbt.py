@@ -381,7 +381,7 @@ KINDS = ("view", "table", "incremental", "materialized_view")
 @pytest.fixture
 def postgres_project(tmp_path):
     """A project whose target is a schema that is not in the search_path."""
-    with native_databases.postgres() as server:
+    with native_databases.postgres(18) as server:
         server.con.execute(SHOP)
         for folder in ("sql", "models"):
             (tmp_path / folder).mkdir()
@@ -409,7 +409,7 @@ def postgres_project(tmp_path):
         yield tmp_path, server
 
 
-@pytest.mark.postgres
+@pytest.mark.postgres18
 def test_postgres(postgres_project, runner):
     folder, server = postgres_project
     dbt = partial(runner, folder)

@@ -80,9 +80,10 @@ HERE = {
     "polars .pipe": ("pipe", "pipe streaming", "pipe whole", "pipe list", "pipe score"),
     "evaluate": [f"evaluate {x}" for x in ("ranked", "joined", "scored", "scores", "whole")],
 }
-DATABASES = {"Postgres": "postgres", "ClickHouse": "clickhouse"}
+# Where each is started.
+DATABASES = {"Postgres": "postgres18", "ClickHouse": "clickhouse"}
 HANDLERS = {"Snowflake handlers": "snowflake", "BigQuery handlers": "bigquery"}
-NATIVE = DATABASES | HANDLERS
+NATIVE = {"Postgres": "postgres", "ClickHouse": "clickhouse"} | HANDLERS
 
 
 def engines():

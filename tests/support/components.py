@@ -84,6 +84,7 @@ COMPONENTS = {
     "package": Component(("build", "check_wheel_contents", "twine"), (("uv",),)),
     "perl": Component((), (("perl",),), "apt-get install perl", heavy=False),
     "postgres": Component(("psycopg",), (("initdb",),), f"{EXTRA} && apt-get install postgresql"),
+    "postgres18": Component(("psycopg",), (("npm",),), f"{EXTRA} && apt-get install npm"),
     "ranx": Component(("ranx",)),
     "report": Component(("altair", "vl_convert")),
     "site": Component(("sphinx", "furo", "myst_parser")),

