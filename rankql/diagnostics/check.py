@@ -149,7 +149,12 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
     """Look for suspect values in all columns, in one pass over each table."""
     for table in data.tables:
         read = [role for role in table.roles if role != table.unused]
-        checks = [(role, check) for role in read for check in COLUMNS[role]]
+        checks = [
+            (role, check)
+            for role in read
+            for check in COLUMNS[role]
+            if not (role == "item" and table.table.empty)
+        ]
         aggregates = (_count_and_examples(table, role, check.sql) for role, check in checks)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
         ((*values,),) = fetch(data.session, sql)
@@ -248,6 +253,9 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
         "place": "pos" if table.ranking_role == "pos" else "-score",
+        "position": "pos"
+        if table.ranking_role == "pos"
+        else f"row_number() OVER (PARTITION BY {table.keys} ORDER BY score DESC NULLS LAST)",
         "order": "ascending" if low else "descending",
         "descending": low,
         "item": "item" if "item" in table.roles else "NULL AS item",

@@ -147,7 +147,7 @@ class CheckData:
         def read(table: CheckedTable) -> Table:
             cleaned = self.session.describe(table.label, table.clean)
             roles = {role: role for role in table.roles if role not in ("system", table.unused)}
-            return replace(cleaned, roles=roles)
+            return replace(cleaned, roles=roles, empty=table.table.empty)
 
         runs = {name: read(run) for name, run in zip(self.inputs.runs, self.runs, strict=True)}
         system = None if self.inputs.system is None else "system"
@@ -214,7 +214,9 @@ class CheckData:
         raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
         keys = ["system", *ids] if system else ids
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
-        has_ids = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        # Of judgments in lists, an empty one is a row without an item.
+        needed = [key for key in keys if key != "item" or not table.empty]
+        has_ids = " AND ".join(f"{key} IS NOT NULL" for key in needed)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
         ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"

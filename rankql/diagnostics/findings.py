@@ -22,8 +22,8 @@ _SCHEMA = {name: pl.Int64 if name == "count" else pl.String for name in _COLUMNS
 class Finding:
     """One problem in the data.
 
-    `level` is 'error' (metrics would be wrong, or `evaluate` refuses the data), 'warning' (metrics
-    may mislead) or 'note'. `message` says what is wrong, `why` says why it matters and what to do.
+    `level` is 'error' (`evaluate` refuses the data), 'warning' (metrics may mislead) or 'note'.
+    `message` says what is wrong, `why` says why it matters and what to do.
     """
 
     kind: str

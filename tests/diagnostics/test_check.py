@@ -89,7 +89,7 @@ CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
         scored(), judged(("a", "z", 11), ("a", "w", 10))),
     "rank-score-order": ("warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
         placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged()),
-    "id-spelling": ("error", "run", 2, [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
+    "id-spelling": ("warning", "run", 2, [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
         scored(("a", "Z ", 0.5), ("a", "07", 0.4), ("a", "W", 0.3)),
         judged(("a", "z", 0), ("a", "7", 0))),
     "unjudged-queries": ("warning", "run", 1, [row("c")],
@@ -141,11 +141,37 @@ def test_finding(kind):
     assert finding.count == count and list(finding.examples) == examples
     assert report.ok == (level != "error")
     assert finding.message and finding.why and "\n" not in finding.message + finding.why
-    if level == "error" and kind != "id-spelling":
+    if level == "error":
         with pytest.raises(RankqlError):
             evaluate(run, qrels, "nDCG")
     else:
         evaluate(run, qrels, "nDCG")
+
+
+@pytest.mark.parametrize("second", ["y", "below"])
+def test_what_evaluate_reads_is_no_error(second):
+    """A duplicate below the cutoff, and an item without gain that is judged twice."""
+    items = ["x", second, *"abcdefghi", "below"]
+    run = scored(rows=[("a", item, -float(place)) for place, item in enumerate(items)])
+    qrels = judged(("a", "z", 0), ("a", "z", 0))
+    report = check(run, qrels)
+    found = {x.kind: x.level for x in report if x.kind.startswith("duplicate")}
+    twice = {"duplicate-items": "warning"} if second == "below" else {}
+    assert found == twice | {"duplicate-judgments": "warning"} and report.ok
+    evaluate(run, qrels, "nDCG@10")
+
+
+def test_questions_without_an_answer_are_no_problem():
+    rows = [
+        {"question": "a", "retrieved": ["x"], "relevant": ["x"]},
+        {"question": "b", "retrieved": ["x"], "relevant": []},
+        {"question": "c", "retrieved": ["x"], "relevant": None},
+    ]
+    report = check(rows)
+    assert report.ok and "null-ids" not in kinds(report)
+    found = {x.kind: (x.level, x.count) for x in report}
+    assert found["unjudged-queries"] == found["no-relevant"] == ("warning", 1)
+    assert check({"a": ["x"], "b": ["y"]}, {"a": ["x"], "b": []}).ok
 
 
 def test_every_check_has_a_case():

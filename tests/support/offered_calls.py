@@ -1,9 +1,11 @@
-"""`evaluate` that runs every call that a question offers."""
+"""`evaluate` that runs every call that a question offers, and `check` on what it reads."""
 
 import functools
 import inspect
 
+import rankql
 from rankql.errors import Question
+from rankql.evaluation.request import ReadingOptions
 
 
 def checked(evaluate):
@@ -23,3 +25,18 @@ def checked(evaluate):
             raise
 
     return call_all
+
+
+def without_findings(evaluate):
+    """Raise an AssertionError if `check` has an error in what is read; metrics have no cutoff."""
+    read = inspect.signature(rankql.check).parameters.keys() | ReadingOptions.__annotations__.keys()
+
+    @functools.wraps(evaluate)
+    def and_check(run, qrels=None, *args, **options):
+        result = evaluate(run, qrels, *args, **options)
+        given = {name: value for name, value in options.items() if name in read - {"k"}}
+        findings = rankql.check(run, qrels, **given).findings
+        assert not [x for x in findings if x.level == "error"], findings
+        return result
+
+    return and_check

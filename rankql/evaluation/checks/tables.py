@@ -106,7 +106,7 @@ def _check_spelling(role: str) -> Check:
               FROM {respell(unmatched, "id")} AS r JOIN {respell(ids[1], "id")} AS q USING (x)
               GROUP BY r.id"""
     return Check(
-        "id-spelling", "rows", "error", f"{role} is spelled differently in qrels",
+        "id-spelling", "rows", "warning", f"{role} is spelled differently in qrels",
         why="These ids count as unjudged or missing. {repair}.",
         sql=sql, tables="pairs", roles=(role,), noun="id", applies=has_text,
     )  # fmt: skip
@@ -135,14 +135,19 @@ _REVERSED = f"""
 ROWS = (
     _check_spelling("query"),
     _check_spelling("item"),
-    Check(
-        "duplicate-items", "rows", "error",
-        "item appears more than once in a ranking",
-        why="evaluate refuses metrics that read both. Keep one row for each item, or pass "
-        "collapse='{item_column}'{systems}.",
+    *(Check(
+        "duplicate-items", "rows", level,
+        f"item appears more than once in {where}",
+        why=f"{problem} Keep one row for each item, or pass collapse='{{item_column}}'{{systems}}.",
         tables="runs", noun="item", roles=("item",),
-        sql="SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
-    ),
+        sql=f"""SELECT {{keys}}, item, count(*) AS rows
+            FROM (SELECT {{keys}}, item, {{position}} AS position FROM rows) GROUP BY ALL
+            HAVING count(*) > 1 AND coalesce(min(position, 2)[2] <= {{k}}, false) = {within}""",
+    ) for level, within, where, problem in (
+        ("error", "true", "a ranking", "evaluate refuses metrics that read both."),
+        ("warning", "false", "a ranking, the second time below position {k}",
+         "Metrics without a cutoff refuse it."),
+    )),
     Check(
         "self-match", "rows", "warning",
         "{query_column} and {item_column} are the same at position 1 in {count:,} of {total:,} "
@@ -169,17 +174,21 @@ ROWS = (
            GROUP BY ALL HAVING count(*) > 1""",
     ),
     *(Check(
-        kind, "rows", "error",
+        kind, "rows", level,
         problem,
         why=why,
         tables="judgments", noun="item",
         sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
             FROM rows WHERE rel IS NOT NULL GROUP BY query, item
-            HAVING count(*) > 1 AND min(rel) {test} max(rel)""",
-    ) for kind, test, problem, why in (
-        ("duplicate-judgments", "=", "item is judged more than once",
+            HAVING count(*) > 1 AND {test}""",
+    ) for kind, level, test, problem, why in (
+        ("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
+         "item is judged more than once",
          "The ideal ranking would count it twice. Keep one row for each item{key}."),
-        ("conflicting-judgments", "<", "item has different grades",
+        ("duplicate-judgments", "warning", "min(rel) = max(rel) AND max(rel) <= 0",
+         "item without gain is judged more than once",
+         "Metrics that count such items refuse it. Keep one row for each item{key}."),
+        ("conflicting-judgments", "error", "min(rel) < max(rel)", "item has different grades",
          "Keep one grade for each item: the latest, the highest or the mean{key}."),
     )),
     Check(
