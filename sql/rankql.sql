@@ -2554,24 +2554,29 @@ CREATE OR REPLACE MACRO rankql_log(log, query, item, moment) AS TABLE
                  typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none')))) AS t_type
           FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row));
 
+-- Are items that a user had earlier left out?
+CREATE OR REPLACE MACRO rankql_drops(seen) AS CASE rankql_text(seen) WHEN 'NULL' THEN false WHEN 'drop' THEN true
+    ELSE rankql_fail('seen must be ''drop'' or NULL, not ' || rankql_text(seen)) END;
+
 -- The log for a split. With seen 'drop', an event goes if its user and item occurred earlier.
 CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABLE
     SELECT rankql_row, others, rankql_key(q) AS q, i, rankql_logged(t, moment) AS t, rankql_is_time(t) OR rankql_is_text(t) AS timed
     FROM rankql_log(log, query, item, moment)
-    QUALIFY CASE rankql_text(seen)
-        WHEN 'NULL' THEN true
-        WHEN 'drop' THEN coalesce(rankql_logged(t, moment) = min(rankql_logged(t, moment)) OVER (
+    QUALIFY NOT rankql_drops(seen) OR q IS NULL OR i IS NULL OR coalesce(
+        rankql_logged(t, moment) = min(rankql_logged(t, moment)) OVER (
             PARTITION BY CASE WHEN seen IS NOT NULL THEN rankql_key(q) END,  -- else one partition, in no time
-                         CASE WHEN seen IS NOT NULL THEN rankql_key(i) END), true) OR q IS NULL OR i IS NULL
-        ELSE rankql_fail('seen must be ''drop'' or NULL, not ' || rankql_text(seen)) END;
+                         CASE WHEN seen IS NOT NULL THEN rankql_key(i) END), true);
 
--- Rows with the same time and item stay together; nothing is random.
+-- Rows with the same time and item stay together; nothing is random. By id, of two items at one time the same would always be
+-- held out.
 CREATE OR REPLACE MACRO leave_one_out(
-    log, n := 1, query := 'user', item := 'item', moment := 'time', seen := NULL
+    log, n := 1, query := 'user', item := 'item', moment := 'time', seen := NULL, basket := false
 ) AS TABLE
     WITH latest AS (
-        SELECT rankql_row, q, others, rankql_whole(n, 'n') >= rank() OVER (
-            PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
+        SELECT rankql_row, q, others, rankql_whole(n, 'n') >= CASE WHEN rankql_flag(basket, 'basket')
+            THEN dense_rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST)
+            ELSE rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST,
+                              md5(CAST(q.value AS VARCHAR) || ' ' || CAST(i AS VARCHAR)) DESC NULLS LAST) END AS last
         FROM rankql_split_log(log, seen, query, item, moment)
     )
     SELECT unnest(rankql_row),
@@ -2608,27 +2613,27 @@ COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on,
 
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
-    train, k := 10, exclude_seen := true, users := NULL, query := 'user', item := 'item'
+    train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item'
 ) AS TABLE
     WITH popular AS MATERIALIZED (
         SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
               FROM query_table(train) AS rankql_row)
         GROUP BY i
-    ), seen AS MATERIALIZED (
+    ), had AS MATERIALIZED (
         SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
-        FROM query_table(train) AS rankql_row WHERE rankql_flag(exclude_seen, 'exclude_seen')
+        FROM query_table(train) AS rankql_row WHERE rankql_drops(seen)
     ), people AS (
         SELECT q, count(i) + rankql_whole(k, 'k') AS n
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
-             LEFT JOIN seen USING (q)
+             LEFT JOIN had USING (q)
         GROUP BY q
     ), listed AS (
         SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM popular)) AS BIGINT) + 1)) AS place FROM people
     )
     SELECT q.value AS "user", i.value AS item, pos, 1.0::DOUBLE / pos AS score
     FROM (SELECT q, i, row_number() OVER (PARTITION BY q ORDER BY place ASC NULLS LAST) AS pos
-          FROM listed JOIN popular USING (place) ANTI JOIN seen USING (q, i))
+          FROM listed JOIN popular USING (place) ANTI JOIN had USING (q, i))
     WHERE pos <= k ORDER BY q ASC NULLS LAST, pos ASC NULLS LAST;
 COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -338,6 +338,7 @@ ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
 )
 @click.option("--since", metavar="TIME", help="Test has the rows from a time on.")
 @click.option("--last", "n", type=click.INT, help="Test has the last N events of each user.")
+@click.option("--basket", is_flag=True, default=None, help="With --last: all events of N times.")
 @click.option(
     "--seen", type=click.Choice(["drop"]), help="Leave out events whose user had the item earlier."
 )
@@ -352,12 +353,13 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
     LOG has a row per event. Pass one of --share, --since and --last.
     """
     from rankql.logs.labels import leave_one_out, time_split
-    from rankql.logs.table_macros import parse_time, read_rows
+    from rankql.logs.table_macros import read_rows
+    from rankql.registry.column_names import recognise_defaults
 
     if len(options.keys() & {"share", "since", "n"}) != 1 or files[0] == files[1]:
         raise click.UsageError("Pass one of --share, --since and --last, and two files to write.")
-    if "since" in options:
-        options["since"] = parse_time(options["since"])
+    if "basket" in options and "n" not in options:
+        raise click.UsageError("--basket goes with --last: it takes all events of the last times.")
     targets = [output_path(file, (".parquet", ".csv"), inputs=[log]) for file in files]
     rows = read_rows(log).lazy().collect()
     parts = (leave_one_out if "n" in options else time_split)(rows, **options)
@@ -366,6 +368,33 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
         click.echo(f"{target.name}: {(parts['split'] == part).sum():,} rows of {part}", err=True)
     if "seen" in options:
         click.echo(f"Left out {len(rows) - len(parts):,} rows of seen items", err=True)
+    if "n" in options:
+        names = {"query": "user", "moment": "time"}
+        names |= {name: options[name] for name in names.keys() & options.keys()}
+        names |= recognise_defaults(names, options, parts.columns)
+        for line in _describe_held_out(parts, names["query"], names["moment"]):
+            click.echo(line, err=True)
+
+
+def _describe_held_out(parts: pl.DataFrame, user: str, time: str) -> Iterator[str]:
+    """Users of whom a hash chose the events of test, and those without any."""
+    import polars as pl
+
+    latest, first = (
+        getattr(pl.col(time).filter(split=x), y)() for x, y in (("train", "max"), ("test", "min"))
+    )
+    users = parts.group_by(user).agg(chosen=latest == first, none=pl.col("split").ne("test").all())
+    chosen, none = (int(users[name].sum()) for name in ("chosen", "none"))
+    if chosen:
+        yield (
+            f"{chosen:,} of {len(users):,} users have several events at the time of one in test: "
+            "a hash of user and item chose. --basket takes all of a time"
+        )
+    if none:
+        yield (
+            f"{none:,} of {len(users):,} users have no row of test: "
+            "nothing would be left to train on"
+        )
 
 
 @command("popular", "popular train.parquet -k 20 -o popular.parquet",
@@ -388,7 +417,8 @@ def popular_command(train: str, file: str, **options: Any) -> None:
     target = output_path(file, (".parquet", ".csv"), inputs=[train, *named_paths(options.values())])
     run = most_popular(train, **options)
     _write_rows(run, target)
-    click.echo(f"{target.name}: {len(run):,} rows", err=True)
+    seen = "items that a user has in TRAIN are left out"
+    click.echo(f"{target.name}: {len(run):,} rows; {seen}", err=True)
 
 
 def _write_rows(rows: pl.DataFrame, target: Path) -> None:

@@ -320,13 +320,15 @@ def leave_one_out(
     item: Column = "item",
     moment: Column = "time",
     seen: str | None = None,
+    basket: bool = False,
 ) -> None:
     """The log with `split`: test for the last event of each user, train for those before.
 
-    With `n`, the last n events. Of events at the same time, the item that is higher as text comes
-    last. Rows with the same time and item stay together. Users with nothing left to train on have
-    no test events. With seen="drop", an event goes if its user had the item earlier: test then has
-    the last new item. Times are timestamps, numbers or text of ISO 8601.
+    With `n`, the last n events. Of events at the same time, those with the highest md5 of user and
+    item as text come last, so that no item is always held out; with `basket`, test has all events
+    of the last n times. Rows with the same time and item stay together. Users with nothing left to
+    train on have no test events. With seen="drop", an event goes if its user had the item earlier:
+    test then has the last new item. Times are timestamps, numbers or text of ISO 8601.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
@@ -338,7 +340,7 @@ def leave_one_out(
 @table_function("split")
 def time_split(
     frame: Data,
-    since: date | datetime | float | None = None,
+    since: date | datetime | float | str | None = None,
     share: float | None = None,
     query: Column | None = None,
     item: Column | None = None,

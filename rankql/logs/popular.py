@@ -7,10 +7,11 @@ from typing import Any
 import polars as pl
 from duckdb import DuckDBPyRelation
 
-from rankql.errors import require, require_flag, require_whole_number
+from rankql.errors import require, require_whole_number
 from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
-from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.logs.table_macros import value_sql
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles, require_column, same_kind
@@ -22,7 +23,7 @@ LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 def most_popular(
     train: Data,
     k: int = 10,
-    exclude_seen: bool = True,
+    seen: str | None = "drop",
     users: Data | None = None,
     query: str = "user",
     item: str = "item",
@@ -31,7 +32,8 @@ def most_popular(
 
     The log is a file, a table or a frame, as for `evaluate`, with a row per interaction of a user
     and an item. The popularity of an item is the number of its users, and ties go to the lower
-    item. With exclude_seen, users get the first k of the items that they do not have in the log.
+    item. With seen="drop", users get the first k of the items that they do not have in the log,
+    with None the first k of all.
     The run has a list for each user of the log, or of `users`, a table or a list of ids: users
     without a row in the log get the most popular items. The score is 1 / pos, for an evaluation
     with runs that have scores. The result is in polars, or in pandas for a
@@ -42,7 +44,7 @@ def most_popular(
     [(2, 'a', 1, 1.0), (3, 'b', 1, 1.0)]
     """
     require_whole_number("k", k, 1)
-    require_flag("exclude_seen", exclude_seen)
+    require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     if isinstance(users, list | tuple | range | pl.Series):
         users = pl.DataFrame({query: pl.Series(users)})
     # A relation belongs to another connection.
@@ -78,7 +80,7 @@ def most_popular(
             columns = (f"{table.key(r, text and r == 'query')} AS {r}" for r in table.roles)
             ctes.append(f"{name} AS (SELECT {', '.join(columns)} FROM {table.sql})")
         keys = [quote(log.roles[role]) for role in ("query", "item")]
-        options = f"k := {k}, exclude_seen := {literal(exclude_seen)}{others}, query := 'query'"
+        options = f"k := {k}, seen := {value_sql(seen)}{others}, query := 'query'"
         fields = f'"user" AS {keys[0]}, item AS {keys[1]}, pos, score'
         sql = f"WITH {', '.join(ctes)} SELECT {fields} FROM most_popular('{LOG}', {options})"
         with duckdb_errors():

@@ -75,6 +75,8 @@ def table_function(
             (_, data), *arguments = call.arguments.items()
             columns = {name: _as_key(value) for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
+            if isinstance(others.get("since"), str):
+                others["since"] = parse_time(others["since"])
             macro, pandas = function.__name__, is_pandas(data)
             every = result is None or (isinstance(result, str) and not pandas) or others.get("seen")
             frame = read_rows(data, None if every else columns.values())

@@ -42,6 +42,20 @@ def test_a_log_is_split_and_evaluated(tmp_path, monkeypatch, suffix):
     assert "R@2" in run_cli("eval", f"popular.{suffix}", files[1], "-m", "R@2").stdout
 
 
+def test_users_of_whom_a_hash_chose_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    times = ["2026-01-01", "2026-01-01", "2026-01-01", "2026-01-02", "2026-01-02"]
+    pl.DataFrame({"user": [*"aabbc"], "item": [*"xyxzz"], "time": times}).write_csv("log.csv")
+    command = ("split", "log.csv", "--last", 1, "-o", "train.csv", "test.csv")
+    (*_, chosen, none) = run_cli(*command).stderr.splitlines()
+    assert chosen.startswith("1 of 3 users have several events at the time of one in test")
+    assert none == "1 of 3 users have no row of test: nothing would be left to train on"
+    (*_, none) = run_cli(*command, "--basket").stderr.splitlines()
+    assert none.startswith("2 of 3 users have no row of test")
+    popular = run_cli("popular", "train.csv", "-o", "popular.csv").stderr
+    assert popular == "popular.csv: 5 rows; items that a user has in TRAIN are left out\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -51,6 +65,7 @@ def test_a_log_is_split_and_evaluated(tmp_path, monkeypatch, suffix):
         (["--share", ".2", "-o", "log.csv", "b.csv"], "would overwrite an input"),
         (["--share", ".2", "-o", "a.csv", "b.txt"], "must end in one of: .parquet, .csv"),
         (["--share", "2", "-o", "a.csv", "b.csv"], "share must lie between 0 and 1, not 2"),
+        (["--share", ".2", "--basket", "-o", "a.csv", "b.csv"], "--basket goes with --last"),
         (["--since", "soon", "-o", "a.csv", "b.csv"], "Cannot parse the time 'soon'"),
     ],
 )

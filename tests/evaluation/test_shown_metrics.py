@@ -15,6 +15,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from rankql.evaluation import dropped
+from rankql.logs.table_macros import value_sql
 from support import definitions
 from support.parameters import slow_except
 
@@ -170,8 +171,8 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
     assert kinds.isdisjoint({"judged-share", "few-common-items"})
 
 
-@pytest.mark.parametrize("exclude_seen", [True, False])
-def test_most_popular(exclude_seen):
+@pytest.mark.parametrize("seen", ["drop", None])
+def test_most_popular(seen):
     _, _, train = recommender(7)
     popular, pairs = [*popularity_of(train)], {*train.rows()}
     users = [0, 3, 29, 99]  # the last two have no row
@@ -179,19 +180,19 @@ def test_most_popular(exclude_seen):
         (user, item, place, 1 / place)
         for user in users
         for place, item in enumerate(
-            [i for i in popular if not exclude_seen or (user, i) not in pairs][:7], 1
+            [i for i in popular if not seen or (user, i) not in pairs][:7], 1
         )
     ]
-    run = rankql.most_popular(train, 7, exclude_seen, users)
+    run = rankql.most_popular(train, 7, seen, users)
     assert run.rows() == rows and run.columns == ["user", "item", "pos", "score"]
     con = duckdb.connect()
     rankql.register(con)
     con.register("train", train)
     con.register("asked", pl.DataFrame({"user": users}))
-    sql = f"FROM most_popular('train', k := 7, exclude_seen := {exclude_seen}, users := 'asked')"
+    sql = f"FROM most_popular('train', k := 7, seen := {value_sql(seen)}, users := 'asked')"
     assert con.execute(sql).fetchall() == rows
-    pandas = rankql.most_popular(train.to_pandas(), 7, exclude_seen)
-    every = rankql.most_popular(train, 7, exclude_seen)
+    pandas = rankql.most_popular(train.to_pandas(), 7, seen)
+    every = rankql.most_popular(train, 7, seen)
     assert [*pandas.itertuples(index=False, name=None)] == every.rows()
     assert every["user"].n_unique() == train["user"].n_unique()
 

@@ -112,6 +112,32 @@ def _check_spelling(role: str) -> Check:
     )  # fmt: skip
 
 
+def _check_duplicates(
+    level: Literal["error", "warning"], within: str, where: str, problem: str
+) -> Check:
+    """A check for items that occur again in a ranking, within the first k or not."""
+    return Check(
+        "duplicate-items", "rows", level, f"item appears more than once in {where}",
+        why=f"{problem} Keep one row for each item, or pass collapse='{{item_column}}'{{systems}}.",
+        tables="runs", noun="item", roles=("item",),
+        sql=f"""SELECT {{keys}}, item, count(*) AS rows
+            FROM (SELECT {{keys}}, item, {{position}} AS position FROM rows) GROUP BY ALL
+            HAVING count(*) > 1 AND coalesce(min(position, 2)[2] <= {{k}}, false) = {within}""",
+    )  # fmt: skip
+
+
+def _check_judgments(
+    name: str, level: Literal["error", "warning"], where: str, text: str, problem: str
+) -> Check:
+    """A check for items that are judged several times in a query."""
+    return Check(
+        name, "rows", level, text, why=problem,
+        tables="judgments", noun="item",
+        sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
+            FROM rows WHERE rel IS NOT NULL GROUP BY query, item HAVING count(*) > 1 AND {where}""",
+    )  # fmt: skip
+
+
 # u is that of Mann and Whitney: the pairs of items in which the relevant one scores higher.
 _REVERSED = f"""
     SELECT system, count(*) AS count, avg(1 / first) AS forward, avg(1 / last) AS backward
@@ -135,19 +161,9 @@ _REVERSED = f"""
 ROWS = (
     _check_spelling("query"),
     _check_spelling("item"),
-    *(Check(
-        "duplicate-items", "rows", level,
-        f"item appears more than once in {where}",
-        why=f"{problem} Keep one row for each item, or pass collapse='{{item_column}}'{{systems}}.",
-        tables="runs", noun="item", roles=("item",),
-        sql=f"""SELECT {{keys}}, item, count(*) AS rows
-            FROM (SELECT {{keys}}, item, {{position}} AS position FROM rows) GROUP BY ALL
-            HAVING count(*) > 1 AND coalesce(min(position, 2)[2] <= {{k}}, false) = {within}""",
-    ) for level, within, where, problem in (
-        ("error", "true", "a ranking", "evaluate refuses metrics that read both."),
-        ("warning", "false", "a ranking, the second time below position {k}",
-         "Metrics without a cutoff refuse it."),
-    )),
+    _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
+    _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
+                      "Metrics without a cutoff refuse it."),
     Check(
         "self-match", "rows", "warning",
         "{query_column} and {item_column} are the same at position 1 in {count:,} of {total:,} "
@@ -173,24 +189,15 @@ ROWS = (
         sql="""SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
            GROUP BY ALL HAVING count(*) > 1""",
     ),
-    *(Check(
-        kind, "rows", level,
-        problem,
-        why=why,
-        tables="judgments", noun="item",
-        sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
-            FROM rows WHERE rel IS NOT NULL GROUP BY query, item
-            HAVING count(*) > 1 AND {test}""",
-    ) for kind, level, test, problem, why in (
-        ("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
-         "item is judged more than once",
-         "The ideal ranking would count it twice. Keep one row for each item{key}."),
-        ("duplicate-judgments", "warning", "min(rel) = max(rel) AND max(rel) <= 0",
-         "item without gain is judged more than once",
-         "Metrics that count such items refuse it. Keep one row for each item{key}."),
-        ("conflicting-judgments", "error", "min(rel) < max(rel)", "item has different grades",
-         "Keep one grade for each item: the latest, the highest or the mean{key}."),
-    )),
+    _check_judgments("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
+                     "item is judged more than once",
+                     "The ideal ranking would count it twice. Keep one row for each item{key}."),
+    _check_judgments("duplicate-judgments", "warning", "min(rel) = max(rel) AND max(rel) <= 0",
+                     "item without gain is judged more than once",
+                     "Metrics that count such items refuse it. Keep one row for each item{key}."),
+    _check_judgments("conflicting-judgments", "error", "min(rel) < max(rel)",
+                     "item has different grades",
+                     "Keep one grade for each item: the latest, the highest or the mean{key}."),
     Check(
         "rank-score-order", "rows", "warning",
         "{score_column} is not in the order of {pos_column}",
