@@ -151,14 +151,19 @@ class TableResult:
 
         If it has a caption, it is a table with a label, and the caption says how it was tested.
         """
-        parts = [text.format_latex(each.rows, each.right, each.title) for each in self._rendered()]
-        if self.caption or self.method:
-            method = f" {self.method[0].upper()}{self.method[1:]}." if self.method else ""
+        return self._typeset(self._rendered(), self.method)
+
+    def _typeset(self, blocks: Sequence[Block], method: str, more: Sequence[str] = ()) -> str:
+        """The blocks for LaTeX, with lines that are comments."""
+        parts = [text.format_latex(each.rows, each.right, each.title) for each in blocks]
+        if self.caption or method:
+            method = f" {method[0].upper()}{method[1:]}." if method else ""
             caption = text.escape_latex(f"{self.caption}.{method}")
             label = f"tab:{self.caption.partition(' ')[0].lower()}"
             begin = ["\\begin{table}", "\\centering", f"\\caption{{{caption}}}"]
             parts = [*begin, f"\\label{{{label}}}", *parts, "\\end{table}"]
-        lines = [line for line in [self._headline(), *self.sentences, *self.remarks()] if line]
+        lines = [self._headline(), *self.sentences, *more, *self.remarks()]
+        lines = [line for line in lines if line]
         return "\n".join([*parts, *(f"% {text.escape_controls(line)}" for line in lines)])
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -31,6 +31,10 @@ class Cell(str):
         return cell
 
 
+class Math(Cell):
+    """A cell that is LaTeX of math mode, where a hyphen is a minus."""
+
+
 class Name(str):
     """A name, which plain text cuts in the middle if it is long."""
 
@@ -497,7 +501,9 @@ def format_latex(rows: TableRows, right: Collection[int] = (), title: str = "") 
     """Format rows as a tabular of booktabs, everything escaped; columns `right` aligned right."""
 
     def escaped(cell: str) -> str:
-        words, mark = escape_latex(cell), escape_latex(_mark(cell).strip())
+        indent = "\\quad " * ((len(cell) - len(cell.lstrip(" "))) // 2)
+        words = f"${cell}$" if isinstance(cell, Math) else indent + escape_latex(cell.lstrip(" "))
+        mark = escape_latex(_mark(cell).strip())
         words = f"\\textbf{{{words}}}" if _is_best(cell) else words
         return words + (f"\\textsuperscript{{{mark}}}" if mark else "")
 

@@ -28,7 +28,7 @@ _GROUPS = {
         *RowOptions.__annotations__, "attributes", "judge", "train", "catalogue", "seen",
         "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
-        "since", "n", "users", "moment",
+        "since", "n", "basket", "users", "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -44,7 +44,7 @@ _COMMON = (
     "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos",
     "conventions", "baseline", "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day",
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
-    "train", "seen", "share", "since", "n", "users", "moment", "files", "file", "output",
+    "train", "seen", "share", "since", "n", "basket", "users", "moment", "files", "file", "output",
     "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version", "help_all",
 )  # fmt: skip
 

@@ -242,14 +242,24 @@ class Comparison(EvaluatedTable):
 
         results.save_result(self, path, self._render_page if self._long else render_page, [texts])
 
-    def wide(self) -> WideTable:
+    def wide(
+        self,
+        rows: str | None = None,
+        columns: str | None = None,
+        n: bool = False,
+        margins: bool = False,
+    ) -> WideTable:
         """The means with systems as rows and metrics as columns, as papers have them.
+
+        With `rows` and `columns`, the means of slices by two attributes, as those of `evaluate`.
 
         The best system is bold, the best system first or, with a baseline, that one. Of three or
         more systems, letters name those that are significantly worse. With a baseline, or two
         systems, † marks those that are significantly better than the baseline and ‡ those that are
         significantly worse.
         """
+        if rows is not None or columns is not None or n or margins:
+            return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]
         letters = {} if base is not None else name_letters(order)
@@ -257,7 +267,8 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            method=method, notes=self.notes, input_paths=self.input_paths, source=self,
+            self.result.meta.groupings, method=method, notes=self.notes,
+            input_paths=self.input_paths, source=self,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -272,6 +283,24 @@ class Comparison(EvaluatedTable):
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
         return results.drop_idle_columns(frame)
+
+    def to_latex(self) -> str:
+        """The table for LaTeX with the package booktabs.
+
+        Of two systems it fits a column of 12.2 cm: differences have their interval in brackets and
+        † or ‡ for better or worse. p and verdicts are comments, as are findings and notes.
+        """
+        if self._view() is not None or self._long:
+            return super().to_latex()
+        block = typeset_pair(self.pairs)
+        rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
+        alpha = self.settings.alpha
+        tested = [
+            f"{metric}, {part}: p {text.format_p_cell(p, alpha)}, {verdict}"
+            for metric, part, p, verdict in rows
+        ]
+        method = f"{self.tests}; intervals in brackets; {self._legend()}"
+        return self._typeset([block], method, tested)
 
     def _headline(self) -> str:
         return "" if self.pairs.is_empty() else self.title
@@ -480,6 +509,36 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
                 Status(verdict if verdict in _TESTED else "not tested"),
             ])  # fmt: skip
     return Block([[*header, "verdict"], *body], range(first, len(header)))
+
+
+def typeset_pair(pairs: pl.DataFrame) -> Block:
+    """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
+    table = tabulate_pair(pairs)
+    first = table.columns.index("lo") - 3
+    names = table.columns[first : first + 3]
+    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    by_metric = {
+        str(metric): rows.to_dicts()
+        for (metric,), rows in table.group_by("metric", maintain_order=True)
+    }
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+
+    def number(value: float | None, metric: str) -> str:
+        return _format(value, decimals[metric]).replace(",", "{,}")
+
+    for metric, rows in by_metric.items():
+        for row in rows:
+            part = row.get("slice", "all")
+            ends = [number(row[x], metric) for x in ("lo", "hi")]
+            interval = f"\\;[{ends[0]}, {ends[1]}]" if ends[0] else ""
+            mark = {"better": "†", "worse": "‡"}.get(row["verdict"], "")
+            values = [number(row[x], metric) for x in names]
+            body.append([
+                metric if part == "all" else f"  {part}",
+                *(text.Math(x) if x else "" for x in values[:2]),
+                text.Math(values[2] + interval, mark) if values[2] else "",
+            ])  # fmt: skip
+    return Block([["metric", *names[:2], difference], *body], range(1, 4))
 
 
 def _format(value: float | None, decimals: int) -> str:

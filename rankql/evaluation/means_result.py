@@ -6,6 +6,7 @@ A `WideTable` has systems or slices as rows and metrics as columns, as papers ha
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,6 @@ from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult, draw_chart, drop_idle_columns
-from rankql.sources.frames import read_frame
 from rankql.sources.private import private_connection
 from rankql.sources.tables import NOT_USED, UNREAD
 from rankql.stats.means import ROUNDING
@@ -182,21 +182,31 @@ class MeansResult(TableResult):
         return f"Means by metric with {text.format_percent(self.confidence)} confidence intervals"
 
     def wide(
-        self, rows: str | None = None, columns: str | None = None, n: bool = False
+        self,
+        rows: str | None = None,
+        columns: str | None = None,
+        n: bool = False,
+        margins: bool = False,
     ) -> WideTable:
         """The means with systems or slices as rows and metrics as columns, as papers have them.
 
-        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns;
-        with `n`, the number of queries of each mean is right of it.
+        Slices of several systems have a column for each system. Of slices by two attributes, the
+        values of `rows` are rows and those of `columns` columns; with `n`, the number of queries of
+        each mean is right of it, and with `margins` there are the slices by each attribute alone
+        and all queries too, as "all".
         """
         notes = [text.QUERIES + "; ".join(self._count_parts()), *self.notes]
         paths = self.input_paths
         if rows is None and columns is None:
-            require(not n, "n= needs slices by two attributes. Pass rows= and columns=")
+            for name, value in {"n": n, "margins": margins}.items():
+                require(
+                    not value, f"{name}= needs slices by two attributes. Pass rows= and columns="
+                )
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
-                self.summary, higher, self.systems, notes=notes, input_paths=paths, source=self
-            )
+                self.summary, higher, self.systems, groupings=self.meta.groupings, notes=notes,
+                input_paths=paths, source=self,
+            )  # fmt: skip
         pairs = [group for group in self.meta.groupings if len(group) == 2]
         group = next((group for group in pairs if {*group} == {rows, columns}), None)
         if group is None:
@@ -205,15 +215,19 @@ class MeansResult(TableResult):
                 f"wide has no slices by rows={rows!r} and columns={columns!r}. "
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
-        summary = self._slices(group).filter(pl.col("slice") != "all")
-        named = attribute_columns(self.meta.by)
-        places = (named[str(name)] for name in (rows, columns))
-        return make_cross_table(summary, n, *places, notes=notes, input_paths=paths, source=self)
+        groupings = [group, *([[name] for name in group] if margins else [])]
+        summary = self._slices(groupings)
+        summary = summary if margins else summary.filter(pl.col("slice") != "all")
+        return make_cross_table(
+            summary, groupings, n, str(rows), str(columns), notes=notes, input_paths=paths,
+            source=self,
+        )  # fmt: skip
 
-    def _slices(self, group: list[str]) -> pl.DataFrame:
+    def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
-        if self.meta.groupings != [group]:
-            raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
+        if self.meta.groupings != groupings:
+            by = groupings if len(groupings) > 1 else groupings[0]
+            raise RankqlError(f"wide needs a result with by={by} alone. Evaluate again")
         return self.means
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -364,6 +378,8 @@ class WideTable(TableResult):
     counts: Mapping[str, str] = field(default_factory=dict)
     # The columns whose values have a block of rows each.
     parts: Sequence[str] = ()
+    # With a column for each system: whether higher is better, by metric.
+    directions: Mapping[str, bool | None] = field(default_factory=dict)
     method: str = ""
     notes: list[str] = field(default_factory=list)
     input_paths: Sequence[str] = ()
@@ -376,11 +392,11 @@ class WideTable(TableResult):
         return None if self.source is None else self.source.manifest()
 
     def _rendered(self) -> list[Block]:
-        """A block for each slice of several systems."""
+        """A block for each part, such as a metric."""
         means, parts = [*self.higher_is_better], [*self.parts]
         cells = {name: self._cells(name) for name in means}
         columns = (*self.marks.values(), *self.counts.values())
-        others = [*means, *columns, *parts, *["queries"] * bool(parts)]
+        others = [*means, *columns, *parts]
         keys = [name for name in self.table.columns if name not in others]
         header: list[text.Cell | str] = ["" if name == "letter" else name for name in keys]
         for name in means:
@@ -398,11 +414,8 @@ class WideTable(TableResult):
                 ]
                 for i in members
             ]
-            counts = [rows[i].get("queries", 0) for i in members]
-            count = f" ({text.format_queries(max(counts))})" if part and any(counts) else ""
             right = range(first, len(header))
-            title = f"{', '.join(part)}{count}"
-            blocks.append(Block([header, *body], right, title, wraps=True))
+            blocks.append(Block([header, *body], right, ", ".join(part), wraps=True))
         return blocks
 
     def _count(self, row: Mapping[str, Any], column: str) -> list[str]:
@@ -421,15 +434,20 @@ class WideTable(TableResult):
         ]
 
     def _find_best(self, column: str) -> set[int]:
-        """The rows with the best mean of their slice, if it has several systems."""
+        """The rows where this system has the best mean; equal values have no best one."""
+        table, names = self.table, [*self.higher_is_better]
+        if self.directions:
+            signs = {metric: 0 if x is None else 2 * x - 1 for metric, x in self.directions.items()}
+            sign = pl.col("metric").replace_strict(signs)
+            others = [sign * pl.col(name) for name in names if name != column]
+            best = sign * pl.col(column) > pl.max_horizontal(others) + ROUNDING
+            return {*table.select(best.fill_null(False)).to_series().arg_true()}
         higher = self.higher_is_better[column]
-        if "system" not in self.table.columns or "system" in self.parts or higher is None:
+        if "system" not in table.columns or "system" in self.parts or higher is None:
             return set()
-        part = "slice" if "slice" in self.table.columns else pl.lit("all")
         value = pl.col(column) if higher else -pl.col(column)
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
-        is_best &= is_best.sum() == 1  # equal values have no best one
-        return {*self.table.select(is_best.over(part)).to_series().arg_true()}
+        return {*table.select(is_best & (is_best.sum() == 1)).to_series().arg_true()}
 
 
 def make_wide_table(
@@ -438,15 +456,20 @@ def make_wide_table(
     systems: Sequence[str] = (),
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
+    groupings: Sequence[Sequence[str]] = (),
     **fields: Any,
 ) -> WideTable:
-    """Turn a summary around: one row per slice and system, one column per metric.
+    """Turn a summary around: one row per slice or system, one column per metric.
 
-    Marks are by metric, slice and system.
+    Of slices of several systems, one row per metric and slice, one column per system. Marks are by
+    metric, slice and system.
     """
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
     several = "system" in summary.columns
+    if len(systems) > 1 and len(slices) > 1:
+        labels = _label_slices(summary, groupings)
+        return _side_by_side(means, labels, higher_is_better, systems, marks, letters, fields)
     rows = [(part, name) for part in slices for name in (systems if several else [None])]
     keys: dict[str, list[Any]] = {}
     if len(slices) > 1:
@@ -472,21 +495,76 @@ def make_wide_table(
             data[named[column]] = [marks.get((metric, part, str(name)), "") for part, name in rows]
             schema[named[column]] = pl.String
     higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
-    parts = ["slice"] if several and len(slices) > 1 else []
-    return WideTable(pl.DataFrame(data, schema), higher, named, {}, parts, **fields)
+    return WideTable(pl.DataFrame(data, schema), higher, named, {}, **fields)
+
+
+def _side_by_side(
+    means: Mapping[tuple[Any, Any, Any], Mapping[str, Any]],
+    labels: Mapping[str, Mapping[str, str]],
+    higher_is_better: Mapping[str, bool | None],
+    systems: Sequence[str],
+    marks: Mapping[tuple[str, str, str], str] | None,
+    letters: Mapping[str, str] | None,
+    fields: Mapping[str, Any],
+) -> WideTable:
+    """A row for each metric and slice, with the attributes, and a column for each system."""
+    keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
+    heads = [f"{letters[name]} {name}" if letters else name for name in systems]
+    heads = text.unique_names(heads, keys, "system")
+    marked = text.unique_names([f"{x} marks" for x in heads], [*keys, *heads]) if marks else []
+    rows = []
+    for metric in higher_is_better:
+        for part, values in labels.items():
+            of = [means[part, name, metric] for name in systems]
+            cells = [metric, *values.values(), max(x["queries"] for x in of)]
+            noted = [marks.get((metric, part, x), "") for x in systems] if marks else []
+            rows.append([*cells, *(x["mean"] for x in of), *noted])
+    types = dict.fromkeys(keys, pl.String) | {"queries": pl.Int64}
+    columns = {**types, **dict.fromkeys(heads, pl.Float64), **dict.fromkeys(marked, pl.String)}
+    return WideTable(
+        pl.DataFrame(rows, columns, orient="row"), dict.fromkeys(heads, True),
+        dict(zip(heads, marked, strict=False)), {}, ["metric"], higher_is_better, **fields,
+    )  # fmt: skip
+
+
+def _label_slices(
+    summary: pl.DataFrame, groupings: Sequence[Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    """The values of the attributes of each slice, as text; "all" of those that it is not by.
+
+    If a value is called so, it is "(all)".
+    """
+    columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
+    with private_connection(threads=1) as con:
+        con.register("means", summary)
+        values = ", ".join(value_label(quote(x)) for x in columns.values())
+        rows = con.sql(f"SELECT slice, {values} FROM means").fetchall()
+    labels = dict[str, dict[str, str]]()
+    every = "(all)" if any("all" in texts for _, *texts in rows) else "all"
+    for part, *texts in rows:
+        known = dict(zip(columns, texts, strict=True))
+        by = next((g for g in groupings if ", ".join(f"{x}={known[x]}" for x in g) == part), [])
+        labels[part] = {name: known[name] if name in by else every for name in columns}
+    return labels
 
 
 def make_cross_table(
-    summary: pl.DataFrame, n: bool, rows: str, columns: str, **fields: Any
+    summary: pl.DataFrame,
+    groupings: Sequence[Sequence[str]],
+    n: bool,
+    rows: str,
+    columns: str,
+    **fields: Any,
 ) -> WideTable:
     """Slices by two attributes: the values of one as rows, of the other as columns."""
     parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
+    labels, named = _label_slices(summary, groupings), attribute_columns(groupings[0])
+    texts = summary.select(
+        *parts, "mean", COUNTED,
+        *(pl.Series(named[x], [labels[y][x] for y in summary["slice"]]) for x in (rows, columns)),
+    )  # fmt: skip
+    rows, columns = named[rows], named[columns]
     keys = [*parts, rows]
-    with private_connection(threads=1) as con:
-        con.register("means", summary)
-        labels = (f"{value_label(quote(x))} AS {quote(x)}" for x in (rows, columns))
-        selected = ", ".join([*parts, "mean", COUNTED, *labels])
-        texts = read_frame(con, f"SELECT {selected} FROM means")
     values = texts[columns].unique(maintain_order=True)
     names = dict(zip(values, text.unique_names([*values], keys), strict=True))
     texts = texts.with_columns(pl.col(columns).replace_strict(names))

@@ -91,9 +91,9 @@ class Result(MeansResult):
                 self._summary = correct_summary(self, self._summary)
         return self._summary
 
-    def _slices(self, group: list[str]) -> pl.DataFrame:
+    def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
-        return self.derive(meta=replace(self.meta, groupings=[group])).means
+        return self.derive(meta=replace(self.meta, groupings=groupings)).means
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""

@@ -115,12 +115,18 @@ def test_with_a_baseline_marks_are_against_it_alone():
     assert compared.title.endswith(", significantly better than b")
 
 
-def test_slices_of_several_systems_are_blocks():
+def test_slices_of_several_systems_are_rows_beside_their_attributes(tmp_path):
+    """A block for each metric, a column for each system, in every format."""
     compared = compare_values(values([*"abc"], part="xy"), by="part")
-    titles = [block.title for block in compared._rendered()]
-    assert titles == ["all (60 queries)", "part=x (30 queries)", "part=y (30 queries)"]
-    assert all(f"**{title}**" in compared.to_markdown() for title in ("all (60 queries)",))
-    assert r"\multicolumn{5}{l}{part=x (30 queries)} \\" in compared.to_latex()
+    blocks = compared._rendered()
+    assert [block.title for block in blocks] == compared.metrics
+    header, every, *others = ([str(x) for x in row] for row in blocks[0].rows)
+    order = compared.result.best_first
+    assert header == ["part", "queries", *(f"{x} {y}" for x, y in zip("abc", order, strict=True))]
+    assert every[:2] == ["all", "60"] and [row[0] for row in others] == ["x", "y"]
+    assert f"**{compared.metrics[0]}**" in compared.to_markdown()
+    assert f"\\multicolumn{{5}}{{l}}{{{compared.metrics[0]}}}" in compared.to_latex()
+    assert compared.to_markdown().count("| **0.") == 3 * len(blocks)
 
 
 @pytest.mark.few(1)
@@ -161,6 +167,7 @@ def test_names_are_cut_and_means_are_in_blocks_of_80_columns(names, metrics, by)
     markdown, latex = compared.to_markdown(), compared.to_latex()
     assert "…" not in markdown + latex
     for line in latex.split("\\midrule")[1].split("\\bottomrule")[0].strip().split("\n"):
+        line = re.sub(r"\$[-\d.,{}\\;\[\] ]+\$", "", line)  # numbers in math mode
         assert line.endswith("\\\\") and not re.search(r"(?<!\\)[_#$<>^~|]", line)
 
 
@@ -342,6 +349,17 @@ def test_slices_by_two_attributes():
     two = rankql.evaluate(log, metrics=["P@1", "Success@1"], by=["country", "week"])
     titles = [block.title for block in two.wide(rows="country", columns="week")._rendered()]
     assert titles == ["P@1", "Success@1"]
+    every = result.wide(rows="country", columns="week", margins=True)
+    assert every.table.columns == ["country", "all", "1", "2"]
+    expected = [("all", 0.625, 0.75, 0.5), ("D", 0.75, 1.0, 0.5), ("F", 0.5, 0.5, 0.5)]
+    assert every.table.rows() == expected
+    compared = rankql.compare({"a": log, "b": log}, metrics="P@1", by=["country", "week"])
+    crossed = compared.wide(rows="country", columns="week", margins=True)
+    assert crossed.table.filter(system="a").drop("system").rows() == every.table.rows()
+    odd = log.with_columns(country=pl.lit("all"))
+    odd = rankql.evaluate(odd, metrics="P@1", by=["country", "week"])
+    odd = odd.wide(rows="country", columns="week", margins=True)
+    assert odd.table["country"].to_list() == ["(all)", "all"]
     counts = result.wide(rows="country", columns="week", n=True)
     assert counts.table.rows() == [("D", 1.0, 2, 0.5, 2), ("F", 0.5, 2, 0.5, 2)]
     assert counts.table.columns == ["country", "1", "1 n", "2", "2 n"]
@@ -378,3 +396,20 @@ def test_n_of_a_mean_is_that_of_its_values():
         )
         wide = result.wide(rows="a", columns="b", n=True).table
         assert dict(wide.select("metric", "v n").rows()) == expected
+
+
+def test_latex_of_two_systems_is_a_narrow_table():
+    """Compiled by hand at 10 pt: with names of 12 letters it fits into 12.2 cm."""
+    compared = compare_values(values(["old-system", "b"], part="xy"), by="part")
+    latex = compared.to_latex()
+    lines = latex.split("\n")
+    assert "metric & old-system & b & b - old-system \\\\" in lines
+    (row,) = compared.pairs.filter(metric="AP", slice="all").to_dicts()
+    shown = f"{row['difference']:.4f}\\;[{row['lo']:.4f}, {row['hi']:.4f}]"
+    mark = {"better": "\\dag{}", "worse": "\\ddag{}"}[row["verdict"]]
+    assert any(f"${shown}$\\textsuperscript{{{mark}}} \\\\" in line for line in lines)
+    assert "% AP, all: p <0.001, " in latex and "\n\\quad part=x & $" in latex
+    assert (
+        "† significantly" not in latex and "\\dag{} significantly better than old-system" in latex
+    )
+    assert compared.long().to_latex().count("verdict") == 1

@@ -195,7 +195,8 @@ def test_escaped(name):
     rows = [line for line in latex.split("\n") if line.endswith(r"\\")]
     titles = [row for row in rows if row.startswith(r"\multicolumn")]
     assert len(titles) == sum(bool(block.title) for block in blocks)
-    rows = [row for row in rows if row not in titles]
+    rows = [re.sub(r"\$[-\d.,{}\\;\[\] ]+\$", "", row) for row in rows if row not in titles]
+    widths = [4] if name == "Comparison" else widths  # with intervals in brackets
     assert sorted({len(re.findall(r"(?<!\\)&", line)) + 1 for line in rows}) == widths
     assert len(rows) == sum(len(block.rows) for block in blocks)
     assert not any(re.search(r"(?<!\\)[%$#_<>]", line) for line in rows)
