@@ -1,13 +1,17 @@
-"""Values of your own by day, for `monitor`: a day, numbers, and the query if a day has several."""
+"""Values by day for `monitor`: means of metrics, and numbers of your own, by query or day."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from rankql import text
-from rankql.errors import RankqlError, require
+from rankql.errors import RankqlError, normal_z, require
+from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
@@ -15,6 +19,11 @@ from rankql.registry.parse import is_metric
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, require_column
 
+KEYS = ["slice", "metric", "kind"]
+WEEK = f"{INTERNAL_PREFIX}week"
+# The kinds of series that are watched, and two that explain alarms.
+METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
+JUDGED, QUERIES = "judged items only", "queries"
 _ROW = f"{INTERNAL_PREFIX}row"
 
 
@@ -71,3 +80,50 @@ def read_daily_values(
         notes.append(f"{higher}. If not, negate the values")
     meta = replace(result.meta, groupings=slices if is_query else slices[-1:])
     return result.derive(meta=meta, notes=notes), is_query
+
+
+def read_means(result: Result, prefix: int) -> pl.DataFrame:
+    """One row per day, slice and series: its mean with its interval, error and queries."""
+    n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
+    share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
+    # Few values may be equal by chance, and clusters have an error of their own.
+    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
+    error = half / normal_z(0.95)
+    if result.meta.cluster is None:
+        error = pl.coalesce(ERROR, error)
+    frame = result.means.filter(pl.col("slice") != "all").select(
+        "metric", "mean", "lo", "hi", n, u, error=error, counted=COUNTED,
+        day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
+        slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
+        kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),
+    )  # fmt: skip
+    sizes = frame.group_by("day", "slice", maintain_order=True).agg(n.max(), u.max())
+    shares = [sizes.with_columns(metric=pl.lit(kind), kind=pl.lit(kind), mean=mean, error=error)
+              for kind, mean, error in (
+                  (UNDEFINED, u / n, ((u + 1) * (n - u + 1) / (n + 2) ** 3).sqrt()),
+                  (QUERIES, n.log(), n**-0.5))]  # fmt: skip
+    frame = pl.concat([frame, *shares], how="diagonal")
+    return frame.with_columns(queries=pl.coalesce("counted", n))
+
+
+def find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
+    """The weeks, and whether they have as many days as is usual."""
+    if "days" not in daily.columns:  # a row is a query, of which the key begins with the day
+        day = pl.col(result.meta.query).str.head(10)
+        counts = (
+            result.frame()
+            .group_by(pl.col(result.meta.by[0]).alias(WEEK))
+            .agg(day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
+        )
+        counts = counts.unpivot(index=WEEK, variable_name="metric", value_name="days")
+        daily = daily.join(counts, how="left", left_on=["day", "metric"],
+                           right_on=[WEEK, "metric"], maintain_order="left")  # fmt: skip
+        most = pl.col("days").max().over("day")
+        daily = daily.with_columns(pl.col("days").fill_null(most))
+    usual = pl.col("days").mode().min().over(KEYS)
+    return daily.with_columns(complete=pl.col("days") >= usual)
+
+
+def share_name(metric: str) -> str:
+    """The share of judged items in the top k of a metric."""
+    return "Judged" + "".join(re.findall(r"@\d+$", metric))
