@@ -15,7 +15,6 @@ from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
-from rankql.registry.parse import is_metric
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, require_column
 
@@ -74,12 +73,8 @@ def read_daily_values(
     rows = replace(table, sql=f"{sql} FROM {table.sql})", columns={x: kinds[x] for x in columns})
     result = read_values(rows, query=_ROW, metrics=metrics, con=session.con)
     slices = [[day], *([day, *group] for group in by)]
-    notes = [*result.notes]
-    if own := [name for name in metrics if not is_metric(name)]:
-        higher = f"Higher {text.join_words(own)} {text.is_or_are(len(own))} assumed to be better"
-        notes.append(f"{higher}. If not, negate the values")
     meta = replace(result.meta, groupings=slices if is_query else slices[-1:])
-    return result.derive(meta=meta, notes=notes), is_query
+    return result.derive(meta=meta), is_query
 
 
 def read_means(result: Result, prefix: int) -> pl.DataFrame:
@@ -127,3 +122,33 @@ def find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
 def share_name(metric: str) -> str:
     """The share of judged items in the top k of a metric."""
     return "Judged" + "".join(re.findall(r"@\d+$", metric))
+
+
+def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:
+    """The table with timestamps cut to their dates, and what the day is then."""
+    kind, name = table.columns[day], quote(day)
+    is_time, has_zone, time = kind.startswith("TIMESTAMP"), kind.endswith("ZONE"), day
+    if kind == "VARCHAR":
+        dates = f"bool_and(try_cast({name} AS DATE) IS NOT NULL) FILTER ({name} IS NOT NULL)"
+        zone = f"bool_or(regexp_matches({name}, ':[0-9.]+ ?(Z|[+-][0-9:]+)$'))"
+        sql = f"SELECT {dates} AND max(length({name})) > 10, {zone} FROM {table.sql}"
+        (is_time, has_zone), time = session.row(sql), f"CAST({day} AS TIMESTAMPTZ)"
+    if not is_time:
+        return table, day
+    cast = f"CAST({time} AT TIME ZONE 'Europe/Berlin' AS DATE)"
+    require(not has_zone, f"days: {day} has times with a zone, of which the day is not known. Pass "
+            f'day="{cast}", with the zone of your users')  # fmt: skip
+    return table.with_values(day, f"CAST({name} AS DATE)", "DATE"), f"CAST({day} AS DATE)"
+
+
+def add_day(session: Session, table: Table, run: Table, day: str, query: str) -> Table:
+    """A table with the day: its rows of the queries that each day has."""
+    if table.has(day):
+        return cut_to_day(session, table, table.actual_name(day))[0]
+    own = table.find("query", query) or query
+    named = "" if own == query else f", {quote(own)} AS {quote(query)}"
+    sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "
+           f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
+           f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
+    columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
+    return replace(table, sql=sql, columns=columns)

@@ -22,6 +22,8 @@ from rankql.diagnostics.daily_values import (
     UNDEFINED,
     WATCHED,
     WEEK,
+    add_day,
+    cut_to_day,
     find_complete_weeks,
     find_daily_values,
     read_daily_values,
@@ -30,8 +32,14 @@ from rankql.diagnostics.daily_values import (
 )
 from rankql.errors import RankqlError, require
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.request import EvaluationOptions, parse_groupings
+from rankql.evaluation.request import (
+    Columns,
+    EvaluationOptions,
+    parse_groupings,
+    require_known_options,
+)
 from rankql.evaluation.result import Result
+from rankql.evaluation.values import set_directions
 from rankql.macros import literal, quote
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns
@@ -43,6 +51,8 @@ from rankql.sources.tables import Data, Table
 from rankql.writing import remember_inputs
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
+# Options that name columns of rankings: a table that needs them has no values.
+NO_VALUES = Columns.__annotations__.keys() - {"query"}
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
@@ -243,6 +253,10 @@ class Monitoring(TableResult):
             charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
         return charts
 
+    def _assumptions(self) -> list[str]:
+        day = self.conventions["day"]
+        return [f"Columns: day = {day}"] * (day != "day")
+
     @property
     def _newest(self) -> date:
         newest: date = self.table["day"].to_list()[-1]
@@ -264,8 +278,9 @@ def _join(names: Sequence[str]) -> str:
 @remember_inputs
 def monitor(
     days: Data, qrels: Data | None = None, metrics: str | Sequence[str] | None = None, *,
-    day: str = "day", period: Literal["day", "week"] | None = None,
-    baseline: int | str | None = None, by: str | Sequence[str | Sequence[str]] = (),
+    higher_is_better: bool | Mapping[str, bool] | None = None, day: str = "day",
+    period: Literal["day", "week"] | None = None, baseline: int | str | None = None,
+    by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Monitoring:  # fmt: skip
@@ -293,10 +308,13 @@ def monitor(
 
         Judged queries that a day does not have are left out unless qrels has the day.
     metrics : str or list of str
-        Metrics to watch: by default nDCG@10, or all numbers of a table of values. Higher values of
-        your own metrics are better.
+        Metrics to watch: by default nDCG@10, or all numbers of a table of values.
+    higher_is_better : bool or dict, optional
+        Direction of values and metrics of your own: True, False or a dict of name: bool. By
+        default, higher is assumed to be better, and the print says so.
     day : str
-        Column or folders of the day.
+        Column or folders of the day; by default `day` or `date`. A timestamp without a zone is cut
+        to its date.
     period : str, optional
         What to compare: "day" or "week". "week" pools the queries of days. By default days, or
         weeks if all have the same weekday.
@@ -321,6 +339,7 @@ def monitor(
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
+    require_known_options(options, monitor, evaluate)
     metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
@@ -331,15 +350,21 @@ def monitor(
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
         groups, values, notes = parse_groupings(by), list[str](), list[str]()
+        if day == "day" and not run.has("day"):
+            day = run.actual_name("date") if run.has("date") else day
         used = [day, query, *itertools.chain(*groups)]
-        is_plain = qrels is None and attributes is None and not options.keys() - {"query"}
+        is_plain = qrels is attributes is None and not options.keys() & NO_VALUES
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
             values = find_daily_values(session, run, used, metrics or [])
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
                     f"one column: {role}= (CLI: --{role})")  # fmt: skip
+        for name in options.keys() - {"query"} if values else ():
+            columns = text.join_words(values)
+            raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")
         day = run.actual_name(day)
+        run, read = cut_to_day(session, run, day)
         total, filled = count_values(session, run, [day])
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
@@ -347,15 +372,16 @@ def monitor(
         if values:
             weekly = period == "week"
             result, is_query = read_daily_values(session, run, values, day, query, groups, weekly)
+            result = set_directions(result, higher_is_better)
             daily = read_means(result, len(day))
             if not is_query:  # the values have no error, so only the days say how much they vary
                 unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
                 daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
-            return _watch(session, result, daily, run, day, period, baseline, notes)
+            return _watch(session, result, daily, run, day, read, period, baseline, notes)
         query = run.actual_name(query)
         names = list_metrics(metrics or ("nDCG@10",))
         shares = [*dict.fromkeys(share_name(metric.name) for metric in parse(names))]
-        tables = {label: _add_day(session.table(source, label), run, day, query)
+        tables = {label: add_day(session, session.table(source, label), run, day, query)
                   for label, source in (("qrels", qrels), ("attributes", attributes))
                   if source is not None}  # fmt: skip
         rel = run.find("rel", options.get("rel"))
@@ -372,6 +398,7 @@ def monitor(
         inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
         inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
+        result = set_directions(result, higher_is_better)
         require_named(result.columns)
         daily = read_means(result, len(unit))
         if shares:
@@ -379,11 +406,11 @@ def monitor(
             only = read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        return _watch(session, result, daily, run, day, period, baseline, notes)
+        return _watch(session, result, daily, run, day, read, period, baseline, notes)
 
 
 def _watch(
-    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str,
+    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str, read: str,
     period: str | None, baseline: int | str | None, notes: Sequence[str],
 ) -> Monitoring:  # fmt: skip
     """Compare the days with those of the baseline."""
@@ -402,23 +429,10 @@ def _watch(
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
-    conventions = {**result.conventions, "day": day, "period": units.name,
+    conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
     notes = [*_describe(scored, first, last, units), *notes, *result.notes]
     return Monitoring(table, alarms, conventions, notes)
-
-
-def _add_day(table: Table, run: Table, day: str, query: str) -> Table:
-    """A table with the day: its rows of the queries that each day has."""
-    if table.has(day):
-        return table
-    own = table.find("query", query) or query
-    named = "" if own == query else f", {quote(own)} AS {quote(query)}"
-    sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "
-           f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
-           f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
-    columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
-    return replace(table, sql=sql, columns=columns)
 
 
 def _recognise_period(days: pl.Series) -> str:

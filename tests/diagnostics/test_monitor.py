@@ -1,7 +1,9 @@
 """Metrics by day: the rule, causes, and days that cannot be right."""
 
+import ast
 import itertools
 import re
+import shlex
 from datetime import date, timedelta
 
 import duckdb
@@ -13,6 +15,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli.main import main
+from rankql.evaluation.values import _may_be_lower
 from support import metric_engines
 
 FIRST, TENTH = date(2026, 9, 1), date(2026, 1, 14)
@@ -670,6 +673,83 @@ def test_the_command_fails_with_an_alarm(tmp_path):
     assert "sudden drop since about 2026-10-11" in (tmp_path / "page.md").read_text()
 
 
+def test_words_of_columns_that_may_be_lower():
+    lower = ["latency_p95", "error rate", "meanLoss", "zero_result_rate", "zeroResults", "bounce",
+             "no-results", "timeouts", "crashes", "dist.cost"]  # fmt: skip
+    others = ["terror", "gloss", "mirror_rate", "ndcg", "revenue", "zero", "results", "closs"]
+    assert [*map(_may_be_lower, lower)] == [True] * len(lower)
+    assert [*map(_may_be_lower, others)] == [False] * len(others)
+
+
+RATES = ("zero_result_rate", [0.08 + 0.001 * (7 * i % 5) + 0.03 * (i > 75) for i in range(90)])
+
+
+def test_a_rate_that_rises_is_asked_about(tmp_path):
+    """Both calls of the question work, in Python and on the command line."""
+    frame = pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(90)], RATES[0]: RATES[1]})
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.monitor(frame)
+    calls = re.findall(r"higher_is_better=(\{.*?\}) \(CLI: (.*?)\)", str(error.value))
+    frame.write_csv(tmp_path / "rate.csv")
+    outcomes = []
+    for python, command in calls:
+        result = rankql.monitor(frame, higher_is_better=ast.literal_eval(python))
+        done = CliRunner().invoke(main, ["monitor", f"{tmp_path}/rate.csv", *shlex.split(command)])
+        assert done.exit_code == result.exit_code and done.stdout.startswith(result.title)
+        assert "assumed" not in done.stdout
+        outcomes.append(result.title)
+    assert outcomes[0].startswith("Alarm since 2026-11-") and "(sudden rise)" in outcomes[0]
+    assert outcomes[1] == f"No alarm on {FIRST + timedelta(89)}"
+    assert rankql.monitor(frame, higher_is_better=False).exit_code == 1
+    done = CliRunner().invoke(main, ["monitor", f"{tmp_path}/rate.csv"])
+    assert done.exit_code == 2 and "pass --lower-is-better zero_result_rate, other" in done.output
+
+
+def test_a_negated_expression_is_not_asked_about():
+    frame = log(days=40)
+    for metrics in ({"loss": "-avg(rel)"}, ["loss = -avg(rel)"], {"loss": "(-avg(rel))"}):
+        assert "Higher loss is assumed" in repr(rankql.monitor(frame, metrics=metrics))
+    with pytest.raises(rankql.RankqlError, match=r"^loss: is lower or higher better\?"):
+        rankql.monitor(frame, metrics={"loss": "avg(rel)"})
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "rankings"])
+def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(kind, tmp_path):
+    frame = log(broken=40) if kind == "rankings" else daily()
+    metrics = "nDCG@3" if kind == "rankings" else None
+    plain = rankql.monitor(frame, metrics=metrics)
+    dates = frame.rename({"day": "date"})
+    times = frame.with_columns(seen=pl.col("day").cast(pl.Datetime) + pl.duration(hours=23))
+    times = times.drop("day")
+    zoned = times.with_columns(pl.col("seen").dt.replace_time_zone("UTC"))
+    if kind == "csv":
+        text = zoned.with_columns(pl.col("seen").dt.to_string("%Y-%m-%d %H:%M:%S+00:00"))
+        for name, each in (("dates", dates), ("times", times), ("zoned", text)):
+            each.write_csv(tmp_path / f"{name}.csv")
+        dates, times, zoned = (tmp_path / f"{x}.csv" for x in ("dates", "times", "zoned"))
+    result = rankql.monitor(dates, metrics=metrics)
+    assert_frame_equal(result.table, plain.table)
+    assert "Columns: day = date\n" in repr(result) and "Columns:" not in repr(plain)
+    result = rankql.monitor(times, metrics=metrics, day="seen")
+    assert_frame_equal(result.table, plain.table)
+    assert "Columns: day = CAST(seen AS DATE)\n" in repr(result)
+    with pytest.raises(rankql.RankqlError, match="seen has times with a zone") as error:
+        rankql.monitor(zoned, metrics=metrics, day="seen")
+    cast = re.search('day="(.*)"', str(error.value))[1]
+    late = rankql.monitor(zoned, metrics=metrics, day=cast).table  # 23:00 UTC is the next day
+    assert late["day"][0] == plain.table["day"][0] + timedelta(1)
+
+
+def test_judgments_by_timestamp_are_cut_too():
+    stamped = LOG.with_columns(pl.col("day").cast(pl.Datetime) + pl.duration(hours=3))
+    own = rankql.monitor(LOG, metrics="nDCG@3")
+    both = rankql.monitor(
+        stamped.drop("rel"), stamped.select("day", "query", "item", "rel"), "nDCG@3"
+    )
+    means = [x.table.filter(kind="metric")["mean"].to_list() for x in (own, both)]
+    assert means[0] == pytest.approx(means[1], abs=1e-12)
+
+
 # Values of your own by day
 
 
@@ -817,6 +897,8 @@ def test_slices_of_values_by_day():
     for options, message in (
         ({}, "days has several rows for day 2026-09-01. Keep one, or name .* query= or by="),
         ({"query": "user"}, "days has no column 'user'"),
+        ({"lower_is_better": True}, "Unknown option 'lower_is_better'. Did you mean 'higher_is_b"),
+        ({"ties": "best"}, "ties= is for rankings: days has values, ndcg. Leave it out"),
         ({"by": [["device"], ["os"]]}, "days has no query, so by= must be one slicing"),
         ({"metrics": "nDGC"}, "nDGC"),
     ):
@@ -837,7 +919,8 @@ def test_the_command_reads_values_by_day(suffix, tmp_path):
     for text in (done.stdout, page.read_text()):
         assert "pass this period as --baseline" in text and "baseline=" not in text
         assert "revenue in the baseline: weekends are 0.599, other days 0.698" in text
-        assert "Higher revenue is assumed to be better. If not, negate the values" in text
+        assert "Higher revenue is assumed to be better. If not, set --lower-is-better" in text
+    assert done.stdout.index("Higher revenue") < done.stdout.index("metric   day")
     assert not any("weekends" in note for note in rankql.monitor(daily()).notes)
 
 
