@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from inspect import signature
 from typing import Any, Literal, NamedTuple, Unpack
 
 import duckdb
@@ -339,7 +340,7 @@ def monitor(
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
-    require_known_options(options, monitor, evaluate)
+    require_known_options(options, monitor, more=signature(evaluate).parameters)
     metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
@@ -99,7 +99,7 @@ class RankingRules:
         cls, options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
     ) -> RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
-        require_known_options(options, function, kind=kind)
+        require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids")
         conventions = choose(options.get("conventions"), changes)
@@ -113,14 +113,16 @@ class RankingRules:
 
 
 def require_known_options(
-    options: Mapping[str, Any], *functions: Callable[..., Any], kind: Any = EvaluationOptions
-) -> None:
-    """Refuse options that neither the functions nor this kind of options has."""
-    parameters = [p for function in functions for p in signature(function).parameters.values()]
-    known = dict.fromkeys([*(p.name for p in parameters if p.kind == p.KEYWORD_ONLY),
-                           *kind.__annotations__])  # fmt: skip
-    for name in [name for name in options if name not in known]:
-        raise RankqlError(describe_option(name, [*known]))
+    options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions,
+    more: Iterable[str] = (),
+) -> None:  # fmt: skip
+    """Refuse options that neither the function nor this kind of options has.
+
+    more: those of a function that gets the options too.
+    """
+    for name in [name for name in options if name not in (*kind.__annotations__, *more)]:
+        own = [p.name for p in signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        raise RankqlError(describe_option(name, [*own, *kind.__annotations__]))
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,9 @@ def set_directions(
     if assumed := [name for name in own if name not in stated and name not in neither]:
         _ask_direction(result, [name for name in assumed if _may_be_lower(name)])
         higher = f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))}"
-        words = f"{higher} assumed to be better. If not, set higher_is_better="
+        words = (
+            f"{higher} assumed to be better. If not, set higher_is_better= (CLI: --lower-is-better)"
+        )
         notes.append(text.Note(words, kind=text.DIRECTION))
     directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
     return result.derive(meta=replace(result.meta, higher_is_better=directions), notes=notes)
