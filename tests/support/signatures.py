@@ -4,7 +4,7 @@ import ast
 import re
 
 import rankql
-from rankql.macros import read_parameters, read_sql
+from rankql.macros import _HINTS, read_parameters, read_sql
 from rankql.registry.all_metrics import FUNCTIONS
 from support import definitions
 from support.paths import ROOT
@@ -29,7 +29,7 @@ def macros_of(family):
 
 # The families whose macros are metrics, but for these.
 METRIC_FAMILIES = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
-NO_METRICS = ("exp2_gain", "mrr")
+NO_METRICS = ("exp2_gain", *_HINTS)
 
 
 def metric_of(name):
