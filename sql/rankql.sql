@@ -3302,21 +3302,19 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
 COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
 
 -- The first and the last day of the baseline of all series, which grows with the log: from the first 28 days (or those to
--- `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or with a mean of seven days
--- that is off by half the limit, where an alarm would be held: else a drop would widen the limits before it is seen.
+-- `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or a mean that would hold one.
 CREATE OR REPLACE MACRO monitor_baseline(daily, baseline := NULL, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
-    WITH first AS (SELECT min(CAST(day_ AS DATE)) AS first, max(CAST(day_ AS DATE)) AS newest FROM (
-        SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS day_
-        FROM (SELECT *, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
-    ), ends AS (
-        SELECT list(until) AS untils FROM (SELECT coalesce(CAST(baseline AS DATE), first + 27) + 7 * CAST(i AS INTEGER) AS until, i, newest FROM first, range(9) AS r (i))
-        WHERE i = 0 OR until <= newest - 28
+    WITH ends AS (
+        SELECT min(d) AS first, list_transform(range(9), lambda i: coalesce(CAST(baseline AS DATE), min(d) + 27) + 7 * CAST(i AS INTEGER)) AS untils,
+               list_filter(untils, lambda until: until = untils[1] OR until <= max(d) - 28) AS possible
+        FROM (SELECT CAST(coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS DATE) AS d
+              FROM (SELECT *, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
     ), stops AS (
         SELECT s.until AS until, coalesce(bool_or(alarm OR abs(z_week) >= 1.1 * widening), false) AS stops
-        FROM rankql_compared_days(daily, (SELECT untils FROM ends), series, day, value, error, 'day')
+        FROM rankql_compared_days(daily, (SELECT possible FROM ends), series, day, value, error, 'day')
         WHERE d > s.until AND d <= s.until + 7 GROUP BY ALL
     )
-    SELECT first, coalesce((SELECT min(until) FROM stops WHERE stops), list_max(untils)) AS last FROM first, ends;
+    SELECT first, coalesce((SELECT min(until) FROM stops WHERE stops), list_max(possible)) AS last FROM ends;
 COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseline of monitor_days, which grows with the log to 84 days.';
 
 
