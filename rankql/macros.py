@@ -286,7 +286,7 @@ def require_duckdb(con: Any) -> duckdb.DuckDBPyConnection | None:
 
 
 # Macros that only say what to write. They give way to functions of the user.
-_HINTS = ("mrr",)
+_HINTS = ("mrr", "hr", "hit_rate", "hits_at", "success", "p_at", "precision_k", "map_at", "ndcg_at")
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[str]:

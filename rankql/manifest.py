@@ -7,6 +7,7 @@ rows of Parquet.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -26,10 +27,21 @@ _PLACES = {
     ".json": ("}", ',\n  "rankql_manifest": ', "\n"),
 }
 MANIFEST_SUFFIXES = (*_PLACES, *PARQUET)
+# Markdown and pages show the numbers, so their manifest has this alone.
+_SHORT = ("query", "changed", "tables", "call", "version", "systems", "hash", "hashes")
+# Numbers that differ by less are the same.
+NOISE = 1e-12
+# The length of the hash of the numbers of a metric.
+HASH_LENGTH = 4
 
 
 def embed_manifest(text: str, suffix: str, manifest: Mapping[str, Any]) -> str:
     """The text of a file with a manifest at its end."""
+    if suffix != ".json":
+        options = manifest["call"]["options"]
+        options = {x: y for x, y in options.items() if y is not None or x == "interval"}
+        manifest = {x: manifest[x] for x in _SHORT}
+        manifest["call"] = {**manifest["call"], "options": options}
     place, opening, closing = _PLACES[suffix]
     start, end, rest = text.rpartition(place)
     before, after = f"{start.rstrip()}{opening}", f"{closing}{end}{rest}"
@@ -38,10 +50,20 @@ def embed_manifest(text: str, suffix: str, manifest: Mapping[str, Any]) -> str:
 
 def format_manifest(manifest: Mapping[str, Any], others: str = "") -> str:
     """A manifest as JSON, with the digest of itself and of the others in its file."""
-    text = json.dumps(plain_manifest(manifest))
+    text = json.dumps(plain_manifest(manifest), separators=(",", ":"))
     for character in "<>&":  # which JSON has within strings only
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f'{text[:-1]}, "digest": "{_digest(text[:-1], others)}"}}'
+
+
+def hash_numbers(numbers: Mapping[str, Any]) -> str:
+    """A short hash of numbers by name, to nine significant digits; around 0 they are noise."""
+    rounded = {
+        x: f"{y if abs(y) > NOISE else 0:.9g}" if isinstance(y, int | float) else str(y)
+        for x, y in numbers.items()
+    }
+    digest = hashlib.sha256(json.dumps(rounded).encode()).digest()
+    return base64.b64encode(digest)[:HASH_LENGTH].decode()
 
 
 def plain_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -238,9 +238,11 @@ class TableResult:
                 "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
             )
         tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
-        texts = self.sentences, self.remarks()
-        lines = ["\n".join(map(text.escape_controls, each)) for each in texts]
-        return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
+        above = [x for x in self.notes if getattr(x, "kind", "") == text.DIRECTION]
+        below = [x for x in self.remarks() if x.removeprefix("Note: ") not in above]
+        texts = [self._headline(), *above], self.sentences, below
+        head, *lines = ("\n".join(map(text.escape_controls, filter(None, x))) for x in texts)
+        return "\n\n".join(filter(None, [head, *tables, *lines]))
 
     def _repr_html_(self) -> str:
         tables, sentences, notes = self._render_parts(self._headline() or self.caption)

@@ -93,6 +93,10 @@ LARGE_SHARE = 0.05
 SHARES = 5
 
 
+# The kind of a note that is printed above the table: which way metrics are assumed to be better.
+DIRECTION = "direction"
+
+
 class Note(str):
     """A note with the name and the level of its check. A warning changes how numbers are read."""
 

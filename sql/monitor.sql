@@ -1,4 +1,4 @@
--- Metrics by day, watched against a fixed baseline period. Load common.sql first.
+-- Metrics by day, watched against a baseline period. Load common.sql first.
 -- The rule in words, and how often it is right: docs/monitor.md.
 
 CREATE OR REPLACE MACRO rankql_not_negative(number, name) AS
@@ -19,15 +19,14 @@ CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
     CASE WHEN period IN ('day', 'week') THEN period = 'week'
          ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
 
--- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the
--- period has three times, if these are five or more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
--- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
-CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
+-- The days of each series against each baseline: `baselines` has the last days of them.
+CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, value, error, period) AS TABLE
     WITH logged AS (
-        SELECT rankql_key(rankql_daily(s, s_type, series, 'series')) AS s, CAST(rankql_daily(d, d_type, day, 'day') AS DATE) AS d,
+        SELECT struct_pack(until := until, key := rankql_key(rankql_daily(s, s_type, series, 'series'))) AS s, CAST(rankql_daily(d, d_type, day, 'day') AS DATE) AS d,
                rankql_finite(rankql_daily(v, v_type, value, 'value'), value) AS v,
                CASE WHEN error IS NOT NULL THEN rankql_finite(rankql_daily(e, e_type, error, 'error'), error) END AS e
-        FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(series), '__rankql_none'))) AS s,
+        FROM (SELECT unnest(baselines) AS until,
+                     coalesce(*COLUMNS(lambda name: lower(name) IN (lower(series), '__rankql_none'))) AS s,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS d,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none'))) AS e,
@@ -39,11 +38,11 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
     ), placed AS (
         SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
                weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,
-               CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
-                    ELSE d <= CAST(baseline AS DATE) END AS old,
+               CASE WHEN s.until IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
+                    ELSE d <= s.until END AS old,
                CASE WHEN count(*) OVER (PARTITION BY s, date_diff(period, DATE '2000-01-03', d)) = 1 THEN d
                     ELSE rankql_fail(period || ' ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
-                                     ELSE ' in the series ' || rankql_text(s.value) END) END AS d
+                                     ELSE ' in the series ' || rankql_text(s.key.value) END) END AS d
         FROM logged WHERE v IS NOT NULL AND d IS NOT NULL
     ), weekdays AS (
         SELECT s, weekday, median(v) AS middle, count(*) AS n FROM placed WHERE old GROUP BY ALL
@@ -85,15 +84,15 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
                greatest(spread5, avg(gap) FILTER (WHERE weekend AND far <= 6 * r.weekends) * sqrt(pi()) / 2) AS spread7
         FROM gaps JOIN rough AS r USING (s) GROUP BY s
     ), watched AS (
-        -- Few days measure the spread badly, and more series have more chances: both widen the limits.
-        SELECT s, min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 8.75 / count(*) END) * (greatest(3, count(*) OVER ()) / 3) ** 0.125 AS widening
+        -- Few days measure the spread badly, more series have more chances, and so has a baseline that grows: all widen the limits.
+        SELECT s, 1.05 * min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 8.75 / count(*) END) * (greatest(3, count(*) OVER (PARTITION BY s.until)) / 3) ** 0.125 AS widening
         FROM weekdays WHERE n >= CASE period WHEN 'week' THEN 8 ELSE 3 END GROUP BY s HAVING period = 'week' OR count(*) >= 5
     ), judged AS (
         SELECT c.*, w.widening, old AND far > CASE WHEN weekend THEN far7 ELSE far5 END AS outlying,
                (CASE WHEN weekend THEN spread7 ELSE spread5 END) + greatest(0, e - usual_e) AS spread,
                CASE WHEN w.widening IS NOT NULL AND NOT old AND (n >= 3 OR period = 'week') THEN d
                     WHEN NOT old AND (SELECT count(*) FROM watched) = 0
-                    THEN rankql_fail('the baseline up to ' || baseline || CASE period WHEN 'week' THEN ' must have 8 weeks. Choose a later day'
+                    THEN rankql_fail('the baseline up to ' || s.until || CASE period WHEN 'week' THEN ' must have 8 weeks. Choose a later day'
                                      ELSE ' must have five weekdays three times each. Choose a later day, or pass period := ''week'' if each row is a week' END)
                END AS watched
         FROM centred AS c LEFT JOIN spreads USING (s) LEFT JOIN watched AS w USING (s)
@@ -115,7 +114,32 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
         WINDOW two AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 1 PRECEDING AND CURRENT ROW),
                week AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)
     )
-    SELECT s.value AS series, d AS day, v AS value, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying,
-           CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
-    FROM scored ORDER BY rankql_text(s.value), d;
+    SELECT *, CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
+    FROM scored;
+
+-- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the
+-- period has three times, if these are five or more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
+-- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
+-- An alarm is held until the mean of the last seven days is below half its limit.
+CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
+    SELECT s.key.value AS series, d AS day, v AS value, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying, alarm,
+           CASE WHEN alarm IS NOT NULL THEN coalesce(last_value(CASE WHEN alarm THEN true WHEN z_week < 1.1 * widening THEN false END IGNORE NULLS)
+               OVER (PARTITION BY s, watched IS NULL ORDER BY step), false) END AS held
+    FROM rankql_compared_days(daily, [CAST(baseline AS DATE)], series, day, value, error, period) ORDER BY rankql_text(s.key.value), d;
 COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
+
+-- The first and the last day of the baseline of all series, which grows with the log: from the first 28 days (or those to
+-- `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or a mean that would hold one.
+CREATE OR REPLACE MACRO monitor_baseline(daily, baseline := NULL, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
+    WITH ends AS (
+        SELECT min(d) AS first, list_transform(range(9), lambda i: coalesce(CAST(baseline AS DATE), min(d) + 27) + 7 * CAST(i AS INTEGER)) AS untils,
+               list_filter(untils, lambda until: until = untils[1] OR until <= max(d) - 28) AS possible
+        FROM (SELECT CAST(coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS DATE) AS d
+              FROM (SELECT *, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
+    ), stops AS (
+        SELECT s.until AS until, coalesce(bool_or(alarm OR abs(z_week) >= 1.1 * widening), false) AS stops
+        FROM rankql_compared_days(daily, (SELECT possible FROM ends), series, day, value, error, 'day')
+        WHERE d > s.until AND d <= s.until + 7 GROUP BY ALL
+    )
+    SELECT first, coalesce((SELECT min(until) FROM stops WHERE stops), list_max(possible)) AS last FROM ends;
+COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseline of monitor_days, which grows with the log to 84 days.';

@@ -142,9 +142,10 @@ _SPELLINGS = {
     "minimum": _LIMIT._replace(names=("--min",)),
     "minimum_bound": _Spelling(names=("--min-bound",)),
     "higher_is_better": _Spelling(
-        "NAME", ("--lower-is-better",), lambda names: dict.fromkeys(names, False),
-        settings={"help": "Column of your own where lower is better, such as a waiting time. "
-                  "Repeatable.", **_REPEATED}),
+        "NAME", ("--lower-is-better",),
+        lambda names: {name.removesuffix("=no"): name.endswith("=no") for name in names},
+        settings={"help": "Column of your own where lower is better, such as a waiting time; "
+                  "NAME=no if not. Repeatable.", **_REPEATED}),
     "min_score": _Spelling("[SYSTEM=]NUMBER", (), _parse_min_scores, "Repeatable.", _REPEATED),
     **dict.fromkeys(("annotators", "models"), _Spelling("COLUMN,...", parse=split_commas)),
     "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",

@@ -229,7 +229,7 @@ def report_command(
       "verify report.html old=a.parquet new=b.parquet qrels=q.parquet train=t.parquet",
       leave_out=["attributes", "judge", "train", "catalogue"])  # fmt: skip
 @click.argument("path", type=click.Path(), metavar="FILE")
-@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
+@click.argument("inputs", type=DATA, nargs=-1, metavar="RUN... [QRELS]")
 def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> None:
     """Check that a saved result is what its inputs give.
 

@@ -16,7 +16,7 @@ from rankql.evaluation.means import attribute_columns, compared_value, is_left_o
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.parse import rule, worst_value
+from rankql.registry.parse import rule, shows_silence, worst_value
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -190,15 +190,20 @@ def describe_left_out(result: Result) -> Iterator[str]:
         return text.format_shares(counts)
 
     left_out = {name: is_left_out(name, result.meta) for name in result.metrics}
+    names = [name for name in result.metrics if name not in result.catalogue_metrics]
+    others = {name: undefined_value(name, rules) for name in names}
     if rules["missing"] != "skip":
-        counted = pl.col(MISSING) & ~pl.all_horizontal(*left_out.values())
+        # Whoever rightly shows nothing has the best value, or is left out as undefined.
+        best = {x: pl.col(x) == 0 if shows_silence(x) else pl.lit(False) for x in names}
+        counted = pl.col(MISSING) & pl.any_horizontal(
+            ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
+            for x in names
+        )
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
         if shares := text.format_shares((x, counts[x], total) for x in result.systems):
             yield f"{text.QUERIES}{shares} missing and counted as the worst value"
     if shares := count(left_out):
         yield f"{text.QUERIES}{shares} missing in at least one system and left out"
-    names = [name for name in result.metrics if name not in result.catalogue_metrics]
-    others = {name: undefined_value(name, rules) for name in names}
     for other in dict.fromkeys(others.values()):
         undefined = {
             name: pl.col(name).is_null() & ~left_out[name] & (others[name] == other)

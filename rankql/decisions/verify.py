@@ -16,15 +16,15 @@ from rankql.decisions.compare import compare
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.table_hashes import list_values, recording
-from rankql.manifest import plain_manifest, read_manifest
+from rankql.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest
 from rankql.results import TableResult
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
 from rankql.text import format_count, join_words
 from rankql.writing import PARQUET, remember_inputs
 
-# Relative, and around 0: numbers that differ by less are the same.
-_RELATIVE, _NOISE = 1e-9, 1e-12
+# Numbers that differ by less, relative to their size, are the same.
+_RELATIVE = 1e-9
 # Of more numbers that differ, the others are counted.
 _EXAMPLES = 3
 
@@ -53,7 +53,7 @@ class Verification(TableResult):
 @remember_inputs
 def verify(
     path: str | os.PathLike[str],
-    runs: Data | Mapping[str, Data] | Sequence[Data],
+    runs: Data | Mapping[str, Data] | Sequence[Data] | None = None,
     qrels: Data | None = None,
     *,
     attributes: Data | None = None,
@@ -72,7 +72,8 @@ def verify(
     path : path
         An .html, .md, .json or .parquet file of `evaluate`, `compare` or a report.
     runs : path, table, frame, dict or list
-        The runs, by the names in the file or in their order.
+        The runs, by the names in the file or in their order. Without them, the error names all
+        tables that the result was computed from.
     qrels, attributes, judge, train, catalogue, con
         As in `evaluate`: each table that was passed to it.
 
@@ -128,6 +129,7 @@ def _name_runs(names: Mapping[str, str], runs: Any, tables: Mapping[str, Any]) -
         )
     else:
         listed = runs if isinstance(runs, list) and labels != ["run"] else [runs]
+        listed = [x for x in listed if x is not None]
         by_label = dict(zip([*labels, *range(len(listed))], listed, strict=False))
     passed = {*by_label, *(name for name, table in tables.items() if table is not None)}
     if passed != {*names}:
@@ -163,8 +165,9 @@ def _evaluate_again(
 
 def _compare_records(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What differs in version, tables and conventions: the part, and what of it."""
+    rules = "conventions" if "conventions" in saved else "changed"
     before, after = (
-        {"version": {"rankql": x["version"]}, "conventions": x["conventions"], **x["tables"]}
+        {"version": {"rankql": x["version"]}, "conventions": x[rules], **x["tables"]}
         for x in (saved, now)
     )
     hashed = saved["hash"]["rows"] == now["hash"]["rows"]
@@ -184,11 +187,24 @@ def _compare_records(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
 def _list_numbers(
     path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], result: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The numbers of a file, and those of now: of Parquet its rows, else those of its manifest."""
+    """The numbers of a file, and those of now: of Parquet its rows, else those of its manifest.
+
+    A manifest of hashes has numbers that differ by metric alone.
+    """
     if path.suffix.lower() not in PARQUET:
-        before, after = saved["numbers"], now["numbers"]
+        before = saved.get("numbers", saved["hashes"])
         kinds = {name.partition(":")[0] for name in before}  # means, and maybe pairs
-        return before, {x: y for x, y in after.items() if x.partition(":")[0] in kinds}
+        after = {x: y for x, y in now["numbers"].items() if x.partition(":")[0] in kinds}
+        if "numbers" in saved:
+            return before, after
+        before = dict(after)
+        for kind, i, metric in ((x, i, y) for x in kinds for i, y in enumerate(result.metrics)):
+            of_metric = slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH)
+            if saved["hashes"][kind][of_metric] != now["hashes"][kind][of_metric]:
+                own = [f"{y:.9g} ({x})" for x, y in now["numbers"].items() if x.startswith(kind)
+                       and metric in x.split(", ") and isinstance(y, float)]  # fmt: skip
+                before[metric], after[metric] = "different", ", ".join(own[:_EXAMPLES])
+        return before, after
     file = pl.read_parquet(path)
     frames = [result.data, result.wide().table, getattr(result, "result", result).frame()]
     frame = next((x for x in frames if {*x.columns} == {*file.columns}), frames[0])
@@ -206,7 +222,7 @@ def _compare_numbers(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     for name in {**saved, **now}:
         x, y = saved.get(name), now.get(name)
         if isinstance(x, int | float) and isinstance(y, int | float):
-            same = math.isclose(x, y, rel_tol=_RELATIVE, abs_tol=_NOISE)
+            same = math.isclose(x, y, rel_tol=_RELATIVE, abs_tol=NOISE)
         else:
             same = str(x) == str(y)
         if not same:

@@ -1,20 +1,28 @@
-"""Values of your own by day, for `monitor`: a day, numbers, and the query if a day has several."""
+"""Values by day for `monitor`: means of metrics, and numbers of your own, by query or day."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from rankql import text
-from rankql.errors import RankqlError, require
+from rankql.errors import RankqlError, normal_z, require
+from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
-from rankql.registry.parse import is_metric
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, require_column
 
+KEYS = ["slice", "metric", "kind"]
+WEEK = f"{INTERNAL_PREFIX}week"
+# The kinds of series that are watched, and two that explain alarms.
+METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
+JUDGED, QUERIES = "judged items only", "queries"
 _ROW = f"{INTERNAL_PREFIX}row"
 
 
@@ -65,9 +73,82 @@ def read_daily_values(
     rows = replace(table, sql=f"{sql} FROM {table.sql})", columns={x: kinds[x] for x in columns})
     result = read_values(rows, query=_ROW, metrics=metrics, con=session.con)
     slices = [[day], *([day, *group] for group in by)]
-    notes = [*result.notes]
-    if own := [name for name in metrics if not is_metric(name)]:
-        higher = f"Higher {text.join_words(own)} {text.is_or_are(len(own))} assumed to be better"
-        notes.append(f"{higher}. If not, negate the values")
     meta = replace(result.meta, groupings=slices if is_query else slices[-1:])
-    return result.derive(meta=meta, notes=notes), is_query
+    return result.derive(meta=meta), is_query
+
+
+def read_means(result: Result, prefix: int) -> pl.DataFrame:
+    """One row per day, slice and series: its mean with its interval, error and queries."""
+    n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
+    share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
+    # Few values may be equal by chance, and clusters have an error of their own.
+    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
+    error = half / normal_z(0.95)
+    if result.meta.cluster is None:
+        error = pl.coalesce(ERROR, error)
+    frame = result.means.filter(pl.col("slice") != "all").select(
+        "metric", "mean", "lo", "hi", n, u, error=error, counted=COUNTED,
+        day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
+        slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
+        kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),
+    )  # fmt: skip
+    sizes = frame.group_by("day", "slice", maintain_order=True).agg(n.max(), u.max())
+    shares = [sizes.with_columns(metric=pl.lit(kind), kind=pl.lit(kind), mean=mean, error=error)
+              for kind, mean, error in (
+                  (UNDEFINED, u / n, ((u + 1) * (n - u + 1) / (n + 2) ** 3).sqrt()),
+                  (QUERIES, n.log(), n**-0.5))]  # fmt: skip
+    frame = pl.concat([frame, *shares], how="diagonal")
+    return frame.with_columns(queries=pl.coalesce("counted", n))
+
+
+def find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
+    """The weeks, and whether they have as many days as is usual."""
+    if "days" not in daily.columns:  # a row is a query, of which the key begins with the day
+        day = pl.col(result.meta.query).str.head(10)
+        counts = (
+            result.frame()
+            .group_by(pl.col(result.meta.by[0]).alias(WEEK))
+            .agg(day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
+        )
+        counts = counts.unpivot(index=WEEK, variable_name="metric", value_name="days")
+        daily = daily.join(counts, how="left", left_on=["day", "metric"],
+                           right_on=[WEEK, "metric"], maintain_order="left")  # fmt: skip
+        most = pl.col("days").max().over("day")
+        daily = daily.with_columns(pl.col("days").fill_null(most))
+    usual = pl.col("days").mode().min().over(KEYS)
+    return daily.with_columns(complete=pl.col("days") >= usual)
+
+
+def share_name(metric: str) -> str:
+    """The share of judged items in the top k of a metric."""
+    return "Judged" + "".join(re.findall(r"@\d+$", metric))
+
+
+def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:
+    """The table with timestamps cut to their dates, and what the day is then."""
+    kind, name = table.columns[day], quote(day)
+    is_time, has_zone, time = kind.startswith("TIMESTAMP"), kind.endswith("ZONE"), day
+    if kind == "VARCHAR":
+        dates = f"bool_and(try_cast({name} AS DATE) IS NOT NULL) FILTER ({name} IS NOT NULL)"
+        zone = f"bool_or(regexp_matches({name}, ':[0-9.]+ ?(Z|[+-][0-9:]+)$'))"
+        sql = f"SELECT {dates} AND max(length({name})) > 10, {zone} FROM {table.sql}"
+        (is_time, has_zone), time = session.row(sql), f"CAST({day} AS TIMESTAMPTZ)"
+    if not is_time:
+        return table, day
+    cast = f"CAST({time} AT TIME ZONE 'Europe/Berlin' AS DATE)"
+    require(not has_zone, f"days: {day} has times with a zone, of which the day is not known. Pass "
+            f'day="{cast}", with the zone of your users')  # fmt: skip
+    return table.with_values(day, f"CAST({name} AS DATE)", "DATE"), f"CAST({day} AS DATE)"
+
+
+def add_day(session: Session, table: Table, run: Table, day: str, query: str) -> Table:
+    """A table with the day: its rows of the queries that each day has."""
+    if table.has(day):
+        return cut_to_day(session, table, table.actual_name(day))[0]
+    own = table.find("query", query) or query
+    named = "" if own == query else f", {quote(own)} AS {quote(query)}"
+    sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "
+           f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
+           f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
+    columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
+    return replace(table, sql=sql, columns=columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -32,6 +33,8 @@ from rankql.results import draw_chart
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.stats.sample import Sample
+from rankql.stats.tests import TESTS, adjust_p_values
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
@@ -39,11 +42,13 @@ if TYPE_CHECKING:
 
 # The name of the last loss, which is that of the order of the final ranking.
 ORDER = "order"
+# A stage is said to lose most if its loss exceeds each other one at this level, over the queries.
+ALPHA = 0.05
 # Smaller losses are rounding errors.
 ROUNDING = 1e-9
 _SCHEMA = {
     **{"slice": pl.String, "stage": pl.String},
-    **dict.fromkeys(("loss", "lo", "hi", "after", "recall"), pl.Float64),
+    **dict.fromkeys(("loss", "lo", "hi", "own", "after", "recall"), pl.Float64),
     **dict.fromkeys(("lost", "added", "queries"), pl.Int64),
 }
 # Stages need no score of their own: their items are put into the best order.
@@ -168,6 +173,13 @@ def funnel(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,
         )  # fmt: skip
+        ranked_stages = {last: final}
+        for name in named:
+            with suppress(RankqlError):  # not ranked, or not in one order
+                ranked_stages[name] = ranked_stages.get(name) or evaluate(
+                    tables[name], judged, f"nDCG@{k}", by=by, con=session.con,
+                    attributes=attributes, interval=None, **columns, **rest,
+                )  # fmt: skip
         with evaluation_errors(evaluation):
             evidence = Evidence(evaluation, count_rankings(evaluation))
             notes = inspect([x for x in RANKINGS if x.name == "no-common-items"], evidence)
@@ -181,7 +193,9 @@ def funnel(
     }
     notes = list(dict.fromkeys([*final.notes, *inputs.notes, *notes]))
     final = replace(final, notes=notes, columns=used | final.columns)
-    return Funnel(_combine(final, best, [*named]), [*named], k, items, added)
+    items = items.rename({"query": final.meta.query})
+    own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
+    return Funnel(_combine(final, best, [*named]), [*named], k, items, added, own)
 
 
 @dataclass(repr=False, eq=False)
@@ -189,8 +203,9 @@ class Funnel(EvaluatedTable):
     """The result of `funnel`.
 
     `table` has one row per slice and stage, and one for the order: the loss with its confidence
-    interval, the best nDCG@k that is possible `after` it, the recall of the stage, the number of
-    relevant items that it loses, and of items that it adds. `items` has the relevant items, with
+    interval, nDCG@k of the stage in its `own` order, if it has one, the best nDCG@k that is
+    possible `after` it, the recall of the stage, the number of relevant items that it loses, and of
+    items that it adds. `items` has the relevant items, with
     their position in the final ranking and the stage that loses them. `per_query` has all losses.
     """
 
@@ -201,6 +216,8 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
+    # nDCG@k by stage and slice, of the stages that have an order.
+    own: Mapping[str, Mapping[str, float | None]]
     _details = ("k", "items", *EvaluatedTable._details)
     _is_drawn = True
 
@@ -231,6 +248,7 @@ class Funnel(EvaluatedTable):
                     "slice": part, "stage": stage, "loss": loss["mean"],
                     "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
                     "hi": None if loss["hi"] is None else min(highest, loss["hi"]),
+                    "own": self.own.get(stage, {}).get(part),
                     "after": means[part, self.metric]["mean"] if stage == ORDER else after,
                     "recall": recall,
                     "lost": lost.get(stage, 0) if part == "all" else None,
@@ -256,13 +274,24 @@ class Funnel(EvaluatedTable):
         if rows.is_empty():
             return f"{self.metric} is undefined: no query has a relevant item"
         value = rows["after"][-1]
-        worst = rows.row(int(rows["loss"].arg_max() or 0), named=True)
         start = f"{self.metric} is {_format(value)}"
-        if worst["loss"] <= ROUNDING:
+        if (rows["loss"] <= ROUNDING).all():
             return f"{start}: nothing is lost"
-        stage = worst["stage"]
-        subject = "The order of the final ranking" if stage == ORDER else stage
-        return f"{start}. {subject} loses most: {_format(worst['loss'])}"
+        stages = self._find_worst(rows.filter(pl.col("loss") > ROUNDING))
+        losses = [_format(loss) for stage in stages for loss in rows.filter(stage=stage)["loss"]]
+        names = ["the order of the final ranking" if x == ORDER else x for x in stages]
+        subject = text.join_words(names).replace("the order", "The order", names[0] != stages[0])
+        lose = "loses" if len(stages) == 1 else "lose"
+        return f"{start}. {subject} {lose} most: {text.join_words(losses)}"
+
+    def _find_worst(self, rows: pl.DataFrame) -> list[str]:
+        """The stage that loses most, and those whose losses chance may have made smaller."""
+        worst, *others = rows.sort("loss", descending=True, maintain_order=True)["stage"]
+        values, test = self.result.frame(), TESTS["auto"](0, 0)
+        excess = (values[loss_of(worst)] - values[loss_of(x)] for x in others)
+        results = [test.apply(Sample(x.drop_nulls().to_numpy()), ALPHA).p for x in excess]
+        adjusted = adjust_p_values([1.0 if p is None else p for p in results], "holm")
+        return [worst, *(x for x, p in zip(others, adjusted, strict=True) if p > ALPHA)]
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, require
-from rankql.evaluation.evaluate import evaluate, evaluate_in_duckdb
+from rankql.errors import RankqlError, as_number, require
+from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.request import EvaluationOptions, RankingRules, Request
 from rankql.evaluation.values import read_values
@@ -31,19 +31,48 @@ class MinScores(TableResult):
 
     `table` has one row per lowest score: the share of queries for which something is shown, the
     shares of false answers and false abstentions, and the means of the metrics, each with the ends
-    of its interval. `per_query` has the values behind them.
+    of its interval. `per_query` has the values behind them. `chosen` is the lowest score at which
+    FalseAnswer is at most `max_false_answer`; None if there is none, or no such limit.
     """
 
     table: pl.DataFrame
     per_query: pl.DataFrame
     metrics: list[str]
     notes: list[str] = field(default_factory=list)
+    max_false_answer: float | None = None
     caption = "Means by lowest score shown"
     _is_drawn = True
+    _details = ("max_false_answer?", "chosen?")
+
+    @property
+    def chosen(self) -> float | None:
+        """The score that shows most, of those at which FalseAnswer is within its limit."""
+        if self.max_false_answer is None:
+            return None
+        within = self.table.filter(pl.col(FALSE_ANSWER) <= self.max_false_answer)
+        scores: list[float] = within.sort(ANSWERED, descending=True)["min_score"].to_list()
+        return scores[0] if scores else None
+
+    @property
+    def title(self) -> str:
+        """The chosen score in one line, '' without a limit."""
+        if self.max_false_answer is None:
+            return ""
+        limit = f"a FalseAnswer of at most {self.max_false_answer:g}"
+        if self.chosen is None:
+            least = min(self.table[FALSE_ANSWER].to_list())
+            return f"No lowest score has {limit}: the least is {least:.4f}"
+        return f"min_score={self.chosen:g} is the lowest score with {limit}"
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The means without their intervals."""
-        return [self.table.select("min_score", *SHARES, *self.metrics)]
+        """The means without their intervals, and a mark at the chosen score."""
+        frame = self.table.select("min_score", *SHARES, *self.metrics)
+        if self.chosen is None:
+            return [frame]
+        is_chosen = pl.col("min_score") == self.chosen
+        return [
+            frame.with_columns(chosen=pl.when(is_chosen).then(pl.lit("<-")).otherwise(pl.lit("")))
+        ]
 
     def plot(self) -> alt.TopLevelMixin:
         """The means by score, a line with its band for each. It needs altair."""
@@ -57,6 +86,7 @@ def min_scores(
     metrics: str | Sequence[str] = ("nDCG@10",),
     *,
     min_scores: Sequence[float] | None = None,
+    max_false_answer: float | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
@@ -79,6 +109,8 @@ def min_scores(
         Metrics of the queries that have a relevant item.
     min_scores : list of float, optional
         Lowest scores; by default up to 20 quantiles of the best score of each query.
+    max_false_answer : float, optional
+        Mark the lowest score at which the mean of FalseAnswer is at most this.
     interval, confidence, con, **options
         As in `evaluate`.
 
@@ -91,14 +123,15 @@ def min_scores(
     [(0.4, 1.0, 1.0, 1.0), (0.9, 0.5, 0.0, 1.0)]
     """
     require_interval(interval, confidence)
+    limit = as_number(0 if max_false_answer is None else max_false_answer)
+    require(0 <= limit <= 1, f"max_false_answer must be from 0 to 1, not {max_false_answer!r}")
     cutoffs = min_scores if min_scores is None else [*min_scores]
     require(cutoffs is None or bool(cutoffs), "min_scores is empty. Pass scores, or leave it out")
     names = [metric.name for metric in parse(metrics) if metric.name not in SHARES]
     result = evaluate_in_duckdb(
         Request(
             run, qrels, [FALSE_ANSWER, FALSE_ABSTENTION, *names],
-            RankingRules.of(options, evaluate), con=con, min_score=(cutoffs,),
-            interval=None,
+            _read_rules(options), con=con, min_score=(cutoffs,), interval=None,
         )
     )  # fmt: skip
     if not result.per_query[FALSE_ANSWER].count():
@@ -127,4 +160,9 @@ def min_scores(
         *result.notes,
     ]
     per_query = values.with_columns(score).drop("system")
-    return MinScores(table.sort("min_score"), per_query, [*names], notes)
+    return MinScores(table.sort("min_score"), per_query, [*names], notes, max_false_answer)
+
+
+def _read_rules(options: EvaluationOptions) -> RankingRules:
+    """The options, of which errors name those of `min_scores`: it has a parameter of this name."""
+    return RankingRules.of(options, min_scores)

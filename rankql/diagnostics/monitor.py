@@ -7,19 +7,41 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from inspect import signature
 from typing import Any, Literal, NamedTuple, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.diagnostics.daily_values import find_daily_values, read_daily_values
-from rankql.errors import RankqlError, normal_z, require
+from rankql.diagnostics.daily_values import (
+    JUDGED,
+    KEYS,
+    METRIC,
+    QUERIES,
+    SHARE,
+    UNDEFINED,
+    WATCHED,
+    WEEK,
+    add_day,
+    cut_to_day,
+    find_complete_weeks,
+    find_daily_values,
+    read_daily_values,
+    read_means,
+    share_name,
+)
+from rankql.errors import RankqlError, require
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import COUNTED, ERROR
-from rankql.evaluation.request import EvaluationOptions, parse_groupings
+from rankql.evaluation.request import (
+    Columns,
+    EvaluationOptions,
+    parse_groupings,
+    require_known_options,
+)
 from rankql.evaluation.result import Result
-from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.evaluation.values import set_directions
+from rankql.macros import literal, quote
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.choice import require_named
@@ -29,12 +51,9 @@ from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 from rankql.writing import remember_inputs
 
-KEYS = ["slice", "metric", "kind"]
-WEEK = f"{INTERNAL_PREFIX}week"
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
-# The kinds of series that are watched, and two that explain alarms.
-METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
-JUDGED, QUERIES = "judged items only", "queries"
+# Options that name columns of rankings: a table that needs them has no values.
+NO_VALUES = Columns.__annotations__.keys() - {"query"}
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
@@ -42,6 +61,10 @@ LEAST_QUERIES = 10
 KEPT, SILENT = timedelta(28), 7
 # A baseline with a larger share of outlying days does not show what is usual: monitor_days.
 LARGEST_OUTAGE = 0.25
+# Fewer weeks show no drift.
+LEAST_WEEKS = 4
+# The limit of the mean of 7 days as a part of that of two days in a row: monitor_days.
+WEEK_LIMIT = 2.2 / 3.6
 # The displayed columns, and the number of alarms of which the last days are.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
 SHOWN_ALARMS = 3
@@ -74,11 +97,12 @@ class Monitoring(TableResult):
     items in the top k) or 'undefined share' (of queries). `mean` has the 95% interval `lo` to `hi`;
     `expected` is the median of the same weekday in the baseline, without `outlying` days. Two days
     in a row beyond the `limit` are an alarm. z_day and z_week are the losses of the day and of the
-    last 7 days, in units of the spread of a day. `alarms` has one row per alarm: its cause, 'drop',
-    'drift' or 'labels', when it began (`since`, about), its first and last day, whether it is
-    active, and the loss in its worst week; `loss_judged` is that on judged items alone, if their
-    share fell too. An alarm is active if the series had it when it was last compared, at most 28
-    days before the last day of all. `states` has one row per series: the day on which it was last
+    last 7 days, in units of the spread of a day. An alarm is `held` until z_week is below half its
+    limit. `alarms` has one row per alarm: its cause, 'drop', 'drift' or 'labels', when it began
+    (`since`, about), the first and last day on which it is held, whether it is active, and the loss
+    in its worst week; `loss_judged` is that on judged items alone, if their share fell too. An
+    alarm is active if it was held when the series was last compared, at most 28 days before the
+    last day of all. `states` has one row per series: the day on which it was last
     compared, and its state, 'alarm', 'fine', 'not compared' (on the last day), 'ended' (for 28
     days) or 'not watched' (never compared). `conventions` says how it was computed. `exit_code` is
     1 with an active alarm, 3 if no metric was compared on the last 7 days, otherwise 0.
@@ -102,12 +126,12 @@ class Monitoring(TableResult):
         newest, is_compared = self._newest, pl.col("alarm").is_not_null()
         last = self.table.group_by(KEYS, maintain_order=True).agg(
             pl.max("day").alias("latest"), compared=pl.col("day").filter(is_compared).max(),
-            alarm=pl.col("alarm").filter(is_compared).last())  # fmt: skip
+            held=pl.col("held").filter(is_compared).last())  # fmt: skip
         old = pl.coalesce("compared", "latest") < newest - KEPT
         words = (
             pl.when(old).then(pl.lit("ended"))
             .when(pl.col("compared").is_null()).then(pl.lit("not watched"))
-            .when("alarm").then(pl.lit("alarm"))
+            .when("held").then(pl.lit("alarm"))
             .when(pl.col("compared") < newest).then(pl.lit("not compared"))
             .otherwise(pl.lit("fine"))
         )  # fmt: skip
@@ -138,18 +162,21 @@ class Monitoring(TableResult):
     @property
     def title(self) -> str:
         """The active alarms in one line, and the metrics that are not watched."""
-        newest = self._newest
+        newest, active = self._newest, self.active.to_dicts()
+        together = len({row["since"] for row in active}) == 1
         names = [
             f"{_name(row)} ({_name_cause(row)}" + (
-                ")" if row["last"] == newest else
-                f" since about {row['since']}, not compared on {newest})")
-            for row in self.active.to_dicts()
+                "" if together else f" since {row['since']}") + (
+                ")" if row["last"] == newest else f", not compared on {newest})")
+            for row in active
         ]  # fmt: skip
-        count = text.format_count(len(names), "alarm") if names else "No alarm"
-        first = f"{count} on {newest}"
-        if self.exit_code == 3:
+        first = f"No alarm on {newest}"
+        if active:
+            count = "Alarm" if len(active) == 1 else f"{len(active):,} alarms"
+            first = f"{count} since {active[0]['since']}" if together else count
+        elif self.exit_code == 3:
             first = f"Nothing was compared in the {SILENT} {self._period.name}s to {newest}"
-        elif not names and self._last_compared != newest:
+        elif self._last_compared != newest:
             first = f"No alarm on {self._last_compared}; nothing was compared since"
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
@@ -159,6 +186,18 @@ class Monitoring(TableResult):
             f"{f': {_join(names)}' if names else ''}"
             f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
         )
+
+    @property
+    def method(self) -> str:
+        """The losses that raise an alarm, of the first metrics and slices."""
+        band = (pl.col("expected") - pl.col("limit")).abs().tail(SILENT).mean()
+        compared = self.table.filter(pl.col("alarm").is_not_null(), kind=METRIC)
+        seen = compared.group_by(KEYS, maintain_order=True).agg(loss=band * WEEK_LIMIT)
+        losses = [
+            f"{row['loss']:.4f} of {_name(row)}" for row in seen.head(SHOWN_ALARMS).to_dicts()
+        ]
+        mean = f"in the mean of {SILENT} {self._period.name}s is an alarm"
+        return f"a loss of {text.join_words(losses)} {mean}" if losses else ""
 
     @property
     def sentences(self) -> list[str]:
@@ -182,7 +221,7 @@ class Monitoring(TableResult):
         few = pl.col("place") < SHOWN_ALARMS
         end = pl.when(few).then("until").when(main).then(pl.max("day"))
         is_last = pl.col("day") == pl.col("latest")
-        state = pl.when(is_last).then("state").when("alarm").then(pl.lit("alarm"))
+        state = pl.when(is_last).then("state").when("held").then(pl.lit("alarm"))
         end_of_baseline = date.fromisoformat(self.conventions["baseline"][1])
         skipped = pl.col("alarm").is_null() & (pl.col("day") > end_of_baseline)
         word = state.when(skipped).then(pl.lit("not compared")).otherwise(pl.lit(""))
@@ -211,9 +250,13 @@ class Monitoring(TableResult):
         charts: tuple[list[Any], list[Any]] = [], []
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
-            folded = not (overall or part["alarm"].any())
+            folded = not (overall or part["held"].any())
             charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
         return charts
+
+    def _assumptions(self) -> list[str]:
+        day = self.conventions["day"]
+        return [f"Columns: day = {day}"] * (day != "day")
 
     @property
     def _newest(self) -> date:
@@ -236,8 +279,9 @@ def _join(names: Sequence[str]) -> str:
 @remember_inputs
 def monitor(
     days: Data, qrels: Data | None = None, metrics: str | Sequence[str] | None = None, *,
-    day: str = "day", period: Literal["day", "week"] | None = None,
-    baseline: int | str | None = None, by: str | Sequence[str | Sequence[str]] = (),
+    higher_is_better: bool | Mapping[str, bool] | None = None, day: str = "day",
+    period: Literal["day", "week"] | None = None, baseline: int | str | None = None,
+    by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Monitoring:  # fmt: skip
@@ -247,11 +291,12 @@ def monitor(
     undefined queries, each by slice; a note says if the number of queries changed. Each day is
     compared with the median of the same weekday in the baseline. An alarm is a day that is far
     worse, two bad days in a row, or a bad mean of 7 days, compared with how much weekdays or
-    weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
-    limits come from simulations, in which at most 5% of years have a false alarm if days are
-    independent with tails of at most Student's t with 5 degrees of freedom, or normal with a
-    correlation of neighbouring days of at most 0.4. A series that is not compared on the last day,
-    such as a slice with less than 10 queries, keeps its alarm for 28 days.
+    weekends vary in the baseline. It holds until the mean of 7 days is below half its limit. Days
+    of the baseline that lie outside are named and left out. The limits come from simulations, in
+    which at most 5% of years have a false alarm if days are independent with tails of at most
+    Student's t with 5 degrees of freedom, or normal with a correlation of neighbouring days of at
+    most 0.4. A series that is not compared on the last day, such as a slice with less than 10
+    queries, keeps its alarm for 28 days.
 
     Parameters
     ----------
@@ -264,16 +309,19 @@ def monitor(
 
         Judged queries that a day does not have are left out unless qrels has the day.
     metrics : str or list of str
-        Metrics to watch: by default nDCG@10, or all numbers of a table of values. Higher values of
-        your own metrics are better.
+        Metrics to watch: by default nDCG@10, or all numbers of a table of values.
+    higher_is_better : bool or dict, optional
+        Direction of values and metrics of your own: True, False or a dict of name: bool. By
+        default, higher is assumed to be better, and the print says so.
     day : str
-        Column or folders of the day.
+        Column or folders of the day; by default `day` or `date`. A timestamp without a zone is cut
+        to its date.
     period : str, optional
         What to compare: "day" or "week". "week" pools the queries of days. By default days, or
         weeks if all have the same weekday.
     baseline : int or str, optional
-        Periods to compare with: the first 28 days or 12 weeks, another number, or dates such as
-        2026-09-01:2026-09-28.
+        Periods to compare with: 12 weeks, another number, or dates such as 2026-09-01:2026-09-28.
+        By default the first 28 days, which grow to 84 by weeks without an alarm while 28 follow.
     by, attributes, con, **options
         As in `evaluate`.
 
@@ -286,12 +334,13 @@ def monitor(
     >>> log = pl.DataFrame(rows, schema=["day", "query", "pos"], orient="row")
     >>> log = log.with_columns(item=pl.lit("x"), rel=1, pos=pl.col("pos") + 1)
     >>> print(monitor(log, metrics="RR@10").title)
-    1 alarm on 2026-10-10: RR@10 (sudden drop)
+    Alarm since 2026-10-07: RR@10 (sudden drop)
     """
     for name in ("system", "interval", "confidence", "output", "judge"):
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
+    require_known_options(options, monitor, more=signature(evaluate).parameters)
     metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
@@ -302,15 +351,21 @@ def monitor(
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
         groups, values, notes = parse_groupings(by), list[str](), list[str]()
+        if day == "day" and not run.has("day"):
+            day = run.actual_name("date") if run.has("date") else day
         used = [day, query, *itertools.chain(*groups)]
-        is_plain = qrels is None and attributes is None and not options.keys() - {"query"}
+        is_plain = qrels is attributes is None and not options.keys() & NO_VALUES
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
             values = find_daily_values(session, run, used, metrics or [])
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
                     f"one column: {role}= (CLI: --{role})")  # fmt: skip
+        for name in options.keys() - {"query"} if values else ():
+            columns = text.join_words(values)
+            raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")
         day = run.actual_name(day)
+        run, read = cut_to_day(session, run, day)
         total, filled = count_values(session, run, [day])
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
@@ -318,15 +373,16 @@ def monitor(
         if values:
             weekly = period == "week"
             result, is_query = read_daily_values(session, run, values, day, query, groups, weekly)
-            daily = _read_means(result, len(day))
+            result = set_directions(result, higher_is_better)
+            daily = read_means(result, len(day))
             if not is_query:  # the values have no error, so only the days say how much they vary
                 unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
                 daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
-            return _watch(session, result, daily, run, day, period, baseline, notes)
+            return _watch(session, result, daily, run, day, read, period, baseline, notes)
         query = run.actual_name(query)
         names = list_metrics(metrics or ("nDCG@10",))
-        shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
-        tables = {label: _add_day(session.table(source, label), run, day, query)
+        shares = [*dict.fromkeys(share_name(metric.name) for metric in parse(names))]
+        tables = {label: add_day(session, session.table(source, label), run, day, query)
                   for label, source in (("qrels", qrels), ("attributes", attributes))
                   if source is not None}  # fmt: skip
         rel = run.find("rel", options.get("rel"))
@@ -343,18 +399,19 @@ def monitor(
         inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
         inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
+        result = set_directions(result, higher_is_better)
         require_named(result.columns)
-        daily = _read_means(result, len(unit))
+        daily = read_means(result, len(unit))
         if shares:
             judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})
-            only = _read_means(judged, len(unit))
+            only = read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        return _watch(session, result, daily, run, day, period, baseline, notes)
+        return _watch(session, result, daily, run, day, read, period, baseline, notes)
 
 
 def _watch(
-    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str,
+    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str, read: str,
     period: str | None, baseline: int | str | None, notes: Sequence[str],
 ) -> Monitoring:  # fmt: skip
     """Compare the days with those of the baseline."""
@@ -362,80 +419,21 @@ def _watch(
     require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
             f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
     if period == "week":
-        daily = _find_complete_weeks(daily, result)
+        daily = find_complete_weeks(daily, result)
     units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
     complete = daily.filter("complete")["day"]
-    first, last = _find_baseline(complete, str(baseline or units.baseline), units)
+    first, least = _find_baseline(complete, str(baseline or units.baseline), units)
     signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
              for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
-    scored = _score(session, daily.filter(pl.col("day") >= first), last, signs, units)
+    grows = baseline is None and units.name == "day"
+    scored, last = _score(session, daily.filter(pl.col("day") >= first), least, signs, units, grows)
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
-        *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm")  # fmt: skip
-    conventions = {**result.conventions, "day": day, "period": units.name,
+        *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
+    conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
     notes = [*_describe(scored, first, last, units), *notes, *result.notes]
     return Monitoring(table, alarms, conventions, notes)
-
-
-def _find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
-    """The weeks, and whether they have as many days as is usual."""
-    if "days" not in daily.columns:  # a row is a query, of which the key begins with the day
-        day = pl.col(result.meta.query).str.head(10)
-        counts = (
-            result.frame()
-            .group_by(pl.col(result.meta.by[0]).alias(WEEK))
-            .agg(day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
-        )
-        counts = counts.unpivot(index=WEEK, variable_name="metric", value_name="days")
-        daily = daily.join(counts, how="left", left_on=["day", "metric"],
-                           right_on=[WEEK, "metric"], maintain_order="left")  # fmt: skip
-        most = pl.col("days").max().over("day")
-        daily = daily.with_columns(pl.col("days").fill_null(most))
-    usual = pl.col("days").mode().min().over(KEYS)
-    return daily.with_columns(complete=pl.col("days") >= usual)
-
-
-def _share_name(metric: str) -> str:
-    """The share of judged items in the top k of a metric."""
-    return "Judged" + "".join(re.findall(r"@\d+$", metric))
-
-
-def _add_day(table: Table, run: Table, day: str, query: str) -> Table:
-    """A table with the day: its rows of the queries that each day has."""
-    if table.has(day):
-        return table
-    own = table.find("query", query) or query
-    named = "" if own == query else f", {quote(own)} AS {quote(query)}"
-    sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "
-           f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
-           f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
-    columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
-    return replace(table, sql=sql, columns=columns)
-
-
-def _read_means(result: Result, prefix: int) -> pl.DataFrame:
-    """One row per day, slice and series: its mean with its interval, error and queries."""
-    n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
-    share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
-    # Few values may be equal by chance, and clusters have an error of their own.
-    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
-    error = half / normal_z(0.95)
-    if result.meta.cluster is None:
-        error = pl.coalesce(ERROR, error)
-    frame = result.means.filter(pl.col("slice") != "all").select(
-        "metric", "mean", "lo", "hi", n, u, error=error, counted=COUNTED,
-        day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
-        slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
-        kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),
-    )  # fmt: skip
-    sizes = frame.group_by("day", "slice", maintain_order=True).agg(n.max(), u.max())
-    shares = [sizes.with_columns(metric=pl.lit(kind), kind=pl.lit(kind), mean=mean, error=error)
-              for kind, mean, error in (
-                  (UNDEFINED, u / n, ((u + 1) * (n - u + 1) / (n + 2) ** 3).sqrt()),
-                  (QUERIES, n.log(), n**-0.5))]  # fmt: skip
-    frame = pl.concat([frame, *shares], how="diagonal")
-    return frame.with_columns(queries=pl.coalesce("counted", n))
 
 
 def _recognise_period(days: pl.Series) -> str:
@@ -471,9 +469,13 @@ def _has_each(days: pl.Series, period: Period) -> bool:
 
 
 def _score(
-    session: Session, daily: pl.DataFrame, last: date, signs: Mapping[str, Any], period: Period
-) -> pl.DataFrame:
-    """The days with what is expected of them, and alarms, NULL for those that are not compared."""
+    session: Session, daily: pl.DataFrame, last: date, signs: Mapping[str, Any], period: Period,
+    grows: bool,
+) -> tuple[pl.DataFrame, date]:  # fmt: skip
+    """The days with what is expected of them, and alarms, NULL for those that are not compared.
+
+    Also the last day of the baseline: it may grow.
+    """
     daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
     sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
     sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
@@ -482,16 +484,23 @@ def _score(
     known = known.drop_nulls("value")
     old = known.filter(pl.col("day") <= last).partition_by("series")
     # The macro refuses a baseline that is too short for all series.
-    last = last if any(_has_each(part["day"], period) for part in old) else date.max
-    rule = f"{literal(session.table(known, 'daily').sql)}, DATE '{last}', series := 'series'"
-    rule += f", error := 'error', period := '{period.name}'"
+    is_watched = any(_has_each(part["day"], period) for part in old)
+    table, names = (
+        literal(session.table(known, "daily").sql),
+        "series := 'series', error := 'error'",
+    )
+    if grows and is_watched:
+        grown = f"FROM monitor_baseline({table}, baseline := DATE '{last}', {names})"
+        last = fetch_frame(session, grown)["last"][0]
+    until = last if is_watched else date.max
+    rule = f"{table}, DATE '{until}', {names}, period := '{period.name}'"
     scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
-    if last == date.max:  # no series is watched, so nothing is expected
+    if not is_watched:  # nothing is expected
         scored = scored.with_columns(
             expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
     scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
     limit = (pl.col("expected") - pl.col("band")) * sign
-    return scored.with_columns(pl.col("expected") * sign, limit=limit)
+    return scored.with_columns(pl.col("expected") * sign, limit=limit), last
 
 
 def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
@@ -500,25 +509,31 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
     schema = {**dict.fromkeys([*KEYS, "cause"], pl.String), "active": pl.Boolean,
               **dict.fromkeys(["since", "first", "last"], pl.Date),
               **dict.fromkeys(["mean", "expected", "loss", "loss_judged"], pl.Float64)}  # fmt: skip
-    alarmed = scored.filter("alarm", pl.col("kind").is_in(WATCHED))
+    alarmed = scored.filter("held", pl.col("kind").is_in(WATCHED))
     pause = (pl.col("day").diff() > 7 * period.step).fill_null(True)
     runs = pause.cum_sum().over(KEYS).alias("run")
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
-        frame, share = series[part, metric, kind], series.get((part, _share_name(metric), SHARE))
+        frame, share = series[part, metric, kind], series.get((part, share_name(metric), SHARE))
         # Fit a step and a ramp to the days from each possible start on, by least squares.
-        back = frame.filter(pl.col("day") <= peak).drop_nulls("z_day").tail(182).reverse()
-        total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
-        ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
-        fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
+        back = frame.filter(pl.col("day") <= peak, ~pl.col("outlying"))
+        back = back.drop_nulls("loss").tail(182).reverse()
+        loss, total, n = pl.col("loss"), pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
+        step, ramp = total**2 / n, total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
+        if period.name == "week":  # its first week has a part of a drop, which is no drift
+            later = (total - loss) / (n - 1)
+            is_part = (n > 1) & loss.is_between(later / 4, later)
+            begun = pl.when(is_part).then(later**2 * (n - 1) + loss**2)
+            step, ramp = pl.max_horizontal(step, begun), (n >= LEAST_WEEKS) * ramp
+        fits = back.select("day", drop=(total > 0) * step, drift=(total > 0) * ramp)
         (since, cause), start = fits.unpivot(index="day").sort("value").row(-1)[:2], first
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
         week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
         week &= pl.col("alarm").is_not_null()
         means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
-        unjudged = kind == METRIC and share is not None and share.filter(week)["alarm"].any()
+        unjudged = kind == METRIC and share is not None and share.filter(week)["held"].any()
         only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]
         lost = only.mean() or 0.0 if unjudged else None
         if kind == SHARE or (lost is not None and lost < means[-1] / 2):
@@ -543,7 +558,7 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     unit = period.name
     yield (
         f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} {unit}s to "
-        f"{newest}. If you add earlier {unit}s, pass this period as baseline="
+        f"{newest}. To keep it when you add {unit}s, pass this period as baseline="
     )
     series = watched.select(KEYS).unique(maintain_order=True)
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]

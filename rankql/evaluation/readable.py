@@ -82,7 +82,7 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     steps |= ranking_ctes(inputs, metrics, conventions, rows)
     steps = _join_items(inputs, steps, " ".join(metric.expression for metric in metrics))
     if any(map(is_cut, metrics)):
-        steps = _cut_own_metrics(inputs, metrics, steps, alone)
+        steps = _cut_own_metrics(inputs, metrics, conventions, steps, alone)
     # The keys of a ranking by their names in the result, and the rows of all queries that count.
     keys = {**({"system": "system"} if inputs.many else {}), inputs.query: "query"}
     attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
@@ -156,20 +156,25 @@ def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str
 
 
 def _cut_own_metrics(
-    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str], alone: bool
-) -> dict[str, str]:
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions,
+    steps: Mapping[str, str], alone: bool,
+) -> dict[str, str]:  # fmt: skip
     """The steps; metrics of the user with a cutoff are computed over the first k positions.
 
     alone: the ranked rows are then of no use.
     """
-    rows, names = f"{INTERNAL_PREFIX}rows", []
+    source = rows = f"{INTERNAL_PREFIX}rows"
+    names = []
+    if conventions.ties == "expected":  # hidden ones, over the items that may be shown
+        pos = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC) AS pos"
+        source = f"(SELECT *, {pos} FROM {rows} WHERE score IS NOT NULL)"
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
     cut = [metric for metric in metrics if is_cut(metric)]
     for k in dict.fromkeys(metric.k for metric in cut):
         some = [metric for metric in cut if metric.k == k]
         fields = [inputs.keys, *(f"{own_metric(m)} AS {cut_column(m)}" for m in some)]
         name = f"{INTERNAL_PREFIX}cut_{k}"
-        steps[name] = select_from(rows, fields, f"{within(k)} GROUP BY {inputs.keys}")
+        steps[name] = select_from(source, fields, f"{within(k)} GROUP BY {inputs.keys}")
         names.append(name)
     first, *others = names if alone else [rows, *names]
     side = "FULL" if alone else "LEFT"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
@@ -113,10 +113,14 @@ class RankingRules:
 
 
 def require_known_options(
-    options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
-) -> None:
-    """Refuse options that neither the function nor this kind of options has."""
-    for name in [name for name in options if name not in kind.__annotations__]:
+    options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions,
+    more: Iterable[str] = (),
+) -> None:  # fmt: skip
+    """Refuse options that neither the function nor this kind of options has.
+
+    more: those of a function that gets the options too.
+    """
+    for name in [name for name in options if name not in (*kind.__annotations__, *more)]:
         own = [p.name for p in signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY]
         raise RankqlError(describe_option(name, [*own, *kind.__annotations__]))
 

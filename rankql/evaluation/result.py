@@ -20,7 +20,8 @@ from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import hash_function, list_values, record_tables
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.manifest import format_manifest
+from rankql.manifest import format_manifest, hash_numbers
+from rankql.registry.conventions import Conventions
 from rankql.registry.parse import value_range
 from rankql.results import TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
@@ -141,7 +142,15 @@ class Result(MeansResult):
             for table, rows in frames.items()
             for x, y in list_values(rows).items()
         }
-        return asdict(replace(meta, call=call)) | {"hash": hash_function(), "numbers": numbers}
+        hashes = {
+            table: "".join(hash_numbers(list_values(rows.filter(metric=x))) for x in self.metrics)
+            for table, rows in frames.items()
+        }
+        usual = Conventions().as_dict()
+        changed = {x: y for x, y in meta.conventions.items() if y != usual.get(x)}
+        return asdict(replace(meta, call=call)) | {
+            "hash": hash_function(), "numbers": numbers, "hashes": hashes, "changed": changed,
+        }  # fmt: skip
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,6 +38,12 @@ from rankql.writing import remember_inputs
 
 Direction = bool | Mapping[str, bool] | None
 
+# Words in names of columns of which lower values may be better.
+LOWER_WORDS = re.compile(
+    r"(?<![a-z])(abandon(ed|ment)?|bounced?|churn|complaint|cost|crash(es)?|defect|delay|err|error|"
+    r"fail(ed|ure)?|hallucination|latency|latencies|loss(es)?|miss(es)?|(no|null|zero)[^a-z]?(hit|"
+    r"result)|perplexity|refund|reformulation|regret|timeout|toxicity|unsubscribed?)s?(?![a-z])"
+)
 # What the Columns line calls tables of values.
 VALUES = "values"
 
@@ -295,7 +303,33 @@ def set_directions(
         contradicts = f"higher_is_better={value} contradicts the definition of {name}. Leave it out"
         require(defined.get(name, value) == value, contradicts)
     if assumed := [name for name in own if name not in stated and name not in neither]:
+        _ask_direction(result, [name for name in assumed if _may_be_lower(name)])
         higher = f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))}"
-        notes.append(f"{higher} assumed to be better. If not, set higher_is_better=")
+        words = (
+            f"{higher} assumed to be better. If not, set higher_is_better= (CLI: --lower-is-better)"
+        )
+        notes.append(text.Note(words, kind=text.DIRECTION))
     directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
     return result.derive(meta=replace(result.meta, higher_is_better=directions), notes=notes)
+
+
+def _may_be_lower(name: str) -> bool:
+    """Does the name have a word, such as latency or zeroResults, of which lower is better?"""
+    return LOWER_WORDS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
+
+
+def _ask_direction(result: Result, names: Sequence[str]) -> None:
+    """Ask whether lower values are better, but for expressions that negate them."""
+    spelled = result.meta.call.get("options", {}).get("metrics") or ()
+    pairs = (
+        spelled.items() if isinstance(spelled, Mapping) else (x.split(" = ", 1) for x in spelled)
+    )
+    negated = {name for name, *sql in pairs if "".join(sql).lstrip(" (").startswith("-")}
+    if names := [x for x in names if x not in negated and not x.startswith("-")]:
+        lower, higher = (
+            f"higher_is_better={dict.fromkeys(names, value)} (CLI: "
+            f"{' '.join(f'--lower-is-better {shlex.quote(x + end)}' for x in names)})"
+            for value, end in ((False, ""), (True, "=no"))
+        )
+        which = f"{text.join_words(names)}: is lower or higher better?"
+        raise RankqlError(f"{which} If lower, pass {lower}, otherwise {higher}")

@@ -95,6 +95,9 @@ def metric(
                 return over_groups(*args, **options)
             _refuse_rows(name, args, options.keys() - signature.parameters.keys())
             arguments = bind(*args, **options)
+            if isinstance(k := arguments.get("k"), list | tuple):
+                each = f'{name}(..., k=k).alias(f"{name}@{{k}}") for k in {[*k]}'
+                raise RankqlError(f"k must be one number, not {k}. For several, write [{each}]")
             for place in ("pos", "reference", "item"):
                 require(
                     not is_literal(arguments.get(place)),

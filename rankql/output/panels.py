@@ -277,8 +277,8 @@ def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
 
 def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
-    columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
-    frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
+    columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries")
+    frame = frame.select(*columns, alarm="held").with_columns(pl.col("day").cast(pl.String))
     data = frame.with_columns(better=2 * pl.col("expected") - pl.col("limit"))
     axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"

@@ -43,8 +43,8 @@ SELECT * FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
-{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. A series that is not
-   compared on the newest day keeps its alarm for 28 days, as in `rankql monitor`. #}
+{# A model of `monitor_days` has no alarm on the newest day: of its column `held`. In the baseline period all of them are NULL.
+   A series that is not compared on the newest day keeps its alarm for 28 days, as in `rankql monitor`. #}
 {% test no_alarm(model, column_name, day='day', series='series') %}
 {{ rankql.needs_duckdb('no_alarm') }}
 FROM {{ model }}

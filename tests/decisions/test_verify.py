@@ -16,7 +16,7 @@ from rankql import evaluation
 from rankql.cli.main import main
 from rankql.decisions import verify as module
 from rankql.errors import RankqlError
-from rankql.manifest import MANIFEST_SUFFIXES, read_manifest
+from rankql.manifest import MANIFEST_SUFFIXES, hash_numbers, read_manifest
 from rankql.writing import public_name
 
 FORMATS = (".html", ".md", ".json", ".parquet")
@@ -347,7 +347,7 @@ def test_a_manifest_names_no_file_to_read_or_to_write():
     path = saved(".json")
     text = Path(path).read_text("utf-8")
     for option in ('"output": "evil.parquet"', '"train": "evil.csv"', '"catalogue": "evil.csv"'):
-        Path("y.json").write_text(text.replace('"metrics": [', f'{option}, "metrics": [', 2))
+        Path("y.json").write_text(text.replace('"metrics":[', f'{option},"metrics":[', 2))
         assert "file" in parts(rankql.verify("y.json", RUNS, QRELS))
         assert not Path("evil.parquet").exists()
     Path("y.json").write_text(text.replace('"nDCG@5"', '"x = (SELECT 1)"'))
@@ -505,3 +505,61 @@ def test_a_digit_that_changes_no_number():
                 assert parts(rankql.verify(path, RUNS, QRELS)) == ["file"]
                 return
     pytest.fail("no such number")
+
+
+# The size of a manifest
+
+
+MANY = [*(f"nDCG@{k}" for k in range(1, 26)), *(f"P@{k}" for k in range(1, 26))]
+
+
+@pytest.mark.parametrize("suffix", [x for x in MARKED if x not in (".json", ".parquet")])
+@pytest.mark.parametrize("function", ["evaluate", "compare"])
+def test_a_manifest_of_text_has_two_kilobytes_at_most(function, suffix):
+    """It has a hash per metric for the numbers, which the file shows; slices add nothing."""
+    call = getattr(rankql, function)
+    for metrics, options in (
+        (MANY, {}),
+        (METRICS, {"attributes": PARTS, "by": ["part", "weight"]}),
+    ):
+        call(RUNS, QRELS, metrics, **options).save(f"x{suffix}")
+        text = Path(f"x{suffix}").read_text("utf-8")
+        end = text.index("</script>", text.rindex("rankql-manifest")) if suffix != ".md" else None
+        assert len(text[text.rindex("rankql-manifest") : end].encode()) <= 2048
+        attributes = options.get("attributes")
+        assert rankql.verify(f"x{suffix}", RUNS, QRELS, attributes=attributes).ok
+
+
+def test_a_metric_whose_numbers_differ_is_named_with_numbers_of_now():
+    """Of other metrics nothing is said: their hashes are the same."""
+    path = saved()
+    manifest, _ = read_manifest(path)
+    hashes = manifest["hashes"]["means"]
+    text = Path(path).read_text("utf-8")
+    Path(path).write_text(text.replace(hashes, hashes[:4] + "AAAA" + hashes[8:]), "utf-8")
+    differs = dict(rankql.verify(path, RUNS, QRELS).table.rows())
+    assert {*differs} == {"file", "numbers"}
+    mean = rankql.compare(RUNS, QRELS, METRICS).summary.filter(metric="AP")["mean"][0]
+    assert differs["numbers"].startswith(f"1 differ; AP is different in the file, {mean:.9g} (mean")
+    assert differs["numbers"].count("(means: ") == 3 and "nDCG@5" not in differs["numbers"]
+
+
+def test_a_hash_is_of_nine_significant_digits():
+    """Sums in another order are the same numbers."""
+    numbers = {"a": 0.1234567891, "b": 3, "c": "word", "d": 1e-17}
+    close = {**numbers, "a": numbers["a"] * (1 + 1e-13), "d": 0.0}
+    assert hash_numbers(numbers) == hash_numbers(close)
+    for other in ({"a": 0.12345678912}, {"b": 4}, {"c": "other"}, {"d": 1e-9}):
+        assert (hash_numbers({**numbers, **other}) == hash_numbers(numbers)) == ("a" in other)
+    assert hash_numbers({**numbers, "a": 0.1234568}) != hash_numbers(numbers)
+
+
+def test_without_inputs_those_of_the_file_are_named(tmp_path):
+    OLD.write_csv("old.csv")
+    QRELS.write_csv("my.csv")
+    rankql.evaluate("old.csv", "my.csv", METRICS).save("x.md")
+    message = "The saved result is of run (old.csv) and qrels (my.csv). Pass these tables"
+    with pytest.raises(RankqlError, match=re.escape(message)):
+        rankql.verify("x.md")
+    done = CliRunner().invoke(main, ["verify", "x.md"])
+    assert done.exit_code == 2 and message in done.output

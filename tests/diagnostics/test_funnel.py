@@ -101,7 +101,10 @@ def test_by_hand():
     assert funnel.table["loss"].to_list() == pytest.approx(losses, abs=1e-15)
     assert funnel.table["recall"].to_list() == [0.5, 0.5, None]
     assert funnel.items.rows() == [(1, "a", 1.0, 2, None), (1, "b", 1.0, None, "retrieval")]
-    assert funnel.title == "nDCG@10 is 0.387. retrieval loses most: 0.387"
+    assert funnel.title == (
+        "nDCG@10 is 0.387. retrieval and the order of the final ranking lose most: 0.387 and 0.226"
+    )
+    assert funnel.table["own"].to_list() == [None, pytest.approx(0.387, abs=1e-3), None]
     perfect = rankql.funnel({"rank": QRELS.with_columns(pos=pl.Series([1, 2]))}, QRELS)
     assert perfect.title == "nDCG@10 is 1.000: nothing is lost"
 
@@ -140,7 +143,7 @@ def test_forms_of_stages(form, tmp_path):
 @pytest.mark.slow
 def test_lists_of_ids():
     """Of any stage and of the judgments, next to tables with one row per item."""
-    expected = rankql.funnel({"retrieval": RETRIEVAL, "rank": RANK}, QRELS).table
+    expected = rankql.funnel({"retrieval": RETRIEVAL, "rank": RANK}, QRELS).table.drop("own")
     lists = pl.DataFrame({"query": [1], "retrieved": [["x", "a"]]})
     relevant = pl.DataFrame({"query": [1], "relevant": [["a", "b"]]})
     for first, last, judged in (
@@ -148,7 +151,8 @@ def test_lists_of_ids():
         (RETRIEVAL, lists, QRELS),
         (lists, RANK, relevant),
     ):
-        assert rankql.funnel({"retrieval": first, "rank": last}, judged).table.equals(expected)
+        table = rankql.funnel({"retrieval": first, "rank": last}, judged).table
+        assert table.drop("own").equals(expected)
 
 
 def test_a_gain_of_its_own():
@@ -162,7 +166,9 @@ def test_a_stage_without_relevant_items():
     """It loses everything that is left."""
     judged = pl.concat([QRELS, pl.DataFrame({"query": 1, "item": ["x"], "rel": [0]})])
     funnel = rankql.funnel({"first": RETRIEVAL.filter(item="x"), "rank": RANK}, judged)
-    assert funnel.title == "nDCG@10 is 0.387. first loses most: 1.000"
+    assert funnel.title == (
+        "nDCG@10 is 0.387. first and the order of the final ranking lose most: 1.000 and 0.226"
+    )
     assert funnel.table["after"].to_list()[:1] == [0.0]
     assert funnel.table["loss"][0] == 1 and funnel.table["loss"][1] < 0
 
@@ -323,3 +329,51 @@ def test_duplicates_name_their_stage_and_the_key(stage):
     both = pl.concat(x.with_columns(country=pl.lit(name)) for name, x in countries.items())
     with pytest.raises(rankql.RankqlError, match=r"the queries: query=\['query', 'country'\]$"):
         rankql.funnel(stages | {stage: both}, ONE_ITEM, k=2)
+
+
+def lossy(queries, retrieved, shown):
+    """Stages that lose the one relevant item of some queries."""
+    names = [f"q{i}" for i in range(queries)]
+    first = {q: ["b", "c"] if i in retrieved else ["a", "b"] for i, q in enumerate(names)}
+    last = {q: ["b"] if i in {*retrieved, *shown} else ["a"] for i, q in enumerate(names)}
+    return rankql.funnel({"retrieved": first, "shown": last}, {q: {"a": 1} for q in names})
+
+
+@pytest.mark.parametrize(
+    ("queries", "retrieved", "shown", "lose"),
+    [
+        (40, range(4), range(4, 8), "retrieved and shown lose most: 0.100 and 0.100"),
+        (40, range(5), range(5, 9), "retrieved and shown lose most: 0.125 and 0.100"),
+        (40, range(4), range(4, 9), "shown and retrieved lose most: 0.125 and 0.100"),
+        (200, range(60), range(60, 64), "retrieved loses most: 0.300"),
+        (200, range(4), range(60, 120), "shown loses most: 0.300"),
+        (40, range(4), (), "retrieved loses most: 0.100"),
+    ],
+)
+def test_one_stage_loses_most_only_if_it_loses_more_than_the_others(
+    queries, retrieved, shown, lose
+):
+    funnel = lossy(queries, retrieved, shown)
+    assert funnel.title == f"nDCG@10 is {funnel.table['after'][-1]:.3f}. {lose}"
+
+
+def test_stages_have_their_own_value_beside_the_loss():
+    """In their order, also by slice; not if they have none."""
+    stages, qrels = draw("own", nested=True)
+    qrels = qrels.with_columns(part=pl.col("query") % 2)
+    funnel = rankql.funnel(stages, qrels, 5, by="part")
+    for name, table in stages.items():
+        if {"score", "pos"} & {*table.columns}:
+            means = rankql.evaluate(table, qrels, "nDCG@5", by="part", missing="zero").means
+            expected = dict(means.select("slice", "mean").rows())
+            own = funnel.table.filter(stage=name).select("slice", "own").rows()
+            assert {k: pytest.approx(v, abs=1e-12) for k, v in own} == expected
+    assert funnel.table.filter(stage="order")["own"].null_count() == 3
+    columns = funnel.table.columns
+    assert columns.index("own") == columns.index("hi") + 1
+
+
+def test_both_tables_name_the_query_alike():
+    stages = {"first": pl.DataFrame({"question": ["q"], "item": ["a"], "pos": [1]})}
+    funnel = rankql.funnel(stages, pl.DataFrame({"question": ["q"], "item": ["a"], "rel": [1]}))
+    assert funnel.items.columns[0] == funnel.per_query.columns[0] == "question"

@@ -138,3 +138,60 @@ def test_the_report_of_one_run_draws_them_if_false_answers_are_asked_for(tmp_pat
         assert ("Lowest scores" in path.read_text()) == drawn
     rankql.compare({"a": run, "b": run}, qrels, ["RR", "FalseAnswer"]).save(path)
     assert "Lowest scores" not in path.read_text()
+
+
+def test_min_score_is_named_by_its_own_name():
+    with pytest.raises(RankqlError, match=r"'min_score'\. Did you mean 'min_scores'\?"):
+        rankql.min_scores(*questions(), "RR", min_score=0.5)
+    with pytest.raises(RankqlError, match="Unknown option 'weight'"):
+        rankql.min_scores(*questions(), "RR", weight="w")
+
+
+@pytest.mark.parametrize("form", ["scores", "distances"])
+def test_the_lowest_score_with_few_false_answers_is_marked(form):
+    """Of distances it is the highest, which shows most."""
+    run, qrels = questions()
+    if form == "distances":
+        run = run.select("query", "item", distance=-pl.col("score"))
+    report = rankql.min_scores(run, qrels, "RR", max_false_answer=0.2)
+    rows = report.table.filter(pl.col("FalseAnswer") <= 0.2).sort("answered")
+    assert report.chosen == rows["min_score"][-1]
+    others = report.table.filter(pl.col("answered") > rows["answered"][-1])
+    assert len(others) and others["FalseAnswer"].min() > 0.2
+    assert report.title == (
+        f"min_score={report.chosen:g} is the lowest score with a FalseAnswer of at most 0.2"
+    )
+    marked = report.displayed()[0].filter(pl.col("chosen") != "")
+    assert marked["min_score"].to_list() == [report.chosen]
+    assert report.to_dict()["chosen"] == report.chosen
+    plain = rankql.min_scores(run, qrels, "RR")
+    assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
+
+
+def test_no_score_within_the_limit_is_said_and_a_wrong_limit_refused():
+    report = rankql.min_scores(*questions(), "RR", min_scores=[0.1, 0.5], max_false_answer=0.1)
+    assert report.title == ("No lowest score has a FalseAnswer of at most 0.1: the least is 0.6800")
+    with pytest.raises(RankqlError, match=r"max_false_answer must be from 0 to 1, not 1\.5"):
+        rankql.min_scores(*questions(), max_false_answer=1.5)
+
+
+def test_the_command_marks_a_score(tmp_path):
+    for name, frame in zip(("run", "qrels"), questions(), strict=True):
+        frame.write_csv(tmp_path / f"{name}.csv")
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    done = CliRunner().invoke(main, ["min-scores", *paths, "-m", "RR", "--max-false-answer", "0.2"])
+    assert done.exit_code == 0 and done.stdout.startswith("min_score=0.88 is the lowest score")
+
+
+def test_right_abstentions_are_not_counted_as_the_worst_value():
+    """Of queries without an answer, which metrics of answers leave out."""
+    run, qrels = questions()
+    silent = qrels.filter(rel=0)["query"].head(10).implode()
+    systems = {"a": run, "b": run.filter(~pl.col("query").is_in(silent))}
+    for metrics, counted in ((["nDCG@10"], False), (["nDCG@10", "FalseAnswer"], False),
+                             (["P@1"], True)):  # fmt: skip
+        printed = repr(rankql.compare(systems, qrels, metrics))
+        assert ("missing and counted as the worst value" in printed) == counted, metrics
+    wrong = {**systems, "b": run.filter(pl.col("query") != qrels.filter(rel=1)["query"][0])}
+    for metric in ("nDCG@10", "FalseAbstention"):
+        assert "1 of 80 (b) missing and counted" in repr(rankql.compare(wrong, qrels, metric))

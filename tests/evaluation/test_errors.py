@@ -6,8 +6,10 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
+from rankql.cli.main import main
 from support import metric_engines
 from support.random_runs import QRELS, RUN
 
@@ -236,3 +238,29 @@ def test_arrays_of_labels_and_scores_are_asked_for_as_a_frame(make, group):
     code = re.search(r"pl\.DataFrame\(.*?\}\)", str(error.value))[0]
     names = {"pl": pl, "group": [0, 0, 1], "y_true": labels, "y_score": scores}
     assert rankql.evaluate(eval(code, names), None, "RR")["RR"] == 0.75
+
+
+@pytest.mark.parametrize("form", ["polars", "pandas", "arrow", "csv", "parquet"])
+@pytest.mark.parametrize("columns", [["query", "item"], ["query", "item", "rel"]])
+def test_empty_judgments_are_named_by_every_function(form, columns, tmp_path):
+    """Also without a column of grades, where each row is one."""
+    empty = QRELS.clear().select(columns)
+    path = tmp_path / f"qrels.{form}"
+    if form in ("csv", "parquet"):
+        getattr(empty, f"write_{form}")(path)
+    qrels = {"polars": empty, "pandas": empty.to_pandas(), "arrow": empty.to_arrow()}.get(
+        form, path
+    )
+    for call in (
+        lambda: rankql.evaluate(RUN, qrels, "RR"),
+        lambda: rankql.compare({"a": RUN, "b": RUN}, qrels, "RR"),
+        lambda: rankql.gate(RUN, qrels, minimum={"RR": 0.1}),
+    ):
+        with pytest.raises(rankql.RankqlError, match=r"^qrels is empty: it has no rows$"):
+            call()
+    (finding,) = (x for x in rankql.check(RUN, qrels) if x.level == "error")
+    assert (finding.kind, finding.table) == ("empty", "qrels")
+    if path.exists():
+        RUN.write_csv(tmp_path / "run.csv")
+        done = CliRunner().invoke(main, ["eval", str(tmp_path / "run.csv"), str(path), "-m", "RR"])
+        assert done.exit_code == 2 and done.output.endswith("is empty: it has no rows\n")

@@ -285,3 +285,42 @@ def test_what_is_refused(metric, options, message):
     run = run.select("user", "item", score=-pl.col("pos")) if "ties" in options else run
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, test.with_columns(w=1.0), metric, rel="1", **options)
+
+
+# One of three tied items is in train, and another is relevant: means over the orders of the ties.
+AMONG_TIES = (1 + 1 / log2(3)) / 3
+DROPPED = (1 + 1 / log2(3)) / 2
+
+
+@pytest.mark.parametrize("form", ["train", "split log", "distance"])
+@pytest.mark.parametrize(
+    ("metric", "options", "value"),
+    [
+        ("nDCG@2", {"ties": "expected"}, AMONG_TIES),
+        ("nDCG@2", {"conventions": "sklearn"}, AMONG_TIES),
+        ("nDCG@2", {"ties": "expected", "seen": "drop"}, DROPPED),
+        ("HR@1", {"ties": "expected"}, 1 / 3),
+        ("RR", {"ties": "expected"}, (1 + 1 / 2 + 1 / 3) / 3),
+    ],
+)
+def test_ties_by_expectation_with_train(form, metric, options, value):
+    """The items shown are not known, so those that may be shown are counted."""
+    users = pl.DataFrame({"user": [f"u{i}" for i in range(12)]})
+    run = users.join(pl.DataFrame({"item": [*"abcd"], "score": [1.0, 1.0, 1.0, 0.5]}), how="cross")
+    test, train = (users.with_columns(item=pl.lit(item)) for item in "ba")
+    if form == "distance":
+        run = run.select("user", "item", distance=-pl.col("score"))
+    tables = {"qrels": test, "train": train}
+    if form == "split log":
+        parts = [test.with_columns(split=pl.lit("test")), train.with_columns(split=pl.lit("train"))]
+        tables = {"qrels": pl.concat(parts)}
+    result = rankql.evaluate(run, metrics=metric, **tables, **options)
+    assert result[metric] == pytest.approx(value, abs=1e-12)
+    share = "25.0%" if metric == "RR" else "33.3%"
+    assert any(x.startswith(f"{share} of the items") for x in result.notes) == (
+        "seen" not in options
+    )
+    both = rankql.compare({"a": run, "b": run}, metrics=metric, **tables, **options)
+    assert both.summary["mean"].to_list() == pytest.approx([value] * 2, abs=1e-12)
+    gate = rankql.gate(run, minimum={metric: value - 0.01}, **tables, **options)
+    assert gate.passed

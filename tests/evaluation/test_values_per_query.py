@@ -336,3 +336,22 @@ def test_a_baseline_beside_judgments_is_a_run_or_values():
     for baseline in (old, rankql.read_values(rankql.evaluate(old, QRELS, "RR").per_query)):
         verdict = rankql.gate(run, QRELS, baseline=baseline, max_drop="RR:0.1")
         assert verdict.table["baseline"].item() == 0.5
+
+
+def test_a_column_that_may_be_lower_is_asked_about_by_compare_and_gate():
+    before, after = (
+        rankql.read_values(x.rename({"wait": "latency"}).select("user", "latency"))
+        for x in (BEFORE, AFTER)
+    )
+    question = (
+        r"^latency: is lower or higher better\? If lower, pass "
+        r"higher_is_better=\{'latency': False\} "
+        r"\(CLI: --lower-is-better latency\), otherwise higher_is_better=\{'latency': True\}"
+    )
+    with pytest.raises(rankql.RankqlError, match=question):
+        rankql.compare({"a": before, "b": after})
+    with pytest.raises(rankql.RankqlError, match=question):
+        rankql.gate(after, baseline=before, max_drop={"latency": 0.1})
+    for way in (True, False):
+        stated = rankql.compare({"a": before, "b": after}, higher_is_better={"latency": way})
+        assert stated.higher_is_better == {"latency": way}

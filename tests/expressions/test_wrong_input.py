@@ -543,3 +543,20 @@ def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     for argument, frame in (("ten", three[:1]), ("places", three)):
         in_sql, in_polars = calls.both(call.format(argument), frame)
         assert in_sql == pytest.approx(in_polars)
+
+
+@pytest.mark.parametrize("k", [[1, 5], (1, 5)])
+def test_several_k_are_one_expression_each(k):
+    """As the message writes them."""
+    frame = pl.DataFrame({"q": ["a", "a"], "rel": [0, 1], "pos": [1, 2]})
+    for call in (
+        lambda: rankql.ndcg("rel", "pos", k=k), lambda: rankql.ndcg(frame, "rel", "pos", k, by="q")
+    ):  # fmt: skip
+        with pytest.raises(
+            rankql.RankqlError, match=r"k must be one number, not [\[(]1, 5"
+        ) as error:
+            call()
+    written = str(error.value).partition("write ")[2].replace("...", "'rel', 'pos'")
+    values = frame.group_by("q").agg(eval(written, {"ndcg": rankql.ndcg}))
+    assert values.row(0) == ("a", 0.0, pytest.approx(0.6309, abs=1e-4))
+    assert values.columns == ["q", "ndcg@1", "ndcg@5"]

@@ -81,7 +81,7 @@ def draw(shape, series, days, rng, outages=slice(7, 14)):
 
 
 def watch(values, weeks, family=WATCHED, cycle=7):
-    """The alarms after the baseline, and the days of the baseline that lie outside.
+    """The alarms after the baseline, its days that lie outside, and the losses of 7 days.
 
     cycle: values of a week, 7 days, 5 from Monday to Friday, or 1.
     """
@@ -125,15 +125,56 @@ def watch(values, weeks, family=WATCHED, cycle=7):
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(loss == 0, 0, loss / spread[:, weekday])
     z /= weeks / (weeks - (3.75 if cycle == 1 else 8.75 / cycle)) * (max(family, 3) / 3) ** 0.125
+    z /= 1.05
     alarms = z >= 10
     both = np.minimum(z[:, 1:], z[:, :-1]) >= 3.6
     alarms[:, 1:] |= both & ((cycle != 5) | (weekday[1:] > 0))  # not Friday and Monday
-    clipped, window = np.clip(z, -6, 6), 5 if cycle == 5 else 7
-    for day in range(4, z.shape[1]):
-        alarms[:, day] |= clipped[:, max(0, day + 1 - window) : day + 1].mean(axis=1) >= 2.2
+    days, window = z.shape[1], 5 if cycle == 5 else 7
+    padded = np.pad(np.clip(z, -6, 6), ((0, 0), (window - 1, 0)))
+    means = sum(padded[:, i : i + days] for i in range(window))
+    means /= np.minimum(np.arange(1, days + 1), window)
+    means[:, :4] = np.nan
+    alarms |= means >= 2.2
     outlying = outlying.reshape(len(old), -1)
     alarms[outlying.mean(axis=1) > 0.25] = False
-    return alarms, outlying
+    return alarms, outlying, means
+
+
+def hold(alarms, means):
+    """An alarm holds until the mean of 7 days is below half its limit."""
+    held, on = np.zeros_like(alarms), np.zeros(len(alarms), bool)
+    for day in range(alarms.shape[1]):
+        on = alarms[:, day] | (on & ~(means[:, day] < 1.1))
+        held[:, day] = on
+    return held
+
+
+def call_daily(values, series=1, family=WATCHED):
+    """Alarms, held ones and weeks of the baseline of a call on each day, as it grows till then.
+
+    series: so many rows in a row have the same baseline.
+    """
+    size, days = values.shape
+    alarms, held, weeks = np.zeros((3, *values.shape), int)
+    growing = np.arange(size)
+
+    def fill(part, start, until, n):
+        """Watch these series with n weeks, on the days on which the baseline has them."""
+        found, _, means = watch(values[part, :until], n, family)
+        for kind, state in ((alarms, found), (held, hold(found, means))):
+            kind[part, start:until] = state[:, start - 7 * n :]
+        weeks[part, start:until] = n
+        return found[:, :7] | (np.abs(means[:, :7]) >= 1.1)
+
+    for n in range(4, 13):
+        start, end = 7 * n + (27 if n > 4 else 0), days if n == 12 else min(days, 7 * n + 34)
+        if len(growing) and start < days:
+            odd = fill(growing, start, end, n)
+            stopped = growing[np.repeat(odd.reshape(-1, series * 7).any(axis=1), series)]
+            growing = np.setdiff1d(growing, stopped)
+            if len(stopped):
+                fill(stopped, start, days, n)
+    return alarms.astype(bool), held.astype(bool), weeks
 
 
 def first_quartile(gaps, inside):
@@ -148,45 +189,63 @@ def first_quartile(gaps, inside):
 
 
 def false_alarms(shape, weeks, years, family=WATCHED, cycle=7):
-    """The share of years with a false alarm in any series of a family, of days or of weeks."""
-    rng, wrong = np.random.default_rng([weeks, family, *map(ord, shape)]), 0
+    """The share of years with a false alarm in any series of a family, of days or of weeks.
+
+    weeks: those of the baseline; None if it grows.
+    """
+    rng, wrong = np.random.default_rng([weeks or 0, family, *map(ord, shape)]), 0
     for start in range(0, years, step := max(1, 3000 // family)):
         some = min(step, years - start)
-        size = cycle * weeks + YEAR * cycle // 7
+        size = cycle * (weeks or 4) + YEAR * cycle // 7
         outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
         values = draw(shape, some * family, size, rng, outages)
-        wrong += watch(values, weeks, family, cycle)[0].reshape(some, -1).any(axis=1).sum()
+        alarms, *_ = (watch(values, weeks, family, cycle) if weeks
+                      else call_daily(values, family, family))  # fmt: skip
+        wrong += alarms.reshape(some, -1).any(axis=1).sum()
     return wrong / years
 
 
 def delays(shape, weeks, repeats, before=60, after=40, cycle=7):
     """Days or weeks until a loss of 2 points is found, from any weekday on."""
-    rng = np.random.default_rng([weeks, *map(ord, shape)])
+    rng = np.random.default_rng([weeks or 0, *map(ord, shape)])
     outages = slice(7, 14) if cycle == 7 else slice(2, 4)
-    values = draw(shape, repeats, cycle * weeks + before + after, rng, outages)
-    start = before + np.arange(repeats) % 7
-    days = np.arange(values.shape[1]) - cycle * weeks - start[:, None]
-    losses = values - LOSS * (days >= 0)
-    alarms = watch(losses, weeks, cycle=cycle)[0] & (days[:, cycle * weeks :] >= 0)
+    old = cycle * (weeks or 4)
+    values = draw(shape, repeats, old + before + after, rng, outages)
+    start = old + before + np.arange(repeats) % 7
+    is_late = np.arange(values.shape[1]) >= start[:, None]
+    losses = values - LOSS * is_late
+    if weeks:
+        alarms = watch(losses, weeks, cycle=cycle)[0] & is_late[:, old:]
+        start = start - old
+    else:
+        alarms = call_daily(losses)[0] & is_late
     return np.where(alarms.any(axis=1), alarms.argmax(axis=1) - start + 1, np.inf)
+
+
+def lasting(shape, repeats, start=99, days=120, spreads=3.6):
+    """How often a call on the last day says that values have dropped since a day."""
+    rng = np.random.default_rng([start, days, *map(ord, shape)])
+    values = draw(shape, repeats, days, rng)
+    values[:, start:] -= spreads * DAY_SD
+    return call_daily(values, family=6)[1][:, -1].mean()
 
 
 def monitor_table(years):
     """The table of the page on monitoring."""
     body = []
     for shape, words in SHAPES.items():
-        late = {weeks: delays(shape, weeks, years) for weeks in (4, 8)}
+        late = delays(shape, None, years)
         body.append([
-            words, *(percent(false_alarms(shape, weeks, years)) for weeks in (4, 8)),
-            *(percent(false_alarms(shape, weeks, years // 10, 30)) for weeks in (4, 8)),
-            *(f"{np.median(late[weeks]):.0f}" for weeks in (4, 8)), percent((late[8] <= 8).mean()),
+            words, percent(false_alarms(shape, None, years)),
+            percent(false_alarms(shape, None, years // 10, 30)), f"{np.median(late):.0f}",
+            percent((late <= 8).mean()), percent(lasting(shape, years // 10)),
+            percent(lasting(shape, years // 10, 39, 220)),
         ])  # fmt: skip
-    head = ["days", "3 series, 4 weeks", "3 series, 8 weeks", "30 series, 4 weeks",
-            "30 series, 8 weeks", "days to find 2 points, 4 weeks", "8 weeks",
-            "found within 8 days, 8 weeks"]  # fmt: skip
+    head = ["days", "3 series", "30 series", "days to find 2 points", "found within 8 days",
+            "alarm on the last of 21 days", "alarm on day 220, lower from day 40 on"]  # fmt: skip
     print(rows(head, *body), end="\n\n")
-    print_table(["days", "4 weeks", "8 weeks", "16 weeks"], {
-        words: [false_alarms(shape, weeks, years // 4) for weeks in (4, 8, 16)]
+    print_table(["days", "that grows", "4 weeks", "16 weeks"], {
+        words: [false_alarms(shape, weeks, years // 4) for weeks in (None, 4, 16)]
         for shape, words in OTHERS.items()
     })  # fmt: skip
     head = ["weeks", *(f"{n} series, {k} weeks" for n in (WATCHED, 30) for k in (8, 12, 26)),

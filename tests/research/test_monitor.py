@@ -15,10 +15,13 @@ from research.monitor_simulation import (
     OTHER_WEEKS,
     SHAPES,
     WEEK_SHAPES,
+    call_daily,
     dates,
     delays,
     draw,
     false_alarms,
+    hold,
+    lasting,
     watch,
 )
 from research.simulation import REPEATS, at_most
@@ -36,7 +39,7 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
     values = draw(shape, 20, old + 100, np.random.default_rng(5), outages)
     values[::2, old + 50 :] -= 0.02
-    alarms, outlying = watch(values, weeks, family=20, cycle=cycle)
+    alarms, outlying, means = watch(values, weeks, family=20, cycle=cycle)
     days = [day for day in dates(len(values[0]) * 7 // cycle) if day.weekday() < cycle]
     frame = pl.DataFrame({
         "series": np.repeat(np.arange(20), len(days)), "value": values.ravel(), "day": days * 20,
@@ -48,17 +51,44 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
         period := '{"week" if cycle == 1 else "day"}')
         ORDER BY CAST(series AS INTEGER), day""").pl()
     for name, part, expected in (("alarm", np.s_[:, old:], alarms),
+                                 ("held", np.s_[:, old:], hold(alarms, means)),
                                  ("outlying", np.s_[:, :old], outlying)):  # fmt: skip
         column = found[name].fill_null(False).to_numpy().reshape(20, -1)
         np.testing.assert_array_equal(column[part], expected)
     assert alarms.any() and not alarms.all()
 
 
+@pytest.mark.parametrize(("shape", "start"), [
+    ("normal", 200), ("normal", 39), ("laplace", 60), ("weekends 3", 60), ("ar 0.4", 100),
+    ("outage", 200), ("almost constant", 200),
+])  # fmt: skip
+@pytest.mark.parametrize("days", [40, 62, 63, 105, 130])
+@pytest.mark.few(4)
+def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
+    """And the calls on the last day are those of the macros."""
+    values = draw(shape, 9, days, np.random.default_rng(5))
+    values[::2, start:] -= 0.02
+    alarms, held, weeks = call_daily(values, series=3, family=3)
+    con = duckdb.connect()
+    rankql.register(con)
+    for first in (0, 3, 6):
+        con.register("daily", pl.DataFrame({
+            "series": np.repeat(np.arange(3), days), "day": dates(days) * 3,
+            "value": values[first : first + 3].ravel()}))  # fmt: skip
+        found = con.sql("""WITH grown AS (FROM monitor_baseline('daily', series := 'series'))
+            SELECT DISTINCT ON (series) (SELECT last FROM grown) AS last, alarm, held
+            FROM monitor_days('daily', (SELECT last FROM grown), series := 'series')
+            ORDER BY CAST(series AS INTEGER), day DESC""").fetchall()
+        rows = range(first, first + 3)
+        expected = [(dates(days)[7 * weeks[i, -1] - 1], alarms[i, -1], held[i, -1]) for i in rows]
+        assert found == expected
+
+
 STEADY_WEEKS = [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS]
 # Shapes, weeks of the baseline, series and days of a week.
 YEARS = [
+    *product(SHAPES, (None,), (3, 30), (7,)),
     *product(SHAPES, (4, 8), (3,), (7,)),
-    *product(SHAPES, (4,), (30,), (7,)),
     *product(("normal", "t5", "laplace", "ar 0.4"), (3, 4), (3,), (5,)),
     *product(STEADY_WEEKS, (8,), (3,), (1,)),
     *product(STEADY_WEEKS, (12,), (3, 30), (1,)),
@@ -80,4 +110,12 @@ def test_years_without_a_change(shape, weeks, series, cycle, years):
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_loss_of_two_points_is_found_within_eight_days(shape):
-    assert at_most((delays(shape, 8, 1000) > 8).mean(), 0.02, repeats=1000)
+    assert at_most((delays(shape, None, 1000) > 8).mean(), 0.02, repeats=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["normal", "t5", "laplace", "ar 0.4"])
+def test_a_drop_that_lasts_is_seen_on_its_last_day(shape):
+    """Of 3.6 spreads, for 21 days; and 26 weeks later if the baseline could have grown over it."""
+    assert lasting(shape, 400) > 0.95
+    assert lasting(shape, 400, start=40, days=220) > 0.85

@@ -293,7 +293,7 @@ TESTS = {
         "fail_once": ("once", {"key": ["day"]}),
     },
     ("one_day", "same"): {"pass_first_day": ("no_drop", SLICES)},
-    ("days", "alarm"): {"fail_alarm": ("no_alarm", {})},
+    ("days", "held"): {"fail_alarm": ("no_alarm", {})},
     ("unwatched", "alarm"): {"pass_in_the_baseline": ("no_alarm", {})},
     ("kept", "alarm"): {"fail_not_compared": ("no_alarm", {})},
     ("ended", "alarm"): {"pass_ended": ("no_alarm", {})},

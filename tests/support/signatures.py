@@ -4,14 +4,14 @@ import ast
 import re
 
 import rankql
-from rankql.macros import read_parameters, read_sql
+from rankql.macros import _HINTS, read_parameters, read_sql
 from rankql.registry.all_metrics import FUNCTIONS
 from support import definitions
 from support.paths import ROOT
 
 NEEDED = "a parameter without a default"
 # Table macros that Python has in another form.
-SQL_ONLY = ("ranked_table", "monitor_days")
+SQL_ONLY = ("ranked_table", "monitor_days", "monitor_baseline")
 CONSTANTS = {"NULL": None, "true": True, "false": False}
 
 
@@ -29,7 +29,7 @@ def macros_of(family):
 
 # The families whose macros are metrics, but for these.
 METRIC_FAMILIES = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
-NO_METRICS = ("exp2_gain", "mrr")
+NO_METRICS = ("exp2_gain", *_HINTS)
 
 
 def metric_of(name):

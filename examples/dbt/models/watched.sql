@@ -1,10 +1,10 @@
--- Each metric against the same weekdays of the first four weeks.
+-- Each metric against the same weekdays of the first days, four weeks that grow to twelve.
 WITH days AS (FROM {{ ref('daily') }}),
-first AS (SELECT min(day) + INTERVAL 27 DAYS AS last FROM days),
 watched AS (
     SELECT 'ndcg_10' AS metric, day, ndcg_10 AS value, ndcg_10_error AS error FROM days
     UNION ALL
     SELECT 'recall_10', day, recall_10, NULL FROM days
-)
+),
+grown AS (FROM monitor_baseline('watched', series := 'metric', error := 'error'))
 FROM monitor_days(
-    'watched', (SELECT last FROM first), series := 'metric', error := 'error')
+    'watched', (SELECT last FROM grown), series := 'metric', error := 'error')
