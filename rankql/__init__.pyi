@@ -77,6 +77,7 @@ from .expressions.order import (
     tau_ap,
 )
 from .expressions.precision import (
+    all_rel_at,
     ap,
     bpref,
     f1_at,
@@ -124,6 +125,7 @@ from .registry.conventions import Conventions
 
 __version__: str
 __process__: int
+all_rel_at_by_score: MetricFunction[...]
 ap_by_score: MetricFunction[...]
 arhr_by_score: MetricFunction[...]
 auc_by_score: MetricFunction[...]
@@ -141,6 +143,7 @@ interpolated_precision_by_score: MetricFunction[...]
 judged_at_by_score: MetricFunction[...]
 kendall_tau_b_by_score: MetricFunction[...]
 kendall_tau_distance_by_score: MetricFunction[...]
+list_all_rel_at: Callable[..., pl.Expr]
 list_ap: Callable[..., pl.Expr]
 list_arhr: Callable[..., pl.Expr]
 list_auc: Callable[..., pl.Expr]
@@ -199,6 +202,8 @@ __all__ = [
     "Verdict",
     "Verification",
     "WideTable",
+    "all_rel_at",
+    "all_rel_at_by_score",
     "alpha_dcg",
     "alpha_ndcg",
     "ap",
@@ -269,6 +274,7 @@ __all__ = [
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
     "leave_one_out",
+    "list_all_rel_at",
     "list_ap",
     "list_arhr",
     "list_auc",

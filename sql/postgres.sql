@@ -22,7 +22,7 @@ BEGIN
     SELECT format('%I.%I(%s)', current_schema(), p.proname, pg_get_function_identity_arguments(p.oid)) INTO name FROM pg_catalog.pg_proc AS p
     WHERE p.pronamespace = to_regnamespace(quote_ident(current_schema()))
         AND (p.proname LIKE 'rankql\_%' OR p.proname IN (
-            'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
+            'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'all_rel_at', 'r_precision', 'ap',
             'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret',
             'false_answer', 'false_abstention', 'rr', 'arhr', 'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae'))
         AND coalesce(obj_description(p.oid, 'pg_proc'), '') NOT LIKE 'rankql: %'
@@ -405,6 +405,12 @@ BEGIN
     RETURN CASE WHEN s[6] > 0 THEN (s[5] > 0)::int END;
 END $$;
 
+CREATE OR REPLACE FUNCTION rankql_all_rel_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[6] > 0 THEN (s[5] = s[6])::int END;
+END $$;
+
 CREATE OR REPLACE FUNCTION rankql_set_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN rankql_precision_at(s) * rankql_recall_at(s);
@@ -783,6 +789,7 @@ BEGIN
         ('recall_at', 'hits', 'rel pos k threshold', 'the share of the relevant items in the first k positions'),
         ('f1_at', 'hits', 'rel pos k threshold denominator', 'the harmonic mean of precision and recall'),
         ('hit_at', 'hits', 'rel pos k threshold', '1 if a relevant item is in the first k positions, else 0'),
+        ('all_rel_at', 'hits', 'rel pos k threshold', '1 if every relevant item is in the first k positions, else 0'),
         ('r_precision', 'places', 'rel pos threshold', 'precision in the first R positions, of R relevant items'),
         ('ap', 'places', 'rel pos k threshold denominator', 'average precision'),
         ('interpolated_precision', 'recall', 'rel pos recall threshold rounding', 'the highest precision at this recall or above'),

@@ -221,6 +221,15 @@ class Handler(Cut):
         return float(bool(self.hits(k))) if self.relevant() else None
 $$;
 
+-- All relevant: 1 if every relevant item is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION all_rel_at(rel FLOAT, pos FLOAT, k FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+-- rankql: ranking
+class Handler(Cut):
+    def value(self, k):
+        return float(len(self.hits(k)) == self.relevant()) if self.relevant() else None
+$$;
+
 -- R-precision: precision in the first R positions, where R is the number of relevant items.
 CREATE OR REPLACE AGGREGATE FUNCTION r_precision(rel FLOAT, pos FLOAT)
 RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$

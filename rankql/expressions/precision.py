@@ -102,6 +102,31 @@ def hit_at(
 
 
 @metric()
+def all_rel_at(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """All relevant: 1 if every relevant item is in the first k positions, else 0.
+
+    A relevant item that is not retrieved makes it 0, and so does R > k. NULL if R = 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
+    >>> df.select(all_rel_at("rel", "pos", k=2)).item()
+    0.0
+    """
+    r = ranking(rel, pos, k)
+    hits, relevant = r.hits(threshold), r.relevant(threshold)
+    if r.score is None:
+        value = (r.top(hits).sum() == relevant).cast(pl.Float64)
+    else:
+        # The i-th hit of a tied group, from 0, has s - i of its size - i places within k.
+        i = (hits.cum_sum() - hits) - r.above(hits)
+        s = r.size if r.k is None else (r.k - r.first(r.pos) + 1).clip(0, r.size)
+        chance = pl.when(hits == 1).then(((s - i) / (r.size - i)).clip(0).fill_null(0))
+        value = chance.fill_null(1).product()
+    return pl.when(relevant > 0).then(value)
+
+
+@metric()
 def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """R-precision: precision in the first R positions, where R is the number of relevant items.
 

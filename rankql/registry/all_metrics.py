@@ -143,6 +143,13 @@ RELEVANCE = (
         ),
     ),
     _of_relevant(
+        function="all_rel_at",
+        per_relevant=True,
+        name="AllRel",
+        aliases=("recall_all", "full_recall", "all_recall"),
+        is_share=True,
+    ),
+    _of_relevant(
         function="r_precision",
         per_relevant=True,
         name="Rprec",

@@ -101,6 +101,11 @@ def hit_at(rows, k=None, threshold=1):
     return 1.0 if hits(rows, k, threshold) else 0.0
 
 
+def all_rel_at(rows, k=None, threshold=1):
+    total = relevant(rows, threshold)
+    return None if total == 0 else float(len(hits(rows, k, threshold)) == total)
+
+
 def r_precision(rows, threshold=1):
     total = relevant(rows, threshold)
     return None if total == 0 else len(hits(rows, total, threshold)) / total
