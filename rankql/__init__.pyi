@@ -83,6 +83,7 @@ from .expressions.precision import (
     f1_at,
     false_abstention,
     false_answer,
+    forbidden_at,
     hit_at,
     infap,
     interpolated_precision,
@@ -136,6 +137,7 @@ err_by_score: MetricFunction[...]
 f1_at_by_score: MetricFunction[...]
 false_abstention_by_score: MetricFunction[...]
 false_answer_by_score: MetricFunction[...]
+forbidden_at_by_score: MetricFunction[...]
 hit_at_by_score: MetricFunction[...]
 idcg_by_score: MetricFunction[...]
 infap_by_score: MetricFunction[...]
@@ -154,6 +156,7 @@ list_err: Callable[..., pl.Expr]
 list_f1_at: Callable[..., pl.Expr]
 list_false_abstention: Callable[..., pl.Expr]
 list_false_answer: Callable[..., pl.Expr]
+list_forbidden_at: Callable[..., pl.Expr]
 list_hit_at: Callable[..., pl.Expr]
 list_idcg: Callable[..., pl.Expr]
 list_infap: Callable[..., pl.Expr]
@@ -248,6 +251,8 @@ __all__ = [
     "false_abstention_by_score",
     "false_answer",
     "false_answer_by_score",
+    "forbidden_at",
+    "forbidden_at_by_score",
     "freshness",
     "funnel",
     "gate",
@@ -285,6 +290,7 @@ __all__ = [
     "list_f1_at",
     "list_false_abstention",
     "list_false_answer",
+    "list_forbidden_at",
     "list_hit_at",
     "list_idcg",
     "list_infap",

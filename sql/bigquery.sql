@@ -377,6 +377,17 @@ export function finalize(s) {
 }
 """;
 
+-- Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.forbidden_at(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
+RETURNS FLOAT64 LANGUAGE js AS r"""
+-- rankql: ranking
+-- rankql: cut
+export function finalize(s, k) {
+  requireOneRanking(s);
+  return s.rels.some((rel) => rel < 0) ? Number(within(s, k).some(([rel]) => rel < 0)) : null;
+}
+""";
+
 -- Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 CREATE OR REPLACE AGGREGATE FUNCTION dataset.rr(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
 RETURNS FLOAT64 LANGUAGE js AS r"""

@@ -1171,6 +1171,12 @@ CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
 
+-- Success, where the relevant items are those with a grade below 0.
+CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
+
+CREATE OR REPLACE MACRO forbidden_at(rel, pos, k := NULL) AS hit_at(rankql_forbidden(rel), pos, k);
+COMMENT ON MACRO forbidden_at IS 'Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.';
+
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
 -- The number of positions in all rankings: k for each.
@@ -1312,6 +1318,13 @@ COMMENT ON MACRO list_false_answer IS 'false_answer over a list of grades in ran
 CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NULL) AS
     rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
+    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+
+CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
+    list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
+COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
 
 
 -- Hits in the top k by score; the expected number with ties 'expected'.
@@ -1466,6 +1479,10 @@ COMMENT ON MACRO false_answer_by_score IS 'false_answer with a score and an item
 CREATE OR REPLACE MACRO false_abstention_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     rankql_false_abstention(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold));
 COMMENT ON MACRO false_abstention_by_score IS 'false_abstention with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO forbidden_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
+    hit_at_by_score(rankql_forbidden(rel), score, item, k, 1, ties);
+COMMENT ON MACRO forbidden_at_by_score IS 'forbidden_at with a score and an item instead of the position.';
 
 
 -- Cascade metrics: a user reads from the top and stops. Load common.sql first.

@@ -366,6 +366,15 @@ class Handler(Complete):
         return float(self.n == 0) if self.relevant() else None
 $$;
 
+-- Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION forbidden_at(rel FLOAT, pos FLOAT, k FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+-- rankql: ranking
+class Handler(Cut):
+    def value(self, k):
+        return float(any(rel < 0 for rel, _ in self.items(k))) if min(self.rels, default=0) < 0 else None
+$$;
+
 -- Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 CREATE OR REPLACE AGGREGATE FUNCTION rr(rel FLOAT, pos FLOAT, k FLOAT)
 RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$

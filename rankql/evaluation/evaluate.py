@@ -170,6 +170,9 @@ def evaluate(
         position empty, which counts a duplicate once.
     ignore_identical_ids : bool, optional
         Drop items that have the id of their query, and move the rest up, as BEIR does.
+    forbidden : str, optional
+        Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
+        or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.
     conventions : str, optional
         Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
         recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.

@@ -55,6 +55,18 @@ class Evaluation:
         return readable.write_query(self.inputs, self.computed, self.conventions)
 
     @cached_property
+    def apart(self) -> Evaluation | None:
+        """The evaluation of metrics of forbidden items, if other grades are read for them."""
+        metrics = [m for m in self.metrics if readable.is_apart(self.inputs, m, self.conventions)]
+        if not metrics:
+            return None
+        inputs, rules = self.inputs, replace(self.conventions, negative="zero", undefined="skip")
+        if inputs.forbidden:
+            own: dict[str, Any] = {"qrels": inputs.forbidden, "forbidden": None, "subtopics": False}
+            inputs = replace(inputs, **own, by=(), homes={}, weight=None)
+        return replace(self, inputs=inputs, conventions=rules, metrics=metrics, hidden=())
+
+    @cached_property
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
@@ -92,6 +104,7 @@ class Evaluation:
     def sql(self) -> str:
         """The queries as a script, after the statements that read the text files."""
         queries = [*(sql for _, sql in self.catalogue_queries), self.query.sql]
+        queries += [self.apart.query.sql] if self.apart else []
         return ";\n".join([*self.session.loaded.values(), *queries])
 
     @property

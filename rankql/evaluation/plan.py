@@ -90,7 +90,8 @@ def read_rankings(
     def read(qrels: Data | None) -> Inputs:
         return read_inputs(
             session, run, qrels, attributes, rules.columns, rules.system,
-            descending=rules.descending, order=rules.order, collapse=rules.collapse, **others,
+            descending=rules.descending, order=rules.order, collapse=rules.collapse,
+            forbidden=rules.forbidden, **others,
         )  # fmt: skip
 
     try:

@@ -6,6 +6,8 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from rankql.errors import RankqlError
@@ -347,6 +349,21 @@ def false_abstention(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1
     """
     r = ranking(rel, pos)
     return pl.when(r.relevant(threshold) > 0).then((~r.in_top.any()).cast(pl.Float64))
+
+
+@metric()
+def forbidden_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+
+    NULL if no grade is below 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, -1], "pos": [1, 2, 3]})
+    >>> df.select(forbidden_at("rel", "pos", k=2)).item()
+    0.0
+    """
+    r = ranking(rel, pos)
+    grades, judged = ((as_float(x) < 0).cast(pl.Float64) for x in (r.rel, r.judged))
+    return hit_at(replace(r, rel=grades, judged=judged), pos, k)
 
 
 @metric(by=None)

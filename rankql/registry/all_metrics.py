@@ -233,6 +233,16 @@ RELEVANCE = (
         counts_retrieved=True,
         if_silent=1,
     ),
+    MetricRecord(
+        function="forbidden_at",
+        name="Forbidden",
+        aliases=("leak", "leak_rate"),
+        better="lower",
+        undefined="no grade is below 0",
+        rows="judged",
+        reads_forbidden=True,
+        if_silent=0,
+    ),
     _of_relevant(
         function="arhr",
         name="ARHR",

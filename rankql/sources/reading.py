@@ -58,6 +58,7 @@ def read_inputs(
     train: Data | None = None,
     catalogue: Data | int | None = None,
     collapse: str | None = None,
+    forbidden: str | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns. A question offers calls that answer it."""
     flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
@@ -79,6 +80,7 @@ def read_inputs(
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     options = {**columns, "system": system, "descending": descending, "order": order}
     options["collapse"] = collapse  # which explains ids that differ after a mark
+    options["forbidden"] = forbidden
 
     def read(call: Call) -> Inputs:
         return _read_tables(session, tables, {**options, **call}, by, weight)
@@ -170,8 +172,11 @@ def _read_tables(
     if judgments and isinstance(columns.get("query"), list | tuple):
         judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-    read = [*by, *itertools.chain(*words), *([system] if system else [])]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system, order)
+    forbidden = options.get("forbidden") or ""
+    read = [x for x in (*by, *itertools.chain(*words), system, forbidden) if x]
+    runs, judgments, columns = unnest_lists(
+        session, runs, judgments, columns, read, system, order, forbidden
+    )
     columns, graded = computed.map_events(
         session, columns, [judgments] if judgments else [*runs.values()]
     )
@@ -198,7 +203,12 @@ def _read_tables(
     judged = judgments is not None
     runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
     if judgments:
-        judgments = _assign_judgments(session, judgments, named[1], [*runs.values()], by)
+        judgments = _assign_judgments(
+            session, judgments, named[1], [*runs.values()], [*by, forbidden]
+        )
+    prohibitions = None
+    if forbidden:
+        judgments, prohibitions = computed.mark_forbidden(session, judgments, forbidden)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
@@ -212,6 +222,7 @@ def _read_tables(
         for table in runs.values():
             require_column(table, system, "system")
     inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight, unscored=unscored)
+    inputs = replace(inputs, forbidden=prohibitions)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or tables.catalogue is not None:

@@ -202,6 +202,13 @@ def false_abstention(rows, threshold=1):
     return float(len(shown(rows)) == 0) if relevant(rows, threshold) else None
 
 
+def forbidden_at(rows, k=None):
+    """1 if an item with a grade below 0 was shown; None without such a grade."""
+    if all(rel >= 0 for rel in judged(rows)):
+        return None
+    return float(any(rel < 0 for rel in judged(shown(rows, k))))
+
+
 def judged_at(rows, k=None):
     size = len(shown(rows)) if k is None else k
     return 0.0 if size == 0 else len(judged(shown(rows, k))) / size
