@@ -11,7 +11,7 @@ import polars as pl
 
 import rankql
 from rankql.evaluation import readable
-from rankql.evaluation.means import Meta
+from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.request import Request
 from rankql.evaluation.steps import with_source_ctes
 from rankql.registry.column_names import SUBTOPIC_NAMES
@@ -136,7 +136,7 @@ class Evaluation:
         """What a result must know, with what is known after the queries."""
         inputs, metrics = self.inputs, self.metrics
         fields = readable.catalogue_meta(metrics) | known
-        return Meta(
+        meta = Meta(
             query=inputs.query,
             metrics=[metric.name for metric in metrics],
             conventions=self.conventions.as_dict(),
@@ -152,3 +152,4 @@ class Evaluation:
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
             **fields,
         )
+        return average_slices(meta) if self.request and self.request.mean else meta

@@ -18,6 +18,7 @@ from rankql.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.evaluation.means import (
     COUNTED,
     ERROR,
+    MEAN_OF_SLICES,
     SKEWED,
     Meta,
     attribute_columns,
@@ -205,7 +206,7 @@ class MeansResult(TableResult):
                 f"wide has no slices by rows={rows!r} and columns={columns!r}. "
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
-        summary = self._slices(group).filter(pl.col("slice") != "all")
+        summary = self._slices(group).filter(~pl.col("slice").is_in(["all", MEAN_OF_SLICES]))
         named = attribute_columns(self.meta.by)
         places = (named[str(name)] for name in (rows, columns))
         return make_cross_table(summary, n, *places, notes=notes, input_paths=paths, source=self)
@@ -256,7 +257,9 @@ class MeansResult(TableResult):
         used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
         columns = [f"Columns: {used}"] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
-        return [conventions, *columns, *weighting]
+        why = "each slice counts once, and the slices are fixed, not a sample"
+        means = [f"Method: in the {MEAN_OF_SLICES}, {why}"] if self.meta.mean else []
+        return [conventions, *columns, *weighting, *means]
 
     def _weighting(self) -> str:
         """The effective number of queries, and the number of those that do not count."""

@@ -142,6 +142,7 @@ class Request:
     groupings: Sequence[Sequence[str]] = ()
     weight: str | None = None
     cluster: str | None = None
+    mean: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
     # The interactions of training, the items that could be shown, and what to do about seen items.
