@@ -176,6 +176,9 @@ def evaluate(
     forbidden : str, optional
         Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
         or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.
+    groups : 'any', optional
+        Relevant ids are lists of lists, and one id of each inner list suffices: see STREC@10, the
+        share of the inner lists that are met, and AllRel@10.
     conventions : str, optional
         Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
         recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.

@@ -65,6 +65,7 @@ class EvaluationOptions(RowOptions, ConventionOptions, total=False):
     """The options of `evaluate` that all functions of rankings and judgments have."""
 
     forbidden: str | None
+    groups: Literal["any"] | None
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class RankingRules:
     positions: str | None = None
     ignore_identical_ids: bool | None = None
     forbidden: str | None = None
+    # "any": relevant ids are lists of lists, and one of each inner list suffices.
+    groups: str | None = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,6 +96,11 @@ class RankingRules:
         require(
             not (self.forbidden and self.collapse),
             f"forbidden={self.forbidden!r} does not support collapse=. Leave out one of them",
+        )
+        require(
+            self.groups in (None, "any"),
+            f"groups must be 'any' or None, not {self.groups!r}. KILT's evidence sets need all "
+            "items of one inner list, which no metric counts",
         )
         if self.positions is not None:
             require_choice("positions", self.positions, "renumber", "keep")
@@ -109,7 +117,7 @@ class RankingRules:
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
-                 "forbidden")  # fmt: skip
+                 "forbidden", "groups")  # fmt: skip
         conventions = choose(options.get("conventions"), changes)
         of_tool = tool_of(conventions.profile).options
         return cls(

@@ -427,6 +427,12 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         number = f"TRY_CAST({number} AS DOUBLE)"
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
         if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
+            require(
+                rel is not None,
+                f"{table.label}: {column} has lists of lists. If one item of each inner list "
+                "suffices, pass groups='any'. KILT's evidence sets need all items of one inner "
+                "list, which no metric counts",
+            )
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return lists._replace(grade=number, assumed=graded, scored=True)
