@@ -61,7 +61,7 @@ LISTS = pl.DataFrame(
         "question": ["a", "b", "c", "d"],
         "retrieved": [["x", "y", "z"], ["y", "w"], [], ["v", "x"]],
         "relevant": [["x"], ["w"], ["v"], ["v"]],
-        "must_not_retrieve": [["z"], ["q", None], ["x"], []],
+        "must_not_retrieve": [["z"], ["q", None], ["x"], [None]],
     }
 )
 OTHERS = ["nDCG@5", "Bpref", "infAP", "Judged@5", "n = count(*)"]
@@ -72,7 +72,7 @@ def forbidden_values(*tables, name="Forbidden@5", **options):
 
 
 def test_forbidden_lists_are_read_for_forbidden_alone():
-    """In c nothing is retrieved, in d nothing is forbidden; a list has the id as NULL."""
+    """In c nothing is retrieved, in d nothing is forbidden: an id that is NULL is none."""
     option = {"forbidden": "must_not_retrieve"}
     judged, run = LISTS.drop("retrieved"), LISTS.select("question", "retrieved")
     numbers = LISTS.with_columns(

@@ -48,6 +48,8 @@ def test_one_of_each_inner_list_suffices(tmp_path):
         values = result.per_query.sort("question")
         for name, expected in EXPECTED.items():
             assert values[name].to_list() == pytest.approx(expected), name
+        alone = rankql.evaluate(run, qrels, "RR", groups="any", interval=None).per_query
+        assert alone.sort("question")["RR"].to_list() == EXPECTED["RR"]
 
 
 def test_judgments_with_a_row_for_each_group_give_the_same():
