@@ -1,5 +1,6 @@
 """Metrics of a share of queries: all relevant items are shown (AllRel), nothing forbidden is."""
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -219,3 +220,18 @@ def test_forbidden_on_the_command_line(tmp_path):
     call = ["eval", str(tmp_path / "lists.parquet"), "-m", "Forbidden@5"]
     done = CliRunner().invoke(main, [*call, "--forbidden", "must_not_retrieve", "--format", "json"])
     assert done.exit_code == 0 and '"mean":0.333' in done.output.replace(" ", ""), done.output
+
+
+def test_lists_are_compared_by_bytes_whatever_the_collation_is():
+    con = duckdb.connect(config={"default_collation": "nocase"})
+    con.execute(
+        "CREATE TABLE lists (query VARCHAR, retrieved VARCHAR[], relevant VARCHAR[], bad VARCHAR[])"
+    )
+    con.execute(
+        "INSERT INTO lists VALUES ('a', ['X', 'x'], ['X'], ['x']), ('A', ['x', 'Y'], ['x'], ['X'])"
+    )
+    result = rankql.evaluate(
+        "lists", metrics=["Forbidden@1", "Forbidden@2"], con=con, forbidden="bad"
+    )
+    values = {row[0]: row[1:] for row in result.per_query.rows()}
+    assert values == {"a": (0, 1), "A": (0, 0)}
