@@ -107,7 +107,10 @@ KEYWORDS = {
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
     "queries": ["group by", "sql", "polars", "macro"],
     "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
-    "rag": ["rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"],
+    "rag": [
+        *("rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"),
+        *("evidence", "multi-hop", "forbidden", "leak"),
+    ],
     "speed": ["billion rows", "speed"],
     "start": ["browser", "without python", "private data", "calculator", "ndcg by hand"],
     "textbook": [

@@ -77,11 +77,13 @@ from .expressions.order import (
     tau_ap,
 )
 from .expressions.precision import (
+    all_rel_at,
     ap,
     bpref,
     f1_at,
     false_abstention,
     false_answer,
+    forbidden_at,
     hit_at,
     infap,
     interpolated_precision,
@@ -124,6 +126,7 @@ from .registry.conventions import Conventions
 
 __version__: str
 __process__: int
+all_rel_at_by_score: MetricFunction[...]
 ap_by_score: MetricFunction[...]
 arhr_by_score: MetricFunction[...]
 auc_by_score: MetricFunction[...]
@@ -134,6 +137,7 @@ err_by_score: MetricFunction[...]
 f1_at_by_score: MetricFunction[...]
 false_abstention_by_score: MetricFunction[...]
 false_answer_by_score: MetricFunction[...]
+forbidden_at_by_score: MetricFunction[...]
 hit_at_by_score: MetricFunction[...]
 idcg_by_score: MetricFunction[...]
 infap_by_score: MetricFunction[...]
@@ -141,6 +145,7 @@ interpolated_precision_by_score: MetricFunction[...]
 judged_at_by_score: MetricFunction[...]
 kendall_tau_b_by_score: MetricFunction[...]
 kendall_tau_distance_by_score: MetricFunction[...]
+list_all_rel_at: Callable[..., pl.Expr]
 list_ap: Callable[..., pl.Expr]
 list_arhr: Callable[..., pl.Expr]
 list_auc: Callable[..., pl.Expr]
@@ -151,6 +156,7 @@ list_err: Callable[..., pl.Expr]
 list_f1_at: Callable[..., pl.Expr]
 list_false_abstention: Callable[..., pl.Expr]
 list_false_answer: Callable[..., pl.Expr]
+list_forbidden_at: Callable[..., pl.Expr]
 list_hit_at: Callable[..., pl.Expr]
 list_idcg: Callable[..., pl.Expr]
 list_infap: Callable[..., pl.Expr]
@@ -199,6 +205,8 @@ __all__ = [
     "Verdict",
     "Verification",
     "WideTable",
+    "all_rel_at",
+    "all_rel_at_by_score",
     "alpha_dcg",
     "alpha_ndcg",
     "ap",
@@ -243,6 +251,8 @@ __all__ = [
     "false_abstention_by_score",
     "false_answer",
     "false_answer_by_score",
+    "forbidden_at",
+    "forbidden_at_by_score",
     "freshness",
     "funnel",
     "gate",
@@ -269,6 +279,7 @@ __all__ = [
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
     "leave_one_out",
+    "list_all_rel_at",
     "list_ap",
     "list_arhr",
     "list_auc",
@@ -279,6 +290,7 @@ __all__ = [
     "list_f1_at",
     "list_false_abstention",
     "list_false_answer",
+    "list_forbidden_at",
     "list_hit_at",
     "list_idcg",
     "list_infap",

@@ -213,6 +213,17 @@ export function finalize(s, k) {
 }
 """;
 
+-- All relevant: 1 if every relevant item is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.all_rel_at(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
+RETURNS FLOAT64 LANGUAGE js AS r"""
+-- rankql: ranking
+-- rankql: cut
+export function finalize(s, k) {
+  requireOneRanking(s);
+  return relevant(s) ? Number(hits(s, k).length === relevant(s)) : null;
+}
+""";
+
 -- R-precision: precision in the first R positions, where R is the number of relevant items.
 CREATE OR REPLACE AGGREGATE FUNCTION dataset.r_precision(rel FLOAT64, pos FLOAT64)
 RETURNS FLOAT64 LANGUAGE js AS r"""
@@ -363,6 +374,17 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 export function finalize(s) {
   requireOneRanking(s);
   return relevant(s) ? Number(s.n === 0) : null;
+}
+""";
+
+-- Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.forbidden_at(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
+RETURNS FLOAT64 LANGUAGE js AS r"""
+-- rankql: ranking
+-- rankql: cut
+export function finalize(s, k) {
+  requireOneRanking(s);
+  return s.rels.some((rel) => rel < 0) ? Number(within(s, k).some(([rel]) => rel < 0)) : null;
 }
 """;
 

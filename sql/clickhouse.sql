@@ -7,9 +7,9 @@
 
 SELECT throwIf(count() > 0, 'rankql: a function of yours has the name of one of these. Drop it, or use rankql sql --engine clickhouse --prefix NAME')
 FROM system.functions WHERE position(create_query, 'rankql_') = 0 AND name IN (
-    'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
+    'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'all_rel_at', 'r_precision', 'ap',
     'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret', 'false_answer',
-    'false_abstention', 'rr', 'arhr',
+    'false_abstention', 'forbidden_at', 'rr', 'arhr',
     'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae');
 
 
@@ -123,6 +123,10 @@ CREATE OR REPLACE FUNCTION f1_at AS (rel, pos, k) -> rankql_one_ranking(
 CREATE OR REPLACE FUNCTION hit_at AS (rel, pos, k) ->
     rankql_one_ranking(if(rankql_relevant(rel) > 0, toFloat64(rankql_hits(rel, pos, k) > 0), NULL), pos, k);
 
+-- All relevant: 1 if every relevant item is in the first k positions, else 0.
+CREATE OR REPLACE FUNCTION all_rel_at AS (rel, pos, k) ->
+    rankql_one_ranking(if(rankql_relevant(rel) > 0, toFloat64(rankql_hits(rel, pos, k) = rankql_relevant(rel)), NULL), pos, k);
+
 -- R-precision: precision in the first R positions, where R is the number of relevant items.
 CREATE OR REPLACE FUNCTION r_precision AS (rel, pos) -> rankql_one_ranking(
     length(arrayFilter((rankql_x, rankql_r) -> rankql_x <= rankql_r, rankql_places(rel, pos, NULL),
@@ -187,6 +191,9 @@ CREATE OR REPLACE FUNCTION false_answer AS (rel, pos) -> rankql_one_ranking(
 -- False abstention: 1 if nothing is shown although something is relevant, else 0.
 CREATE OR REPLACE FUNCTION false_abstention AS (rel, pos) ->
     rankql_one_ranking(if(rankql_relevant(rel) > 0, toFloat64(rankql_retrieved(pos, NULL) = 0), NULL), pos, NULL);
+
+-- Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+CREATE OR REPLACE FUNCTION forbidden_at AS (rel, pos, k) -> hit_at(rankql_rel(rel) < 0, pos, k);
 
 -- Cascade.
 

@@ -22,9 +22,9 @@ BEGIN
     SELECT format('%I.%I(%s)', current_schema(), p.proname, pg_get_function_identity_arguments(p.oid)) INTO name FROM pg_catalog.pg_proc AS p
     WHERE p.pronamespace = to_regnamespace(quote_ident(current_schema()))
         AND (p.proname LIKE 'rankql\_%' OR p.proname IN (
-            'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'r_precision', 'ap',
+            'exp2_gain', 'cg', 'dcg', 'idcg', 'ndcg', 'precision_at', 'recall_at', 'f1_at', 'hit_at', 'all_rel_at', 'r_precision', 'ap',
             'interpolated_precision', 'set_ap', 'infap', 'bpref', 'judged_at', 'num_ret', 'num_rel', 'num_rel_ret',
-            'false_answer', 'false_abstention', 'rr', 'arhr', 'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae'))
+            'false_answer', 'false_abstention', 'forbidden_at', 'rr', 'arhr', 'err', 'nerr', 'rbp', 'rbp_residual', 'rmse', 'mse', 'mae'))
         AND coalesce(obj_description(p.oid, 'pg_proc'), '') NOT LIKE 'rankql: %'
     ORDER BY p.oid LIMIT 1;
     IF FOUND THEN
@@ -315,7 +315,7 @@ BEGIN
     RETURN CASE WHEN value < 1 - 9.094947017729282e-13 THEN value ELSE rankql_at_most_one(value) END;
 END $$;
 
--- Sums of grades within k: 5 is the sum, 6 the number of judged items.
+-- Sums of grades within k: 5 is the sum, 6 the number of judged items. 7 is the number of grades below 0, 8 their first position.
 
 CREATE OR REPLACE FUNCTION rankql_grades_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL) RETURNS float8[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -325,6 +325,7 @@ BEGIN
         PERFORM rankql_refuse(rel, pos, k, s[1]);
     END IF;
     s := coalesce(s, rankql_start(k, k));
+    IF rel < 0 THEN s[7:8] := ARRAY[s[7] + 1, least(s[8], pos)]; END IF;
     IF pos <= s[1] THEN
         s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)];
         IF rel IS NOT NULL THEN s[5:6] := ARRAY[s[5] + rel, s[6] + 1]; END IF;
@@ -342,6 +343,12 @@ CREATE OR REPLACE FUNCTION rankql_judged_at(s float8[]) RETURNS float8 LANGUAGE 
 BEGIN
     PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[6] / greatest(coalesce(s[9], s[2]), 1), 0);
+END $$;
+
+CREATE OR REPLACE FUNCTION rankql_forbidden_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[7] > 0 THEN (s[8] <= coalesce(s[9], 9007199254740991))::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_num_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -403,6 +410,12 @@ CREATE OR REPLACE FUNCTION rankql_hit_at(s float8[]) RETURNS float8 LANGUAGE plp
 BEGIN
     PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN (s[5] > 0)::int END;
+END $$;
+
+CREATE OR REPLACE FUNCTION rankql_all_rel_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_one_ranking(s);
+    RETURN CASE WHEN s[6] > 0 THEN (s[5] = s[6])::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_set_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -783,6 +796,7 @@ BEGIN
         ('recall_at', 'hits', 'rel pos k threshold', 'the share of the relevant items in the first k positions'),
         ('f1_at', 'hits', 'rel pos k threshold denominator', 'the harmonic mean of precision and recall'),
         ('hit_at', 'hits', 'rel pos k threshold', '1 if a relevant item is in the first k positions, else 0'),
+        ('all_rel_at', 'hits', 'rel pos k threshold', '1 if every relevant item is in the first k positions, else 0'),
         ('r_precision', 'places', 'rel pos threshold', 'precision in the first R positions, of R relevant items'),
         ('ap', 'places', 'rel pos k threshold denominator', 'average precision'),
         ('interpolated_precision', 'recall', 'rel pos recall threshold rounding', 'the highest precision at this recall or above'),
@@ -795,6 +809,7 @@ BEGIN
         ('num_rel_ret', 'hits', 'rel pos threshold', 'the number of relevant items that are retrieved'),
         ('false_answer', 'judged', 'rel pos threshold', '1 if something is shown although nothing is relevant'),
         ('false_abstention', 'hits', 'rel pos threshold', '1 if nothing is shown although something is relevant'),
+        ('forbidden_at', 'grades', 'rel pos k', '1 if an item with a grade below 0 is in the first k positions, else 0'),
         ('rr', 'hits', 'rel pos k threshold', '1 / the position of the first relevant item'),
         ('arhr', 'hits', 'rel pos k threshold', 'the sum of 1 / position over the hits'),
         ('err', 'cascade', 'rel pos k max_rel p stop', 'expected reciprocal rank of the item where a user stops'),

@@ -1012,6 +1012,10 @@ CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
     least(rankql_hit_count(rel, pos, k, threshold), 1) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
+CREATE OR REPLACE MACRO all_rel_at(rel, pos, k := NULL, threshold := 1) AS
+    CAST(rankql_hit_count(rel, pos, k, threshold) = nullif(rankql_relevant_count(rel, threshold), 0) AS DOUBLE);
+COMMENT ON MACRO all_rel_at IS 'All relevant: 1 if every relevant item is in the first k positions, else 0.';
+
 -- Only say what to write, as mrr does.
 CREATE OR REPLACE MACRO hr(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hr is hit_at here: use avg(hit_at(...)) is the hit rate, with hit_at(rel, pos, k) by query');
 CREATE OR REPLACE MACRO hit_rate(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hit_rate is hit_at here: use avg(hit_at(...)) is the hit rate, with hit_at(rel, pos, k) by query');
@@ -1177,6 +1181,12 @@ CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
 
+-- Success, where the relevant items are those with a grade below 0.
+CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
+
+CREATE OR REPLACE MACRO forbidden_at(rel, pos, k := NULL) AS hit_at(rankql_forbidden(rel), pos, k);
+COMMENT ON MACRO forbidden_at IS 'Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.';
+
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
 -- The number of positions in all rankings: k for each.
@@ -1247,6 +1257,10 @@ CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NU
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_all_rel_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CAST(floor(list_recall_at(rels, k, threshold, ideal)) AS DOUBLE);
+COMMENT ON MACRO list_all_rel_at IS 'all_rel_at over a list of grades in rank order.';
+
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
     list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
                    lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
@@ -1315,6 +1329,13 @@ CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NUL
     rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
+    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+
+CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
+    list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
+COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
+
 
 -- Hits in the top k by score; the expected number with ties 'expected'.
 CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
@@ -1348,6 +1369,19 @@ CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold :
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
 COMMENT ON MACRO hit_at_by_score IS 'hit_at with a score and an item instead of the position.';
+
+-- The chance that all r hits of each tied group of m are among its s places within k: the product of (s - i) / (m - i).
+CREATE OR REPLACE MACRO rankql_expected_all(hit, score, k) AS
+    list_reduce(list_concat([1.0::DOUBLE], flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
+        list_transform(range(0, CAST(tied_['r'] AS BIGINT)), lambda i:
+            greatest(least(rankql_cutoff(k) - tied_['lo'] + 1, tied_['m']) - i, 0) / (tied_['m'] - i))))), lambda a, b: a * b);
+
+CREATE OR REPLACE MACRO all_rel_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties)
+         THEN floor(rankql_recall(rel, CASE WHEN score IS NOT NULL THEN 1 END, NULL, threshold))
+              * rankql_expected_all(rankql_hit(rel, threshold), score, k)
+         ELSE floor(recall_at_by_score(rel, score, item, k, threshold, ties)) END;
+COMMENT ON MACRO all_rel_at_by_score IS 'all_rel_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
@@ -1455,6 +1489,10 @@ COMMENT ON MACRO false_answer_by_score IS 'false_answer with a score and an item
 CREATE OR REPLACE MACRO false_abstention_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     rankql_false_abstention(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold));
 COMMENT ON MACRO false_abstention_by_score IS 'false_abstention with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO forbidden_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
+    hit_at_by_score(rankql_forbidden(rel), score, item, k, 1, ties);
+COMMENT ON MACRO forbidden_at_by_score IS 'forbidden_at with a score and an item instead of the position.';
 
 
 -- Cascade metrics: a user reads from the top and stops. Load common.sql first.

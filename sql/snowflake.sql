@@ -221,6 +221,15 @@ class Handler(Cut):
         return float(bool(self.hits(k))) if self.relevant() else None
 $$;
 
+-- All relevant: 1 if every relevant item is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION all_rel_at(rel FLOAT, pos FLOAT, k FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+-- rankql: ranking
+class Handler(Cut):
+    def value(self, k):
+        return float(len(self.hits(k)) == self.relevant()) if self.relevant() else None
+$$;
+
 -- R-precision: precision in the first R positions, where R is the number of relevant items.
 CREATE OR REPLACE AGGREGATE FUNCTION r_precision(rel FLOAT, pos FLOAT)
 RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
@@ -355,6 +364,15 @@ RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
 class Handler(Complete):
     def value(self, k):
         return float(self.n == 0) if self.relevant() else None
+$$;
+
+-- Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+CREATE OR REPLACE AGGREGATE FUNCTION forbidden_at(rel FLOAT, pos FLOAT, k FLOAT)
+RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
+-- rankql: ranking
+class Handler(Cut):
+    def value(self, k):
+        return float(any(rel < 0 for rel, _ in self.items(k))) if min(self.rels, default=0) < 0 else None
 $$;
 
 -- Reciprocal rank: 1 / the position of the first relevant item in the first k positions.

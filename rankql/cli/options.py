@@ -165,7 +165,7 @@ _SPELLINGS = {
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),
-    **dict.fromkeys(("score", "pos", "cluster", "weight", "day"), _COLUMN),
+    **dict.fromkeys(("score", "pos", "cluster", "weight", "day", "forbidden"), _COLUMN),
     "system": _PAIR,
 }  # fmt: skip
 # The tables and the connection, which are not options.

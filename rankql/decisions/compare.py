@@ -16,6 +16,7 @@ from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.means import average_slices
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -40,6 +41,7 @@ def compare(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     cluster: str | None = None,
+    mean: Literal["slices"] | None = None,
     weight: str | None = None,
     judge: Data | None = None,
     train: Data | None = None,
@@ -68,7 +70,7 @@ def compare(
         Systems of a column are in the order of the rows of a frame or a file, otherwise of their
         names. Without `qrels`, they have the grades too, or are results: of `evaluate`, files that
         `output=` wrote, or values of your own, such as revenue, by `read_values`.
-    qrels, by, attributes, train, catalogue, seen, min_score, con, **options
+    qrels, by, attributes, mean, train, catalogue, seen, min_score, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
         Metrics; by default nDCG@10, AP, RR@10, P@5 and R@100, or all that results have.
@@ -149,7 +151,7 @@ def compare(
         keywords["by"] = groups
         result = evaluate(
             runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, **beyond, **keywords,
+            judge=judge, mean=mean, **beyond, **keywords,
         )  # fmt: skip
         source = ComparedRuns(runs, qrels, {**beyond, **keywords}, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
@@ -175,6 +177,7 @@ def compare(
         result.meta, systems=systems, groupings=groups, call=call,
         cluster=cluster or result.meta.cluster,
     )  # fmt: skip
+    meta = average_slices(meta) if mean else replace(meta, mean=None)
     result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
     result = keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)

@@ -17,7 +17,7 @@ from rankql.decisions.validity import describe_rare_losses
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import describe_clusters
+from rankql.evaluation.means import average_slices, describe_clusters
 from rankql.evaluation.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
@@ -76,7 +76,7 @@ def gate(
     minimum : str, list of str or dict
         Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9. Several are
         separated by commas. {"nDCG@10": 0.45} is the same, and the highest one of metrics that are
-        better if they are lower.
+        better if they are lower. With `by`, 'mean of slices: nDCG@10>=0.45' counts each slice once.
     max_drop : str, list of str or dict, optional
         How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 
@@ -203,7 +203,9 @@ def gate(
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
     arguments.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
-    meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups)
+    meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
+    if any(limit.of_slices for limit in [*minima, *drops]):
+        meta = average_slices(replace(meta, cluster=cluster))
     run_result = set_directions(
         run_result.derive(meta=meta, interval=None), higher_is_better, names
     )

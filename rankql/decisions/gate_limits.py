@@ -13,6 +13,7 @@ from rankql import text
 from rankql.decisions.pairs import PairComparison
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown, parse_number
+from rankql.evaluation.means import MEAN_OF_SLICES
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry import parse
@@ -22,6 +23,8 @@ from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_f
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
+# What a limit on the mean of the slices' means starts with.
+_OF_SLICES = f"{MEAN_OF_SLICES}:"
 _NUMBER_AT_END = re.compile(r"(?:[<>]=?|:)\s*[-+.\de]+\s*$")
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
@@ -45,6 +48,8 @@ class GateLimit:
     operator: str = ""
     # Of a limit on equivalence, which has two: 'drop' or 'gain'.
     side: str = ""
+    # Is it on the mean of the slices' means?
+    of_slices: bool = False
     # Did nobody set it?
     is_default: bool = False
 
@@ -78,12 +83,13 @@ def parse_limits(
     (form, expected), limits = _FORMS[argument], list[GateLimit]()
     if isinstance(value, Mapping):
         least_of = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        value = [f"{x}{least_of[parse.lower_is_better(x)]}{y}" for x, y in value.items()]
+        names = {x: x.removeprefix(_OF_SLICES).strip() for x in value}
+        value = [f"{x}{least_of[parse.lower_is_better(names[x])]}{y}" for x, y in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
     for written in dict.fromkeys(limit for several in texts for limit in _split_text(several)):
-        match = form.fullmatch(written)
+        match = form.fullmatch(written.removeprefix(_OF_SLICES).strip())
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
         if match is None or bound is None or not math.isfinite(bound) or bound < least:
@@ -95,7 +101,8 @@ def parse_limits(
             sides = ("drop", "gain") if argument == "equivalence" else ("",)
             operator = match["operator"] if argument == "minimum" else ""
             number = bound + 0.0  # 0 for -0.0
-            limits += [GateLimit(spelling, metric, number, operator, side) for side in sides]
+            part = written.startswith(_OF_SLICES)
+            limits += [GateLimit(spelling, metric, number, operator, side, part) for side in sides]
     return limits
 
 
@@ -183,7 +190,10 @@ def limit_rows(
     """
     for limit in limits:
         metric = limit.name(result)
-        of_metric = [pair for pair in pairs if pair.metric == metric]
+        of_metric = [
+            pair for pair in pairs
+            if pair.metric == metric and limit.of_slices == (pair.slice == MEAN_OF_SLICES)
+        ]  # fmt: skip
         by_interval = limit.operator or limit.is_default
         if alpha is not None and by_interval and of_metric[0].overall is not None:
             raise RankqlError(

@@ -261,6 +261,11 @@ def success(r: Rankings, o: Options) -> pl.Series:
     return if_relevant(r, o, to_double(hit_count(r, o) > 0))
 
 
+def all_relevant(r: Rankings, o: Options) -> pl.Series:
+    """1 if all relevant items are hits."""
+    return if_relevant(r, o, to_double(hit_count(r, o) == r.relevant(o["threshold"])))
+
+
 def precision_at_r(r: Rankings, o: Options) -> pl.Series:
     """The hits in the first R positions, by R."""
     relevant, hits = r.relevant(o["threshold"]), r.hits(o["threshold"])
@@ -384,6 +389,7 @@ METRICS = {
     "recall_at": _formula(recall, "threshold"),
     "f1_at": _formula(f1, "threshold denominator"),
     "hit_at": _formula(success, "threshold"),
+    "all_rel_at": _formula(all_relevant, "threshold"),
     "arhr": _formula(reciprocals, "threshold"),
     "r_precision": _formula(precision_at_r, "threshold"),
     "set_ap": _formula(set_precision, "threshold"),

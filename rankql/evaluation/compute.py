@@ -67,6 +67,10 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     """The values per query, and notes. A missing query has the worst value, or none."""
     values, notes = _compute(reduction)
     evaluation = reduction.evaluation
+    if (apart := evaluation.apart) is not None:
+        others, more = _fetch(apart, lambda part: part.query.sql)
+        values = values.with_columns(others[metric.name] for metric in apart.metrics)
+        notes += more
     rules = vars(evaluation.conventions)
     metrics = [
         m for m in evaluation.metrics if m.record and rule(rules, "missing", m.name) == "zero"

@@ -50,6 +50,7 @@ def evaluate(
     attributes: Data | None = None,
     weight: str | None = None,
     cluster: str | None = None,
+    mean: Literal["slices"] | None = None,
     judge: Data | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
@@ -95,6 +96,8 @@ def evaluate(
         expressions.
     cluster : str, optional
         Column of queries that belong together, such as a user, which intervals then respect.
+    mean : 'slices', optional
+        Add the mean of the slices' means, in which each country, say, counts once.
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
         sample of at least 20 queries.
@@ -170,6 +173,12 @@ def evaluate(
         position empty, which counts a duplicate once.
     ignore_identical_ids : bool, optional
         Drop items that have the id of their query, and move the rest up, as BEIR does.
+    forbidden : str, optional
+        Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
+        or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.
+    groups : 'any', optional
+        Relevant ids are lists of lists, and one id of each inner list suffices: see STREC@10, the
+        share of the inner lists that are met, and AllRel@10.
     conventions : str, optional
         Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
         recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.
@@ -186,16 +195,18 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
     require_tables(run, qrels)
     require_place_of_qrels(qrels, con)
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
             raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
+        require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
         if output is not None:
             raise RankqlError("output= does not support judge=. Leave out one of them")
-    if cluster is not None:
-        require_package("numpy", "stats", "cluster=")
+    if cluster is not None or mean is not None:
+        require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
     request = Request(
         run=run,
         qrels=qrels,
@@ -206,6 +217,7 @@ def evaluate(
         groupings=parse_groupings(by),
         weight=weight,
         cluster=cluster,
+        mean=mean,
         interval=interval,
         confidence=confidence,
         train=train,
@@ -294,7 +306,7 @@ def _describe_call(request: Request) -> dict[str, Any]:
     tables = {f"run {x}": each for x, each in run.items()} if several else {"run": run}
     others = {x: getattr(request, x) for x in ("qrels", "attributes", "train", "catalogue")}
     tables |= {name: table for name, table in others.items() if table is not None}
-    names = ("metrics", "weight", "cluster", "seen", "min_score", "interval", "confidence")
+    names = ("metrics", "weight", "cluster", "mean", "seen", "min_score", "interval", "confidence")
     options = {name: getattr(request, name) for name in names} | dict(request.rules.options)
     options["by"] = [
         [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]

@@ -11,7 +11,7 @@ import polars as pl
 
 import rankql
 from rankql.evaluation import readable
-from rankql.evaluation.means import Meta
+from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.request import Request
 from rankql.evaluation.steps import with_source_ctes
 from rankql.registry.column_names import SUBTOPIC_NAMES
@@ -55,6 +55,18 @@ class Evaluation:
         return readable.write_query(self.inputs, self.computed, self.conventions)
 
     @cached_property
+    def apart(self) -> Evaluation | None:
+        """The evaluation of metrics of forbidden items, if other grades are read for them."""
+        metrics = [m for m in self.metrics if readable.is_apart(self.inputs, m, self.conventions)]
+        if not metrics:
+            return None
+        inputs, rules = self.inputs, replace(self.conventions, negative="zero", undefined="skip")
+        if inputs.forbidden:
+            own: dict[str, Any] = {"qrels": inputs.forbidden, "forbidden": None, "subtopics": False}
+            inputs = replace(inputs, **own, by=(), homes={}, weight=None)
+        return replace(self, inputs=inputs, conventions=rules, metrics=metrics, hidden=())
+
+    @cached_property
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
@@ -92,6 +104,7 @@ class Evaluation:
     def sql(self) -> str:
         """The queries as a script, after the statements that read the text files."""
         queries = [*(sql for _, sql in self.catalogue_queries), self.query.sql]
+        queries += [self.apart.query.sql] if self.apart else []
         return ";\n".join([*self.session.loaded.values(), *queries])
 
     @property
@@ -123,7 +136,7 @@ class Evaluation:
         """What a result must know, with what is known after the queries."""
         inputs, metrics = self.inputs, self.metrics
         fields = readable.catalogue_meta(metrics) | known
-        return Meta(
+        meta = Meta(
             query=inputs.query,
             metrics=[metric.name for metric in metrics],
             conventions=self.conventions.as_dict(),
@@ -139,3 +152,4 @@ class Evaluation:
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
             **fields,
         )
+        return average_slices(meta) if self.request and self.request.mean else meta

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, require_probability
+from rankql.errors import RankqlError, require, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry import parse
 from rankql.registry.conventions import UNDEFINED_VALUES
@@ -61,6 +61,8 @@ class Meta:
     version: str | None = None
     # The systems in the order of the caller, if it is known.
     systems: list[str] = field(default_factory=list)
+    # "slices": there is a row with the mean of the slices' means.
+    mean: str | None = None
     # Are systems compared? A query that is left out of one is then left out of all.
     paired: bool = False
     # The share of shown items that the user has in train, by system, if any.
@@ -84,6 +86,8 @@ class Meta:
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
+# The slice with the mean of the slices' means.
+MEAN_OF_SLICES = "mean of slices"
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )
@@ -103,6 +107,23 @@ def require_interval(interval: str | None, confidence: float) -> None:
     if interval not in ("auto", "t", None):
         raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
     require_probability("confidence", confidence)
+
+
+def average_slices(meta: Meta) -> Meta:
+    """The same with the mean of the slices' means. Refuses what has none."""
+    require(
+        len(meta.groupings) == 1,
+        "mean='slices' needs slices by one grouping. Pass by= with one attribute, or with several "
+        "that are crossed",
+    )
+    require(meta.cluster is None, "mean='slices' does not support cluster=. Leave out one of them")
+    together = {*meta.catalogue, *meta.metric_weights, *filter(parse.find_shown, meta.metrics)}
+    for name in [name for name in meta.metrics if name in together]:
+        raise RankqlError(
+            f"mean='slices' does not support {name}, which is of all rankings together or of the "
+            "items shown. Leave it out"
+        )
+    return replace(meta, mean="slices")
 
 
 def summarise(

@@ -19,6 +19,7 @@ from rankql.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.evaluation.means import (
     COUNTED,
     ERROR,
+    MEAN_OF_SLICES,
     SKEWED,
     Meta,
     attribute_columns,
@@ -217,7 +218,8 @@ class MeansResult(TableResult):
             )
         groupings = [group, *([[name] for name in group] if margins else [])]
         summary = self._slices(groupings)
-        summary = summary if margins else summary.filter(pl.col("slice") != "all")
+        left_out = [MEAN_OF_SLICES, *["all"] * (not margins)]
+        summary = summary.filter(~pl.col("slice").is_in(left_out))
         return make_cross_table(
             summary, groupings, n, str(rows), str(columns), notes=notes, input_paths=paths,
             source=self,
@@ -270,7 +272,9 @@ class MeansResult(TableResult):
         used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
         columns = [f"Columns: {used}"] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
-        return [conventions, *columns, *weighting]
+        why = "each slice counts once, and the slices are fixed, not a sample"
+        means = [f"Method: in the {MEAN_OF_SLICES}, {why}"] if self.meta.mean else []
+        return [conventions, *columns, *weighting, *means]
 
     def _weighting(self) -> str:
         """The effective number of queries, and the number of those that do not count."""

@@ -27,7 +27,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.registry.parse import parse, rule
+from rankql.registry.parse import of_groups, parse, rule
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.computed import list_subtopics, number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
@@ -43,7 +43,8 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     """Read the inputs, and resolve conventions and metrics."""
     conventions, groupings = request.rules.conventions, request.groupings
     attached = groupings if request.cluster is None else [*groupings, [request.cluster]]
-    metrics = parse(request.metrics, conventions.profile)
+    metrics, grouped = parse(request.metrics, conventions.profile), bool(request.rules.groups)
+    metrics = [*map(of_groups, metrics)] if grouped else metrics
     inputs = read_rankings(
         session, request.run, request.qrels, request.rules, reads_grades(metrics),
         attributes=request.attributes, groups=attached, weight=request.weight,
@@ -56,10 +57,11 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         inputs = drop_seen(session, inputs, conventions)
     if request.min_score is not None:
         inputs = keep_scores(session, inputs, request.min_score)
-    reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
+    reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
-        inputs = replace(inputs, qrels=qrels, subtopics=True, notes=[*inputs.notes, *notes])
+        notes = [*inputs.notes, *([] if grouped else notes)]
+        inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
     reduces = False if may_lack_threads() else request.reduces
     written = metrics
@@ -90,7 +92,8 @@ def read_rankings(
     def read(qrels: Data | None) -> Inputs:
         return read_inputs(
             session, run, qrels, attributes, rules.columns, rules.system,
-            descending=rules.descending, order=rules.order, collapse=rules.collapse, **others,
+            descending=rules.descending, order=rules.order, collapse=rules.collapse,
+            forbidden=rules.forbidden, one_of_each=rules.groups is not None, **others,
         )  # fmt: skip
 
     try:

@@ -319,8 +319,8 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
 
 def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
-    if is_catalogue(metric):
-        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own
+    if is_catalogue(metric) or is_apart(inputs, metric, conventions):
+        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own, or another query has it
     if metric.record is None:
         return f"any_value({cut_column(metric)})" if is_cut(metric) else own_metric(metric)
     macro = metric.record.macro
@@ -336,6 +336,12 @@ def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         options["ties"] = "expected"
     return macro_call(macro, columns, options)
+
+
+def is_apart(inputs: Inputs, metric: Metric, conventions: Conventions) -> bool:
+    """Is it a metric of forbidden items, for which other grades are read than for others?"""
+    reads = metric.record is not None and metric.record.reads_forbidden
+    return reads and (bool(inputs.forbidden) or conventions.negative == "unjudged")
 
 
 def own_metric(metric: Metric) -> str:

@@ -64,6 +64,9 @@ class ReadingOptions(RowOptions, total=False):
 class EvaluationOptions(RowOptions, ConventionOptions, total=False):
     """The options of `evaluate` that all functions of rankings and judgments have."""
 
+    forbidden: str | None
+    groups: Literal["any"] | None
+
 
 @dataclass(frozen=True)
 class RankingRules:
@@ -79,6 +82,9 @@ class RankingRules:
     collapse: str | None = None
     positions: str | None = None
     ignore_identical_ids: bool | None = None
+    forbidden: str | None = None
+    # "any": relevant ids are lists of lists, and one of each inner list suffices.
+    groups: str | None = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -87,6 +93,15 @@ class RankingRules:
             require_flag("ignore_identical_ids", self.ignore_identical_ids)
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
         require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
+        require(
+            not (self.forbidden and self.collapse),
+            f"forbidden={self.forbidden!r} does not support collapse=. Leave out one of them",
+        )
+        require(
+            self.groups in (None, "any"),
+            f"groups must be 'any' or None, not {self.groups!r}. KILT's evidence sets need all "
+            "items of one inner list, which no metric counts",
+        )
         if self.positions is not None:
             require_choice("positions", self.positions, "renumber", "keep")
             require(
@@ -101,7 +116,8 @@ class RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
         changes = {name: options.get(name) for name in option_names()}
-        names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids")
+        names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
+                 "forbidden", "groups")  # fmt: skip
         conventions = choose(options.get("conventions"), changes)
         of_tool = tool_of(conventions.profile).options
         return cls(
@@ -138,6 +154,7 @@ class Request:
     groupings: Sequence[Sequence[str]] = ()
     weight: str | None = None
     cluster: str | None = None
+    mean: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
     # The interactions of training, the items that could be shown, and what to do about seen items.

@@ -86,7 +86,7 @@ class Result(MeansResult):
             with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
             clustered = self.meta.cluster is not None and self.interval is not None
-            if clustered or self.judge is not None:
+            if clustered or self.judge is not None or self.meta.mean:
                 from rankql.evaluation.system_values import correct_summary  # which needs numpy
 
                 self._summary = correct_summary(self, self._summary)

@@ -19,7 +19,7 @@ from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample, correct_sample
-from rankql.stats.sample import Array, Sample
+from rankql.stats.sample import Array, Sample, SlicedSample
 
 # The value under human labels, of a metric whose own column is the value under the judge's.
 HUMAN = f"{INTERNAL_PREFIX}human_"
@@ -74,6 +74,8 @@ class SystemValues:
 
         slices, ids = means.slice_queries(queries, meta.groupings), key.to_series()
         places = {label: ids.is_in(part.implode()).arg_true() for label, part in slices.items()}
+        if meta.mean:
+            places[means.MEAN_OF_SLICES] = places["all"]
         human = labelled = None
         if judge is not None:
             human = {name: stack(HUMAN + name) for name in result.metrics}
@@ -118,6 +120,10 @@ class SystemValues:
         Only of queries where they are defined, and whose weight is above 0. With `lam`, the values
         of the first system where both are defined, corrected with this weight of the judge.
         """
+        if label == means.MEAN_OF_SLICES:
+            each = (self.sample(metric, systems, x) for x in self.slices if x not in ("all", label))
+            if parts := [part for part in each if len(part.values)]:
+                return SlicedSample.of(parts)
         rows, columns = self.slices[label], [self.systems.index(name) for name in systems]
         low, high = self.range(metric)
         if len(systems) > 1 and lam is None:
@@ -179,7 +185,8 @@ def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
 
 
 def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
-    """The summary with intervals that respect clusters, and means that a judge corrects.
+    """The summary with intervals that respect clusters, means that a judge corrects, and those of
+    slices.
 
     With a judge, further columns are the number of `judged` queries, `lambda` (from 0 to 1, how
     much the judge counts), and `worth`, the number of human queries that would give the same
@@ -212,6 +219,15 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
                         ends = means.describe_interval(moments, result.confidence, result.interval)
                         row["lo"], row["hi"], row[means.SKEWED] = ends
         rows.append(row)
+    for row in [x for x in rows if x["slice"] == "all"] if meta.mean else ():
+        systems = [row.get("system", values.systems[0])]
+        sample = values.sample(row["metric"], systems, means.MEAN_OF_SLICES)
+        ends = means.NO_INTERVAL
+        if sample.units > 1 and result.interval is not None:
+            ends = means.describe_interval(sample.moments, result.confidence, result.interval)
+        mean = {"slice": means.MEAN_OF_SLICES, "mean": sample.mean if sample.units else None}
+        mean |= dict(zip(("lo", "hi", means.SKEWED), ends, strict=True))
+        rows.append({**row, **mean, "n_eff": None, means.ERROR: None})
     place = summary.columns.index("queries") + 1
     added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64} if judge else {}
     names = [*summary.columns[:place], *added, *summary.columns[place:]]

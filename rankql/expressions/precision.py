@@ -6,6 +6,8 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from rankql.errors import RankqlError
@@ -99,6 +101,31 @@ def hit_at(
     hit = r.hits(threshold)
     value = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
     return pl.when(r.relevant(threshold) > 0).then(value.fill_null(0))
+
+
+@metric()
+def all_rel_at(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """All relevant: 1 if every relevant item is in the first k positions, else 0.
+
+    A relevant item that is not retrieved makes it 0, and so does R > k. NULL if R = 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
+    >>> df.select(all_rel_at("rel", "pos", k=2)).item()
+    0.0
+    """
+    r = ranking(rel, pos, k)
+    hits, relevant = r.hits(threshold), r.relevant(threshold)
+    if r.score is None:
+        value = (r.top(hits).sum() == relevant).cast(pl.Float64)
+    else:
+        # The i-th hit of a tied group, from 0, has s - i of its size - i places within k.
+        i = (hits.cum_sum() - hits) - r.above(hits)
+        s = r.size if r.k is None else (r.k - r.first(r.pos) + 1).clip(0, r.size)
+        chance = pl.when(hits == 1).then(((s - i) / (r.size - i)).clip(0).fill_null(0))
+        value = chance.fill_null(1).product()
+    return pl.when(relevant > 0).then(value)
 
 
 @metric()
@@ -322,6 +349,21 @@ def false_abstention(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1
     """
     r = ranking(rel, pos)
     return pl.when(r.relevant(threshold) > 0).then((~r.in_top.any()).cast(pl.Float64))
+
+
+@metric()
+def forbidden_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
+
+    NULL if no grade is below 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, -1], "pos": [1, 2, 3]})
+    >>> df.select(forbidden_at("rel", "pos", k=2)).item()
+    0.0
+    """
+    r = ranking(rel, pos)
+    grades, judged = ((as_float(x) < 0).cast(pl.Float64) for x in (r.rel, r.judged))
+    return hit_at(replace(r, rel=grades, judged=judged), pos, k)
 
 
 @metric(by=None)

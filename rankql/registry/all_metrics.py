@@ -143,6 +143,13 @@ RELEVANCE = (
         ),
     ),
     _of_relevant(
+        function="all_rel_at",
+        per_relevant=True,
+        name="AllRel",
+        aliases=("recall_all", "full_recall", "all_recall"),
+        is_share=True,
+    ),
+    _of_relevant(
         function="r_precision",
         per_relevant=True,
         name="Rprec",
@@ -225,6 +232,16 @@ RELEVANCE = (
         better="lower",
         counts_retrieved=True,
         if_silent=1,
+    ),
+    MetricRecord(
+        function="forbidden_at",
+        name="Forbidden",
+        aliases=("leak", "leak_rate"),
+        better="lower",
+        undefined="no grade is below 0",
+        rows="judged",
+        reads_forbidden=True,
+        if_silent=0,
     ),
     _of_relevant(
         function="arhr",

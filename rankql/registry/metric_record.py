@@ -222,6 +222,8 @@ class MetricRecord:
     reads_judged: bool = False
     # A grade below 0 means that the item is in the sample, but not judged.
     reads_sample: bool = False
+    # A grade below 0 means that the item must not be shown, whatever other metrics make of it.
+    reads_forbidden: bool = False
     # Its mean is the share of queries with a hit.
     is_share: bool = False
     # It is divided by the number of relevant items, retrieved or not.
@@ -250,6 +252,7 @@ class MetricRecord:
     def compares_pairs(self) -> bool:
         """Does it compare the grades of pairs of items, without a threshold?"""
         by_gain = self.sums_gains or self.reads_judged or "threshold" in self.options
+        by_gain = by_gain or self.reads_forbidden
         return self.rows == "judged" and not by_gain
 
     @property

@@ -39,6 +39,9 @@ _ERR_PLACES = 10_000
 # Metrics of diversity in `evaluate`, by the names of ir_measures, and their functions.
 _SUBTOPIC_METRICS = {"alpha_nDCG": "alpha_ndcg", "ERR_IA": "err_ia", "STREC": "subtopic_recall"}
 
+# Metrics that read whether an item is relevant, not how many are.
+_OF_GROUPS = ("RR", "Success", "Judged", "FalseAnswer", "FalseAbstention", "Forbidden")
+
 _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z](?:[\w -]*\w)?)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
@@ -290,7 +293,8 @@ _SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *re
 
 def _subtopic_record(name: str) -> MetricRecord | None:
     """The record of a metric of subtopics that has this name in `evaluate`."""
-    known = "strec" if squash(name) == "strecall" else name.lower().replace("-", "_")
+    known = name.lower().replace("-", "_")
+    known = "strec" if squash(name) in ("strecall", "grouprecall") else known
     for spelling, function in _SUBTOPIC_METRICS.items():
         if known in (spelling.lower(), function):
             return replace(FUNCTIONS[function], name=spelling)
@@ -313,6 +317,20 @@ def _subtopic_metric(metric: Metric) -> Metric:
         most = alpha * math.fsum((1 - alpha) ** (i - 1) / i for i in places)
         expression += f" / {most!r}"
     return Metric(None, label=metric.name, expression=expression)
+
+
+def of_groups(metric: Metric) -> Metric:
+    """The metric of groups of which one item each suffices. Refuse one that counts items."""
+    record, k = metric.record, "" if metric.k is None else f", k := {metric.k}"
+    if record and record.name == "AllRel" and not metric.options:
+        expression = f"floor(subtopic_recall(subtopics, pos{k}))"
+        return Metric(None, label=metric.name, expression=expression)
+    require(
+        record is None or record.name in _OF_GROUPS,
+        f"{metric.name} counts items, but with groups='any' one item of each group suffices. Use "
+        f"group_recall@k, AllRel@k, {', '.join(_OF_GROUPS)}",
+    )
+    return metric
 
 
 @cache

@@ -384,6 +384,11 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                 continue
             words = words_of(name)
             judged = list_side(name) == "qrels"
+            if "not" in words and "forbidden" not in pair.named:
+                yield (
+                    f"{side.table.label}: {name} is not read. If its items must not be shown, pass "
+                    f"forbidden={name!r}"
+                )
             if words & AGAINST or (judged and side is run and not pair.is_one_table):
                 continue
             if kind.endswith("[][]") or orders_items(name):

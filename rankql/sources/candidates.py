@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from rankql.errors import Question, RankqlError
+from rankql.errors import Question, RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
@@ -60,6 +60,23 @@ class Ids(NamedTuple):
     reading: int = 0
     # Are they ids only if most of them are among those of the run: answers, and numbers?
     doubtful: bool = False
+
+
+def split_groups(session: Session, table: Table) -> Table:
+    """The table with objects of an id and its subtopic in place of lists of lists of ids."""
+    kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
+    kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
+    what, found = f"groups='any' needs lists of lists of ids in {table.label}", table.own_columns
+    require(bool(kinds), f"{what}. Found: {', '.join(found)}. Leave it out")
+    for name, kind in kinds.items():
+        empty = f"list_filter({quote(name)}, lambda g_: coalesce(len(g_), 0) = 0)"
+        some = session.rows(f"SELECT 1 FROM {table.sql} WHERE len({empty}) > 0 LIMIT 1")
+        require(not some, f"{what}, and {name} has an empty inner list. Remove it")
+        ids = "lambda x_: {'id': x_, 'subtopic': CAST(i_ AS VARCHAR)}"
+        groups = f"list_transform({quote(name)}, lambda g_, i_: list_transform(g_, {ids}))"
+        kind = f"STRUCT(id {kind}, subtopic VARCHAR)[]"
+        table = table.with_values(name, f"flatten({groups})", kind)
+    return table
 
 
 def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:

@@ -30,6 +30,7 @@ from rankql.sources.tables import (
     is_text,
     mentioned,
     require_column,
+    same_kind,
     text_number,
     unknown_column,
 )
@@ -400,6 +401,45 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
     return replace(table, sql=rows.sql, columns=rows.columns)
+
+
+def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Table, Table]:
+    """The judgments, and those of forbidden items: grade -1, and 0 for the other judged ones.
+
+    name: a column of lists of ids, in a table with one row per query, or a BOOLEAN one.
+    """
+    if table is None:
+        raise RankqlError(
+            f"forbidden={name!r} is for judgments of their own. In a table with grades, give these "
+            "items a grade below 0"
+        )
+    name = require_column(table, name, "forbidden")
+    query, item, rel = (table.roles[role] for role in ("query", "item", "rel"))
+    kind, listed, column = table.columns[item], table.columns[name], quote(name)
+    known, forbidden = (
+        quote(item),
+        f"CASE WHEN TRY_CAST({column} AS BOOLEAN) THEN {quote(item)} END",
+    )
+    if listed.endswith("]"):
+        fits = not listed.endswith("][]") and not listed.startswith(("JSON", "MAP", "STRUCT"))
+        forbidden = f"unnest({column})"
+        if not same_kind([kind, listed.removesuffix("[]")]):
+            known, forbidden = (f"CAST({x} AS VARCHAR)" for x in (known, forbidden))
+            kind = "VARCHAR"
+    else:
+        sql = f"SELECT count(TRY_CAST({column} AS BOOLEAN)) = count({column}) FROM {table.sql}"
+        fits = table.unit != "ids" and session.value(sql)
+    what = f"{table.label}: forbidden={name!r} is neither a list of ids, in a table with one row "
+    require(fits, f"{what}per query, nor BOOLEAN, but {listed}. Name such a column")
+    kinds = {query: table.columns[query], item: kind, rel: "INTEGER"}
+    query, item, rel = map(quote, kinds)
+    graded = f"FROM {table.sql} WHERE {rel} IS NOT NULL"  # other queries are not judged
+    sql = f"""(SELECT {query}, {item}, min({rel}) AS {rel} FROM (
+        SELECT {query}, {known} AS {item}, 0 AS {rel} {graded} UNION ALL
+        SELECT {query}, {forbidden}, -1 FROM {table.sql} WHERE {query} IN (SELECT {query} {graded}))
+        WHERE {item} IS NOT NULL OR {rel} = 0 GROUP BY ALL)"""
+    marked = replace(table, context={**table.context, "forbidden": name})
+    return marked, replace(table, sql=sql, columns=kinds)
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:

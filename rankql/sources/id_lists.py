@@ -50,6 +50,7 @@ from rankql.sources.tables import (
     is_outcome,
     is_text,
     quote_name,
+    require_column,
     text_number,
 )
 
@@ -90,10 +91,12 @@ def unnest_lists(
     attributes: Sequence[str] = (),
     system: str | None = None,
     order: str | None = None,
+    forbidden: str = "",
 ) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
     """The runs and judgments with their queries and items, one row per item, and the columns.
 
     attributes: those of queries that are read. order: 'list' if numbers do not rank the ids.
+    forbidden: the column of items that must not be shown, which belongs to the judgments.
     """
     item = columns.get("item")
     names = item if isinstance(item, list | tuple) else [item]
@@ -157,7 +160,7 @@ def unnest_lists(
     grades = columns.get("rel", 1), _names_of(numbers, "rel", LIST_GRADES)
     own = None if qrels is None else attributes
     several = len(runs) > 1 or bool(system)
-    return unnested, _read_judged(session, judged, grades, own, several), columns
+    return unnested, _read_judged(session, judged, grades, own, several, forbidden), columns
 
 
 def _find_judged(
@@ -220,6 +223,7 @@ def _read_judged(
     grades: tuple[Any, Sequence[str]],
     attributes: Sequence[str] | None,
     several: bool,
+    forbidden: str,
 ) -> Table:
     """The judgments of a table with lists, or of those of the runs.
 
@@ -238,6 +242,9 @@ def _read_judged(
         if several:
             _require_equal_lists(session, lists)
         others = [quote(each.roles["query"]) for each, _ in lists]
+        if forbidden:
+            for i, (each, _) in enumerate(lists):
+                others[i] += f", {quote(require_column(each, forbidden, 'forbidden'))}"
         lists[0] = (replace(table, label="qrels"), first)
     judgments = _load_judgments(session, lists, others)
     return replace(judgments, lists=_elements(lists[0][0], column, item, first))
@@ -420,6 +427,12 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         number = f"TRY_CAST({number} AS DOUBLE)"
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
         if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
+            require(
+                rel is not None,
+                f"{table.label}: {column} has lists of lists. If one item of each inner list "
+                "suffices, pass groups='any'. KILT's evidence sets need all items of one inner "
+                "list, which no metric counts",
+            )
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return lists._replace(grade=number, assumed=graded, scored=True)

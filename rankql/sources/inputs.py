@@ -48,6 +48,8 @@ class Inputs:
     unscored: str = ""
     # Do the judgments have a column `subtopics`, which metrics read?
     subtopics: bool = False
+    # The judgments that metrics of forbidden items read, if forbidden= names these items.
+    forbidden: Table | None = None
     # Does the caller have the option collapse=, which errors about duplicates recommend?
     collapsible: bool = False
     # The interactions of training, and the items that could be shown, or their number.

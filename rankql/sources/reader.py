@@ -131,7 +131,7 @@ class Reader:
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         if not self._settings[0]:
             return Table(label, sql, columns, **fields)
-        texts = [name for name, kind in columns.items() if is_text(kind)]
+        texts = [x for x, kind in columns.items() if is_text(kind) and not kind.endswith("]")]
         exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
         sql = f"(SELECT * REPLACE ({', '.join(exact)}) FROM {sql})" if texts else sql
         columns |= dict.fromkeys(texts, "VARCHAR")

@@ -25,7 +25,7 @@ from rankql.registry.column_names import (
 from rankql.sources import computed, role_values
 from rankql.sources.account import account, name_unread
 from rankql.sources.ask import verified
-from rankql.sources.candidates import find_list
+from rankql.sources.candidates import find_list, split_groups
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import RANKED_APART, Inputs
 from rankql.sources.reader import list_in_order
@@ -58,6 +58,8 @@ def read_inputs(
     train: Data | None = None,
     catalogue: Data | int | None = None,
     collapse: str | None = None,
+    forbidden: str | None = None,
+    one_of_each: bool = False,
 ) -> Inputs:
     """Open the tables and recognise their columns. A question offers calls that answer it."""
     flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
@@ -79,6 +81,10 @@ def read_inputs(
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     options = {**columns, "system": system, "descending": descending, "order": order}
     options["collapse"] = collapse  # which explains ids that differ after a mark
+    options |= {"forbidden": forbidden, "groups": one_of_each or None}
+    if one_of_each:
+        require(columns.get("rel") is None, "groups= does not support rel=. Leave out one of them")
+        options["rel"] = "1"  # of each id
 
     def read(call: Call) -> Inputs:
         return _read_tables(session, tables, {**options, **call}, by, weight)
@@ -170,8 +176,16 @@ def _read_tables(
     if judgments and isinstance(columns.get("query"), list | tuple):
         judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-    read = [*by, *itertools.chain(*words), *([system] if system else [])]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, system, order)
+    forbidden = options.get("forbidden") or ""
+    read = [x for x in (*by, *itertools.chain(*words), system, forbidden) if x]
+    if grouped := bool(options.get("groups")):
+        if judgments:
+            judgments = split_groups(session, judgments)
+        else:
+            runs = {label: split_groups(session, table) for label, table in runs.items()}
+    runs, judgments, columns = unnest_lists(
+        session, runs, judgments, columns, read, system, order, forbidden
+    )
     columns, graded = computed.map_events(
         session, columns, [judgments] if judgments else [*runs.values()]
     )
@@ -198,7 +212,12 @@ def _read_tables(
     judged = judgments is not None
     runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
     if judgments:
-        judgments = _assign_judgments(session, judgments, named[1], [*runs.values()], by)
+        judgments = _assign_judgments(
+            session, judgments, named[1], [*runs.values()], None if grouped else [*by, forbidden]
+        )
+    prohibitions = None
+    if forbidden:
+        judgments, prohibitions = computed.mark_forbidden(session, judgments, forbidden)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
@@ -212,6 +231,7 @@ def _read_tables(
         for table in runs.values():
             require_column(table, system, "system")
     inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight, unscored=unscored)
+    inputs = replace(inputs, forbidden=prohibitions)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or tables.catalogue is not None:
@@ -297,14 +317,17 @@ def _assign_judgments(
     table: Table,
     names: Mapping[str, Any],
     runs: Sequence[Table],
-    by: Sequence[str],
+    by: Sequence[str] | None,
 ) -> Table:
-    """The judgments with their roles, and one grade for each query and item."""
+    """The judgments with their roles, and one grade for each query and item. by: None for groups,
+    of which several may have an item.
+    """
     table = role_values.require_one_name(session, table, "rel", names)
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
     role_values.refuse_padding(session, table)
     table = _with_keys_of(session, table, runs)
-    table = computed.keep_highest(session, role_values.read_numbers(session, table), by)
+    table = role_values.read_numbers(session, table)
+    table = table if by is None else computed.keep_highest(session, table, by)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))

@@ -119,6 +119,7 @@ class Reading:
         used = {*self.table.lists.used} if self.table.lists else set()
         for table in (self.table, self.source):
             used |= {*table.sources([*table.roles.values(), *table.named])}
+        used |= {*filter(None, [self.table.context.get("forbidden")])}
         return used
 
     @cached_property

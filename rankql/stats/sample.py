@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -173,3 +174,43 @@ class Sample:
             0.0 if self.constant else self.error, self.freedom, self.slope, least, most,
             self.lowest, self.highest,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SlicedSample(Sample):
+    """The values of slices of which each counts once: the mean is that of the slices' means.
+
+    The slices are fixed, not a sample, so the squared errors of their means add up.
+    """
+
+    parts: Sequence[Sample] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, parts: Sequence[Sample]) -> SlicedSample:
+        """The sample of these slices, each with at least one value."""
+        values = np.concatenate([part.values for part in parts])
+        weights = np.concatenate([part.sizes / part.sizes.sum() for part in parts])
+        return cls(values, None, weights, parts[0].lowest, parts[0].highest, parts=parts)
+
+    @property
+    def units(self) -> int:
+        """The number of queries; 1 if a slice has a single one, and therefore no error."""
+        return len(self.values) if all(part.units > 1 for part in self.parts) else 1
+
+    @cached_property
+    def residuals(self) -> Array:
+        """The values minus the means of their slices, times their size."""
+        residuals: Array = np.concatenate([part.values - part.mean for part in self.parts])
+        return self.sizes * residuals
+
+    @cached_property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return math.hypot(*(part.error for part in self.parts)) / len(self.parts)
+
+    @cached_property
+    def freedom(self) -> float:
+        """Satterthwaite's degrees of freedom."""
+        squares = [(part.error**2, part.freedom) for part in self.parts]
+        bottom = math.fsum(square**2 / freedom for square, freedom in squares)
+        return math.fsum(square for square, _ in squares) ** 2 / bottom if bottom else 1.0

@@ -9,6 +9,7 @@
 {% macro recall_at() %}{{ return(rankql.qualifier() ~ 'recall_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro f1_at() %}{{ return(rankql.qualifier() ~ 'f1_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro hit_at() %}{{ return(rankql.qualifier() ~ 'hit_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro all_rel_at() %}{{ return(rankql.qualifier() ~ 'all_rel_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro r_precision() %}{{ return(rankql.qualifier() ~ 'r_precision(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro interpolated_precision() %}{{ return(rankql.qualifier() ~ 'interpolated_precision(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro set_ap() %}{{ return(rankql.qualifier() ~ 'set_ap(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
@@ -21,6 +22,7 @@
 {% macro rbp_residual() %}{{ return(rankql.qualifier() ~ 'rbp_residual(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro false_answer() %}{{ return(rankql.qualifier() ~ 'false_answer(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro false_abstention() %}{{ return(rankql.qualifier() ~ 'false_abstention(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
+{% macro forbidden_at() %}{{ return(rankql.qualifier() ~ 'forbidden_at(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro arhr() %}{{ return(rankql.qualifier() ~ 'arhr(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro num_ret() %}{{ return(rankql.qualifier() ~ 'num_ret(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro num_rel() %}{{ return(rankql.qualifier() ~ 'num_rel(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
@@ -29,4 +31,4 @@
 {% macro mse() %}{{ return(rankql.qualifier() ~ 'mse(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro mae() %}{{ return(rankql.qualifier() ~ 'mae(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
 {% macro exp2_gain() %}{{ return(rankql.qualifier() ~ 'exp2_gain(' ~ varargs | join(', ') ~ ')') }}{% endmacro %}
-{% macro postgres_names() %}ndcg|dcg|idcg|cg|ap|rr|precision_at|recall_at|f1_at|hit_at|r_precision|interpolated_precision|set_ap|infap|bpref|judged_at|err|nerr|rbp|rbp_residual|false_answer|false_abstention|arhr|num_ret|num_rel|num_rel_ret|rmse|mse|mae|exp2_gain{% endmacro %}
+{% macro postgres_names() %}ndcg|dcg|idcg|cg|ap|rr|precision_at|recall_at|f1_at|hit_at|all_rel_at|r_precision|interpolated_precision|set_ap|infap|bpref|judged_at|err|nerr|rbp|rbp_residual|false_answer|false_abstention|forbidden_at|arhr|num_ret|num_rel|num_rel_ret|rmse|mse|mae|exp2_gain{% endmacro %}

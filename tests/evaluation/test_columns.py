@@ -29,7 +29,7 @@ FORMS = {
     "nDCG": [GAINS, ["", "negative=keep"], IDEALS],
     "AP": [LEVELS, ["", "denominator=R", "denominator=found", "denominator=k"]],
     **{name: [LEVELS, SIZES] for name in ("P", "F1", "microP", "microF1")},
-    **{name: [LEVELS] for name in ("R", "microR", "Success", "RR", "ARHR")},
+    **{name: [LEVELS] for name in ("R", "microR", "Success", "RR", "ARHR", "AllRel")},
     **{name: [LEVELS] for name in ("Rprec", "SetAP", "Bpref")},
     "ERR": [["", "max_rel=7", "max_rel=5.5"], ["", "p=0.8", "p=0.05"]],
     "RBP": [["p=0.8", "p=0.125"], LEVELS, ["", "max_rel=5", "max_rel=7.5"]],

@@ -13,12 +13,12 @@ from rankql.registry.parse import _SUBTOPIC_METRICS
 NAMES = [
     "nDCG@3", "nDCG", "DCG@3", "CG@2", "IDCG@3", "AP", "AP@3", "AP(denominator=found)",
     "AP(denominator=k)@3", "RR", "RR@2", "P@3", "P", "P(denominator=retrieved)@3",
-    "P(denominator=min)@3", "R@3", "F1@3", "Success@2", "Rprec", "IPrec@0.5", "IPrec", "Bpref",
-    "Judged@3", "ERR(max_rel=3)@3", "nERR(max_rel=3)@3", "RBP(p=0.8)", "RBP(p=0.8, max_rel=3)",
-    "RBPres(p=0.8)", "FalseAnswer", "FalseAbstention", "ARHR@3", "nDCG(gain=exp2)@3",
-    "nDCG(ideal=retrieved)@3", "DCG(discounts=[1,2,3])@3", "nDCG(discounts=[1,2,3])@3",
-    "nDCG(negative=keep)@3", "Bpref(rel=2)", "AP(rel=2)",
-    "SetAP", "TauB", "TauDistance", "GMAP", "NumRet", "NumRel", "NumRelRet", "microP@3", "microR@3",
+    "P(denominator=min)@3", "R@3", "F1@3", "Success@2", "AllRel@3", "Rprec", "IPrec@0.5", "IPrec",
+    "Bpref", "Judged@3", "ERR(max_rel=3)@3", "nERR(max_rel=3)@3", "RBP(p=0.8)",
+    "RBP(p=0.8, max_rel=3)", "RBPres(p=0.8)", "FalseAnswer", "FalseAbstention", "Forbidden@2",
+    "ARHR@3", "nDCG(gain=exp2)@3", "nDCG(ideal=retrieved)@3", "DCG(discounts=[1,2,3])@3",
+    "nDCG(discounts=[1,2,3])@3", "nDCG(negative=keep)@3", "Bpref(rel=2)", "AP(rel=2)", "SetAP",
+    "TauB", "TauDistance", "GMAP", "NumRet", "NumRel", "NumRelRet", "microP@3", "microR@3",
     "microF1@3",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ def test_best_and_worst_are_the_extremes_over_all_orders(seed):
         of_ties = rankql.evaluate({"q": scores}, qrels, names, interval=None, ties=ties).per_query
         for name in values.metrics:
             column = values.per_query[name]
-            lower = name.startswith(("RBPres", "False", "TauDistance"))
+            lower = name.startswith(("RBPres", "False", "Forbidden", "TauDistance"))
             highest = (ties == "best") != lower
             expected = column.max() if highest else column.min()
             assert of_ties[name][0] == pytest.approx(expected, abs=1e-12), name

@@ -19,7 +19,7 @@ from scipy import stats
 import rankql
 from rankql.evaluation.means import mean_intervals
 from rankql.stats.means import mean_interval
-from rankql.stats.sample import Sample
+from rankql.stats.sample import Sample, SlicedSample
 from rankql.stats.tests import TESTS, TestResult, adjust_p_values
 
 ALPHA = 0.05
@@ -396,6 +396,28 @@ def means_tables(repeats):
     print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body), end="\n\n")
     print_table(["variance shared by a user's queries", "without `cluster=`", "with it"],
                 {f"{size:.0%}": means_of_users(size, repeats) for size in SHARED})  # fmt: skip
+
+
+def slices_covered(count, shape, repeats=REPEATS):
+    """How often the interval of the mean of slices of 10 to 200 queries contains the true one."""
+    rng = np.random.default_rng([count, 11])
+    sizes, held = np.geomspace(10, 200, count).round().astype(int), 0
+    places = 1 / np.arange(1, 11)
+    for _ in range(repeats):
+        parts, true = [], rng.uniform(0.2, 0.8, count)
+        for i, (mean, n) in enumerate(zip(true, sizes, strict=True)):
+            if shape == "share":
+                values = (rng.random(n) < mean).astype(float)
+            elif shape == "like nDCG":
+                values = rng.beta(2 * mean, 2 * (1 - mean), n)
+            else:
+                p = (1 - mean) ** np.arange(10)
+                values = rng.choice(places, n, p=p / p.sum())
+                true[i] = p @ places / p.sum()
+            parts.append(Sample(values, None, None, 0.0, 1.0))
+        ends = mean_interval(SlicedSample.of(parts).moments, 1 - ALPHA)
+        held += ends.lo <= true.mean() <= ends.hi
+    return held / repeats
 
 
 def weight_tables(repeats):

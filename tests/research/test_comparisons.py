@@ -27,6 +27,7 @@ from research.simulation import (
     noise,
     peeking,
     single,
+    slices_covered,
     stratified,
     unequal,
     weighted,
@@ -120,6 +121,15 @@ def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
     for n in (20, 50, 300):
         covered, noted = means_covered(values, n)
         assert at_most(1 - covered, 0.07) or noted > 0.6
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("shape", ["share", "like nDCG", "like RR"])
+@pytest.mark.parametrize("count", [3, 8, 40])
+def test_the_mean_of_unequal_slices(count, shape):
+    """Between 93% and 97% of intervals contain it."""
+    lacking = 1 - slices_covered(count, shape)
+    assert at_most(lacking, 0.07) and at_most(1 - lacking, 0.97)
 
 
 # A gate: limits that should not pass seldom do, however skewed the losses

@@ -101,6 +101,11 @@ def hit_at(rows, k=None, threshold=1):
     return 1.0 if hits(rows, k, threshold) else 0.0
 
 
+def all_rel_at(rows, k=None, threshold=1):
+    total = relevant(rows, threshold)
+    return None if total == 0 else float(len(hits(rows, k, threshold)) == total)
+
+
 def r_precision(rows, threshold=1):
     total = relevant(rows, threshold)
     return None if total == 0 else len(hits(rows, total, threshold)) / total
@@ -195,6 +200,13 @@ def false_answer(rows, threshold=1):
 
 def false_abstention(rows, threshold=1):
     return float(len(shown(rows)) == 0) if relevant(rows, threshold) else None
+
+
+def forbidden_at(rows, k=None):
+    """1 if an item with a grade below 0 was shown; None without such a grade."""
+    if all(rel >= 0 for rel in judged(rows)):
+        return None
+    return float(any(rel < 0 for rel in judged(shown(rows, k))))
 
 
 def judged_at(rows, k=None):

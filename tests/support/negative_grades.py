@@ -28,6 +28,8 @@ def values_of(engine, metric, rel):
 def describe(metric, engine):
     """What a grade of -1 is to a metric: to what it is equal, in all rankings."""
     negative, zero, unjudged = (values_of(engine, metric, rel) for rel in (-1, 0, None))
+    if FUNCTIONS[metric].reads_forbidden:
+        return "must not be shown"
     if not all(map(metric_engines.same, negative, zero)):
         return "counts with its sign"
     if not all(map(metric_engines.same, zero, unjudged)):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rankql.evaluation.checks.record import OF_SILENCE, Check, Evidence, Facts
+from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.means import undefined_value
 from rankql.macros import MISSING
 from rankql.sources.tables import Table
@@ -56,7 +56,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
         HAVING count(rel) > 0)"""
     others = [
         m.name for m in evaluation.metrics
-        if m.record and m.record.undefined != "never" and m.record.name not in OF_SILENCE
+        if m.record and m.record.undefined != "never" and m.record.if_silent is None
         and undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):

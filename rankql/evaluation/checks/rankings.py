@@ -326,6 +326,20 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
             yield {"name": name, "count": count, "total": len(values)}
 
 
+def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
+    """Rankings with more relevant items than positions, where all of them cannot be shown."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    key = "query" if inputs.qrels else inputs.keys
+    for metric in evaluation.metrics:
+        if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
+            relevant = f"rel >= {metric.threshold(vars(evaluation.conventions))}"
+            sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) FROM
+                (SELECT count(*) FILTER ({relevant}) AS r FROM {inputs.graded} GROUP BY {key})"""
+            for total, count in evaluation.run_sql(sql):
+                if count:
+                    yield {"name": metric.name, "count": count, "total": total, "k": metric.k}
+
+
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
@@ -440,6 +454,12 @@ VALUES = (
         "{name} leaves out {count:,} of {total:,} rankings without a relevant item; "
         "undefined='zero' counts them as 0",
         _undefined,
+    ),
+    Check(
+        "more-than-k", "values", "note",
+        "{name} is 0 for {count:,} of {total:#query}, which {count:has|have} more than {k} relevant"
+        " items",
+        _beyond_k,
     ),
     Check(
         "other-counts", "values", "note",

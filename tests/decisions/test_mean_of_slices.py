@@ -1,0 +1,180 @@
+"""mean="slices": every slice counts once, in evaluate, compare and gate."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import rankql
+from rankql.evaluation.means import MEAN_OF_SLICES
+
+SLICES = {"de": 30, "fr": 12, None: 5}
+
+
+def judged():
+    """Queries of three countries, one of them NULL; the first query has no relevant item."""
+    countries = [country for country, n in SLICES.items() for _ in range(n)]
+    n = len(countries)
+    weight = [float(1 + i % 3) for i in range(n)]
+    return pl.DataFrame(
+        {"query": range(n), "item": "x", "rel": [0, *[1] * (n - 1)], "country": countries,
+         "weight": weight}, schema_overrides={"country": pl.String},
+    )  # fmt: skip
+
+
+def ranked(seed, n=47):
+    """A run in which the relevant item is at position 1 to 4."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(1, 5, n)
+    rows = [(q, "x" if i == p else f"w{i}", -i) for q, p in enumerate(places) for i in range(1, 5)]
+    return pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
+
+
+def welch(parts):
+    """The standard error of the mean of independent means, and Satterthwaite's freedom."""
+    squares = [np.var(x, ddof=1) / len(x) for x in parts]
+    freedom = sum(squares) ** 2 / sum(
+        s**2 / (len(x) - 1) for s, x in zip(squares, parts, strict=True)
+    )
+    return np.sqrt(sum(squares)) / len(parts), freedom
+
+
+def row(table, metric="RR"):
+    return table.filter(slice=MEAN_OF_SLICES, metric=metric).row(0, named=True)
+
+
+def test_by_hand():
+    """Slices of 9 and of 1 query: the mean of all is .26, that of the slices .5."""
+    run = pl.DataFrame({"query": range(10), "item": "x", "score": 1.0})
+    values = [0.2] * 9 + [0.8]
+    table = run.with_columns(rel=1, v=pl.Series(values), country=pl.Series(["a"] * 9 + [None]))
+    result = rankql.evaluate(table, metrics="own = any_value(v)", by="country", mean="slices")
+    assert result["own"] == pytest.approx(0.26)
+    mean = row(result.summary, "own")
+    assert (mean["mean"], mean["lo"], mean["hi"]) == (pytest.approx(0.5), None, None)
+    assert "the slices are fixed, not a sample" in repr(result)
+    plain = rankql.evaluate(table, metrics="own = any_value(v)", by="country")
+    assert result.summary.filter(pl.col("slice") != MEAN_OF_SLICES).equals(plain.summary)
+
+
+@pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"weight": "weight"}])
+def test_it_is_the_mean_of_the_means_as_printed(options):
+    result = rankql.evaluate(
+        {"a": ranked(1), "b": ranked(2)}, judged(), ["RR", "P@1"], by="country", mean="slices",
+        **options,
+    )  # fmt: skip
+    summary = result.summary
+    parts = summary.filter(~pl.col("slice").is_in(["all", MEAN_OF_SLICES]))
+    means = parts.group_by("system", "metric").agg(pl.col("mean").mean()).sort("system", "metric")
+    own = summary.filter(slice=MEAN_OF_SLICES).sort("system", "metric")
+    assert own["mean"].to_list() == pytest.approx(means["mean"].to_list(), abs=1e-12)
+    assert own["lo"].is_not_null().all() and (own["lo"] < own["mean"]).all()
+    alone = summary.filter(slice="all")
+    assert own["queries"].sort().to_list() == alone["queries"].sort().to_list()
+
+
+def test_its_interval_is_that_of_welch():
+    result = rankql.evaluate(
+        ranked(1), judged(), "RR", by="country", mean="slices", interval="t", confidence=0.9
+    )
+    values = result.per_query.drop_nulls("RR")
+    parts = [values.filter(pl.col("country").eq_missing(x))["RR"].to_numpy() for x in SLICES]
+    error, freedom = welch(parts)
+    width = stats.t.ppf(0.95, freedom) * error
+    mean = row(result.summary)
+    assert (mean["lo"], mean["hi"]) == pytest.approx(
+        (mean["mean"] - width, mean["mean"] + width), abs=1e-9
+    )
+
+
+def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves_no_interval():
+    qrels = judged().filter(pl.col("country").is_not_null() | (pl.col("query") == 46))
+    run = ranked(1)
+    one = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)
+    assert one["lo"] is None and one["mean"] is not None
+    none = qrels.with_columns(rel=pl.when(pl.col("query") == 46).then(0).otherwise("rel"))
+    result = rankql.evaluate(run, none, "RR", by="country", mean="slices")
+    two = result.summary.filter(pl.col("slice").is_in(["country=de", "country=fr"]))["mean"]
+    assert row(result.summary)["mean"] == pytest.approx(two.mean()) and row(result.summary)["lo"]
+
+
+@pytest.mark.parametrize("test", ["auto", "t", "randomisation"])
+def test_compare_tests_the_difference_within_slices(test):
+    runs = {"a": ranked(1), "b": ranked(2)}
+    comparison = rankql.compare(runs, judged(), "RR", by="country", mean="slices", test=test)
+    pair = row(comparison.pairs)
+    values = comparison.per_query.pivot("system", index=["query", "country"], values="RR")
+    values = values.drop_nulls("a").with_columns(d=pl.col("b") - pl.col("a"))
+    parts = [values.filter(pl.col("country").eq_missing(x))["d"].to_numpy() for x in SLICES]
+    assert pair["difference"] == pytest.approx(np.mean([x.mean() for x in parts]))
+    assert pair["mean_b"] - pair["mean_a"] == pytest.approx(pair["difference"])
+    error, freedom = welch(parts)
+    p = 2 * stats.t.sf(abs(pair["difference"]) / error, freedom)
+    if test == "t":
+        assert pair["p"] == pytest.approx(p)
+    assert abs(pair["p"] - p) < 0.15 and pair["lo"] < pair["difference"] < pair["hi"]
+    saved = {name: rankql.evaluate(run, judged(), "RR", by="country") for name, run in runs.items()}
+    again = rankql.compare(saved, by="country", mean="slices", test=test)
+    assert row(again.pairs)["p"] == pair["p"]
+
+
+def test_gate_takes_a_limit_on_it_alone():
+    run, base, qrels = ranked(2), ranked(1), judged()
+    mean = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)["mean"]
+    for bound, passed in ((mean - 0.01, True), (mean + 0.01, False)):
+        for limit in (f"mean of slices: RR>={bound}", {"mean of slices: RR": bound}):
+            verdict = rankql.gate(run, qrels, minimum=limit, by="country")
+            assert verdict.passed is passed
+            assert verdict.table["slice"].to_list() == [MEAN_OF_SLICES]
+    lower = {"mean of slices: RBPres(p=0.5)": 0.01}  # at most
+    assert not rankql.gate(run, qrels, minimum=lower, by="country").passed
+    both = rankql.gate(run, qrels, minimum=["RR>=0", "mean of slices: RR>=0.1"], by="country")
+    assert both.table["slice"].to_list().count(MEAN_OF_SLICES) == 1 and len(both.table) == 5
+    drop = rankql.gate(run, qrels, base, max_drop="mean of slices: RR:0.5", by="country")
+    assert drop.passed and drop.table["slice"].to_list() == [MEAN_OF_SLICES]
+    bound = rankql.gate(
+        run, qrels, minimum="mean of slices: RR>=0.99", by="country", minimum_bound=True
+    )
+    assert not bound.passed and bound.table["hi"][0] < 0.99
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs slices by one grouping"),
+        ({"by": [["country"], ["weight"]]}, "needs slices by one grouping"),
+        ({"by": "country", "cluster": "weight"}, "does not support cluster="),
+        ({"by": "country", "judge": judged()}, "does not support judge="),
+        ({"by": "country", "metrics": "microP@1"}, "does not support microP@1"),
+        ({"by": "country", "metrics": "NumRet"}, "does not support NumRet"),
+        ({"by": "country", "mean": "slice"}, "mean must be 'slices' or None, not 'slice'"),
+    ],
+)
+def test_what_it_refuses(options, message):
+    options = {"metrics": "RR", "mean": "slices", **options}
+    for function, run in ((rankql.evaluate, ranked(1)), (rankql.compare, {"a": ranked(1)})):
+        with pytest.raises(rankql.RankqlError, match=message):
+            function(run, judged(), **options)
+
+
+def test_metrics_of_shown_items_are_refused():
+    train = pl.DataFrame({"query": [100, 101], "item": ["x", "w1"]})
+    with pytest.raises(rankql.RankqlError, match="does not support Novelty@3"):
+        rankql.evaluate(ranked(1), judged(), "Novelty@3", by="country", mean="slices", train=train)
+    with pytest.raises(rankql.RankqlError, match="needs slices"):
+        rankql.gate(ranked(1), judged(), minimum="mean of slices: RR>=0.1")
+
+
+def test_tables_of_two_attributes_leave_it_out():
+    qrels = judged().with_columns(odd=pl.col("query") % 2)
+    result = rankql.evaluate(ranked(1), qrels, "RR", by=["country", "odd"], mean="slices")
+    wide = result.wide(rows="country", columns="odd").table
+    assert wide["country"].to_list() == ["de", "fr", "NULL"]
+    assert (
+        MEAN_OF_SLICES
+        in rankql.evaluate(
+            {"a": ranked(1), "b": ranked(2)}, qrels, "RR", by="country", mean="slices"
+        )
+        .table["slice"]
+        .to_list()
+    )

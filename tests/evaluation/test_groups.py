@@ -1,0 +1,101 @@
+"""groups="any": relevant ids are lists of lists, and one id of each inner list suffices."""
+
+import json
+
+import polars as pl
+import pytest
+
+import rankql
+
+ROWS = [
+    {"question": "a", "retrieved": ["x", "y", "z"], "relevant": [["x", "q"], ["z"]]},
+    {"question": "b", "retrieved": ["y", "w"], "relevant": [["w", "y"], ["v"]]},
+    {"question": "c", "retrieved": ["x"], "relevant": [["x", "x"], ["x", "y"], ["x"]]},
+    {"question": "d", "retrieved": ["x"], "relevant": []},
+    {"question": "e", "retrieved": [], "relevant": [["x"]]},
+    {"question": "f", "retrieved": ["q", "z"], "relevant": [["x", "q"], ["z"]]},
+]
+# By hand, of a to f: d has no relevant item, e retrieves nothing.
+EXPECTED = {
+    "group_recall@1": [1 / 2, 1 / 2, 1, None, 0, 1 / 2],
+    "STREC@2": [1 / 2, 1 / 2, 1, None, 0, 1],
+    "AllRel@2": [0, 0, 1, None, 0, 1],
+    "AllRel": [1, 0, 1, None, 0, 1],
+    "RR": [1, 1, 1, None, 0, 1],
+    "Success@1": [1, 1, 1, None, 0, 1],
+    "Judged@2": [1 / 2, 1, 1 / 2, 0, 0, 1],
+}
+
+
+def tables(tmp_path):
+    frame = pl.DataFrame(ROWS)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, ROWS)))
+    ids = {x: i for i, x in enumerate("qvwxyz")}
+    numbers = frame.with_columns(
+        pl.col("retrieved").list.eval(pl.element().replace_strict(ids, return_dtype=pl.Int64)),
+        pl.Series("relevant", [[[ids[x] for x in g] for g in row["relevant"]] for row in ROWS]),
+    )
+    yield path, None
+    yield frame, None
+    yield numbers, None
+    yield frame.select("question", "retrieved"), frame.drop("retrieved")
+
+
+def test_one_of_each_inner_list_suffices(tmp_path):
+    for run, qrels in tables(tmp_path):
+        result = rankql.evaluate(run, qrels, [*EXPECTED], groups="any", interval=None)
+        values = result.per_query.sort("question")
+        for name, expected in EXPECTED.items():
+            assert values[name].to_list() == pytest.approx(expected), name
+        alone = rankql.evaluate(run, qrels, "RR", groups="any", interval=None).per_query
+        assert alone.sort("question")["RR"].to_list() == EXPECTED["RR"]
+
+
+def test_judgments_with_a_row_for_each_group_give_the_same():
+    rows = [
+        {"question": row["question"], "item": item, "rel": 1, "subtopic": i}
+        for row in ROWS
+        for i, group in enumerate(row["relevant"])
+        for item in {*group}
+    ]
+    run = pl.DataFrame(ROWS).select("question", "retrieved").filter(pl.col("question") != "d")
+    names = ["STREC@2", "group_recall@1"]
+    lists = rankql.evaluate(pl.DataFrame(ROWS), metrics=names, groups="any").per_query.drop_nulls()
+    plain = rankql.evaluate(run, pl.DataFrame(rows), names).per_query
+    assert plain.select(names).equals(lists.select(names))
+
+
+@pytest.mark.parametrize("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
+def test_metrics_that_count_items_are_refused(metric):
+    with pytest.raises(rankql.RankqlError, match="counts items, but with groups='any' one item"):
+        rankql.evaluate(pl.DataFrame(ROWS), metrics=metric, groups="any")
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (ROWS, {}, "pass groups='any'. KILT's evidence sets need all items of one inner list"),
+        (ROWS, {"groups": "all"}, "groups must be 'any' or None, not 'all'. KILT's evidence sets"),
+        (ROWS, {"groups": "any", "rel": "1"}, "groups= does not support rel="),
+        (
+            [{**ROWS[0], "relevant": [["x"], []]}],
+            {"groups": "any"},
+            "relevant has an empty inner list",
+        ),
+        ([{**ROWS[0], "relevant": ["x"]}], {"groups": "any"}, "needs lists of lists of ids in run"),
+    ],
+)
+def test_what_it_refuses(rows, options, message):
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(pl.DataFrame(rows), metrics="RR", **options)
+
+
+def test_compare_and_gate_take_it():
+    frame = pl.DataFrame(ROWS)
+    reverse = frame.with_columns(pl.col("retrieved").list.reverse())
+    runs = {"a": frame, "b": reverse}
+    pair = rankql.compare(runs, metrics="group_recall@1", groups="any").pairs.row(0, named=True)
+    assert pair["mean_a"] == pytest.approx(0.5)
+    verdict = rankql.gate(frame, minimum="AllRel@2>=0.4", groups="any", min_queries=1)
+    assert verdict.passed and verdict.table["mean"][0] == pytest.approx(0.4)
