@@ -185,18 +185,17 @@ def describe_left_out(result: Result) -> Iterator[str]:
         )
     total = rows[key].n_unique()
 
-    def count(conditions: Mapping[str, pl.Expr]) -> str:
+    def count(conditions: Mapping[str, pl.Expr], end: str) -> list[text.Note]:
         counts = ((name, rows.filter(x)[key].n_unique(), total) for name, x in conditions.items())
-        return text.format_shares(counts)
+        return text.note_shares(counts, end)
 
     left_out = {name: is_left_out(name, result.meta) for name in result.metrics}
     if rules["missing"] != "skip":
         counted = pl.col(MISSING) & ~pl.all_horizontal(*left_out.values())
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
-        if shares := text.format_shares((x, counts[x], total) for x in result.systems):
-            yield f"{text.QUERIES}{shares} missing and counted as the worst value"
-    if shares := count(left_out):
-        yield f"{text.QUERIES}{shares} missing in at least one system and left out"
+        of_systems = ((x, counts[x], total) for x in result.systems)
+        yield from text.note_shares(of_systems, "missing and counted as the worst value")
+    yield from count(left_out, "missing in at least one system and left out")
     names = [name for name in result.metrics if name not in result.catalogue_metrics]
     others = {name: undefined_value(name, rules) for name in names}
     for other in dict.fromkeys(others.values()):
@@ -205,5 +204,4 @@ def describe_left_out(result: Result) -> Iterator[str]:
             for name in names
         }
         rule = "left out" if other is None else f"counted as {other}"
-        if shares := count(undefined):
-            yield f"{text.QUERIES}{shares} undefined in at least one system and {rule}"
+        yield from count(undefined, f"undefined in at least one system and {rule}")

@@ -26,6 +26,7 @@ from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
+from rankql.text import Note
 from rankql.writing import remember_inputs
 
 
@@ -157,7 +158,7 @@ def compare(
     # Their counts are not those of the comparison.
     result.notes[:] = [
         *name_notes,
-        *(x for x in result.notes if getattr(x, "kind", "") not in OF_COUNTS),
+        *(x for x in result.notes if Note.of(x).kind not in OF_COUNTS),
     ]
     if is_several_runs(runs):
         systems = list(runs)

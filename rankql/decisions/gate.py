@@ -23,7 +23,6 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.choice import require_named
-from rankql.sources.inputs import RANKED_APART
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -187,7 +186,7 @@ def gate(
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         beyond["min_score"] = min_score  # both are read as compare reads them
         pair = evaluate(data, qrels, metrics, interval=None, **beyond, **keywords)
-        notes += [note for note in pair.notes if note.startswith(RANKED_APART)]
+        notes += [note for note in pair.notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, score=roles["score"])
@@ -340,14 +339,13 @@ def _combine(
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
         for name in run.meta.by
     )
-    notes = [*combined.notes]
-    if new := rows.height - shared.height:
-        of = f"{new:,} of {run.frame().height:,} of the run"
-        notes.append(f"{text.QUERIES}{of} not in the baseline and left out of the drops")
+    new = rows.height - shared.height, run.frame().height
+    end = "of the run not in the baseline and left out of the drops"
+    notes = [*combined.notes, *text.note_shares([("", *new)], end)]
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
-        if lacking := shared.height - judged.height:
-            of = f"{lacking:,} of {old.height:,} of the baseline"
-            notes.append(f"{text.QUERIES}{of} not judged any more and left out of the drops")
+        lacking = shared.height - judged.height, old.height
+        end = "of the baseline not judged any more and left out of the drops"
+        notes += text.note_shares([("", *lacking)], end)
         shared = judged
     return replace(combined, values=shared, notes=notes)

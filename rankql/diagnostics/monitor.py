@@ -309,7 +309,7 @@ def monitor(
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
-                    f"one column: {role}= (CLI: --{role})")  # fmt: skip
+                    f"one column: {role}=")  # fmt: skip
         day = run.actual_name(day)
         total, filled = count_values(session, run, [day])
         if lacking := total - filled[day]:

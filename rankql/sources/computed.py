@@ -183,15 +183,12 @@ def spread_judgments(
         require(
             not (pair and is_key),
             f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
-            f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
-            f"query). A key: add {key[0]} to qrels",
+            f"not in qrels. A pair: rename both to query. A key: add {key[0]} to qrels",
         )
         if pair:
             return qrels
     others = [name for name in key if name not in parts]
-    session.notes.append(
-        f"{qrels.label}: judgments of {', '.join(parts)} hold for each {', '.join(others)}"
-    )
+    session.note(qrels.label, f"judgments of {', '.join(parts)} hold for each {', '.join(others)}")
     condition = " AND ".join(
         f"CAST(q_.{quote(x)} AS VARCHAR) = CAST(k_.{quote(x)} AS VARCHAR)" for x in parts
     )
@@ -391,9 +388,10 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
     if not repeated:
         return table
-    session.notes.append(
-        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
-        f"{is_or_are(repeated)} left out. The highest grade counts"
+    session.note(
+        table.label,
+        f"{format_count(repeated, 'row')} with an item that its query already has "
+        f"{is_or_are(repeated)} left out. The highest grade counts",
     )
     names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
     selected = ", ".join(map(quote, dict.fromkeys(names)))

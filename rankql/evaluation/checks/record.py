@@ -23,7 +23,7 @@ from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import rule
-from rankql.text import Note, format_count, join_words, run_label
+from rankql.text import QUERIES, Note, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
@@ -137,7 +137,9 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
         note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
-        notes.append(Note(note, check.name, each[0].get("level", check.level)))
+        about = {"heading": QUERIES, "share": each[0]["lacking"]} if "lacking" in each[0] else {}
+        level = each[0].get("level", check.level)
+        notes.append(Note(note, kind=check.name, level=level, **about))
     return notes
 
 
