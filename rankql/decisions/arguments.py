@@ -155,13 +155,10 @@ def require_metrics(result: Result, names: Sequence[str], label: str = "") -> No
             raise RankqlError(label + describe_unknown("metric", name, result.metrics))
 
 
-def require_attributes(result: Result, names: Sequence[str], label: str = "") -> None:
-    """Refuse attributes that a result does not have."""
+def require_attributes(result: Result, names: Sequence[str], cluster: str | None) -> None:
+    """Refuse attributes that a result does not have; the cluster is one of them."""
     known = result.meta.by
     for name in names:
-        if name not in known:
-            unknown = describe_unknown("attribute", name, known)
-            raise RankqlError(label + (unknown if known else _NO_ATTRIBUTES.format(name)))
-
-
-_NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
+        none = f"The results have no attribute {name!r}. Evaluate with by=, cluster= or weight="
+        unknown = describe_unknown("attribute", name, known) if known else none
+        require(name in known, f"{'cluster' if name == cluster else 'by'}: {unknown}")
