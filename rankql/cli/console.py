@@ -133,7 +133,7 @@ def _for_terminal(data: str) -> str:
 
 # An argument in a message, with its value if that is in quotes or brackets: rel=, item="lower(id)".
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-_LITERAL = rf"{_TEXT}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\([^()]*\)|\{{[^}}]*\}}|True|False"
+_LITERAL = rf"{_TEXT}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\([^()]*\)|\{{[^}}]*\}}|(?:True|False)\b"
 _ARGUMENT = re.compile(rf"(?<![\w(@,])(\w+)=(?:({_LITERAL})|(?!\.?\w|[@\[({{]))", re.ASCII)
 
 

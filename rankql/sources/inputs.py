@@ -8,10 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.sources.tables import (
-    Table,
-    same_kind,
-)
+from rankql.sources.tables import Table, same_kind
 
 
 @dataclass(frozen=True)

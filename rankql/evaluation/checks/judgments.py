@@ -86,7 +86,7 @@ JUDGMENTS = (
         "without-worst-value", "values", "note",
         "{name}: {shares}missing queries are left out, as it has no worst value to count"
         + COMPARED,
-        _without_worst,
+        _without_worst, needs="missing",
     ),
     Check(
         "unknown-judgments", "values", "warning",

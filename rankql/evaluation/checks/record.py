@@ -20,6 +20,7 @@ from rankql.evaluation.checks.counters import (
 )
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Unique
+from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.text import QUERIES, Note, format_count, join_words, run_label
 
@@ -90,6 +91,7 @@ class Evidence:
             "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
             "judged items": inputs.qrels and reads_grades(metrics),
             "items": inputs.train or inputs.catalogue is not None,
+            "missing": MISSING in self.values.columns and self.values[MISSING].any(),
             "silence": silent or inputs.min_score is not None,
             "repeats": any(column[:2] not in self.counters.unique for column in self.unique),
             "seen": inputs.train and request and request.seen,
