@@ -21,7 +21,7 @@ from rankql import text
 from rankql.errors import require_package
 from rankql.layout import Block, cut_names, terminal_width
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
-from rankql.text import QUERIES
+from rankql.text import Note
 from rankql.writing import CALL_PATHS, output_path, write_file
 
 if TYPE_CHECKING:
@@ -179,32 +179,36 @@ class TableResult:
         """What the result was computed from, with its numbers, for `verify`; None if not known."""
         return None
 
-    def remarks(self) -> list[str]:
+    def remarks(self) -> list[Note]:
         """The lines below the table: method, queries, metadata and notes."""
-        queries = [x.removeprefix(QUERIES) for x in self.notes if x.startswith(QUERIES)]
-        queries = [*self._count_queries(), *queries]
-        notes = (x for x in self.notes if not x.startswith(QUERIES))
+        notes = [*map(Note.of, self.notes)]
+        queries = [*self._count_queries(), *(x for x in notes if x.share is not None)]
         return [
-            *[f"Method: {self.method}"] * bool(self.method),
-            *[QUERIES + "; ".join(queries)] * bool(queries),
+            *[Note(self.method, heading="Method")] * bool(self.method),
+            *([text.join_queries(queries)] if queries else []),
             *self._assumptions(),
-            *(f"Note: {note}" for note in notes),
+            *(
+                Note(x, kind=x.kind, level=x.level, heading="Note")
+                for x in notes
+                if x.share is None
+            ),
         ]
 
     def quiet(self) -> Self:
         """The result with those remarks alone that change how numbers are read."""
-        warned = {f"Note: {x}" for x in self.notes if getattr(x, "level", "") == "warning"}
-        lines = [x for x in self.remarks()
-                 if x in warned or (x.startswith(QUERIES) and text.has_large_share(x))]  # fmt: skip
+        return self.with_remarks([x for x in self.remarks() if x.level == "warning"])
+
+    def with_remarks(self, lines: list[Note]) -> Self:
+        """The result with other lines below the table."""
         result = copy.copy(self)
         vars(result)["remarks"] = lambda: lines
         return result
 
-    def _count_queries(self) -> list[str]:
+    def _count_queries(self) -> list[Note]:
         """The numbers of queries that the table does not have."""
         return []
 
-    def _assumptions(self) -> list[str]:
+    def _assumptions(self) -> list[Note]:
         """What was assumed: conventions, columns and weights."""
         return []
 
@@ -238,8 +242,8 @@ class TableResult:
                 "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
             )
         tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
-        above = [x for x in self.notes if getattr(x, "kind", "") == text.DIRECTION]
-        below = [x for x in self.remarks() if x.removeprefix("Note: ") not in above]
+        above = [x for x in map(Note.of, self.notes) if x.kind == text.DIRECTION]
+        below = [x for x in self.remarks() if x.kind != text.DIRECTION]
         texts = [self._headline(), *above], self.sentences, below
         head, *lines = ("\n".join(map(text.escape_controls, filter(None, x))) for x in texts)
         return "\n\n".join(filter(None, [head, *tables, *lines]))

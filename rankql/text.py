@@ -85,8 +85,8 @@ def format_queries(n: int) -> str:
     return format_count(n, "query")
 
 
-# A note that starts with this is about queries that some means lack: all are one line.
-QUERIES = "Queries: "
+# The heading of the line about queries that some means lack.
+QUERIES = "Queries"
 # The notes that change how numbers are read are of so large a share.
 LARGE_SHARE = 0.05
 # Of more different shares of queries, the smallest ones are counted.
@@ -98,19 +98,46 @@ DIRECTION = "direction"
 
 
 class Note(str):
-    """A note with the name and the level of its check. A warning changes how numbers are read."""
+    """A note with the name and the level of its check. A warning changes how numbers are read.
 
-    def __new__(cls, words: str, kind: str = "", level: str = "note") -> Note:
-        """Add what the note is about to its words."""
-        note = super().__new__(cls, words)
-        vars(note).update(kind=kind, level=level)
+    The heading is what its words are about, such as a table. A note on queries that some means lack
+    has the largest `share` of them, and is part of one line.
+    """
+
+    kind = heading = ""
+    level = "note"
+    share: float | None = None
+    words: str
+
+    def __new__(cls, words: str, **about: Any) -> Note:
+        """Put the heading before the words."""
+        heading = about.get("heading")
+        note = super().__new__(cls, f"{heading}: {words}" if heading else words)
+        vars(note).update(about, words=words)
         return note
 
+    @classmethod
+    def of(cls, note: str) -> Note:
+        """A note, or a text as one."""
+        return note if isinstance(note, Note) else cls(note)
 
-def has_large_share(line: str) -> bool:
-    """Is a share of a line about queries, such as 9 of 60, a large one?"""
-    shares = re.findall(r"(\d+) of (\d+)", line.replace(",", ""))
-    return any(int(count) > LARGE_SHARE * int(total) for count, total in shares)
+    def reword(self, write: Callable[[str], str]) -> Note:
+        """The note in other words."""
+        return Note(**{**vars(self), "words": write(self.words)})
+
+
+def note_shares(rows: Iterable[tuple[str, int, int]], end: str) -> list[Note]:
+    """A note on shares of queries that some means lack, by name, unless all are 0."""
+    rows = [*rows]
+    share = max((count / total for _, count, total in rows if count), default=0)
+    return [Note(f"{format_shares(rows)} {end}", heading=QUERIES, share=share)] if share else []
+
+
+def join_queries(notes: Sequence[Note]) -> Note:
+    """The line about queries that some means lack."""
+    share = max(note.share or 0 for note in notes)
+    level, words = "warning" if share > LARGE_SHARE else "note", "; ".join(x.words for x in notes)
+    return Note(words, level=level, heading=QUERIES, share=share)
 
 
 def format_shares(rows: Iterable[tuple[str, int, int]]) -> str:
@@ -195,20 +222,26 @@ def format_decimal(value: float, decimals: int, sign: str = "") -> str:
 
 
 def format_interval(bounds: Sequence[Any], sign: str = "") -> str:
-    """Format mean, lo and hi, any of which may be undefined: '0.20 (-0.05 to 0.45)'.
+    """Format mean, lo and hi, any of which may be undefined: '0.20 (-0.05 to 0.45)'."""
+    mean, ends = format_ends(bounds, sign)
+    return f"{mean} ({ends})" if ends else mean
+
+
+def format_ends(bounds: Sequence[Any], sign: str = "") -> tuple[str, str]:
+    """Format a mean, and its interval, '' if there is none.
 
     They have two digits of half the interval, and a bound of a difference, which has a sign, does
     not become 0. Without an interval, the mean has three decimals.
     """
     mean, lo, hi = bounds
     if mean is None:
-        return "undefined"
+        return "undefined", ""
     if lo is None or hi is None:
-        return f"{mean:{sign}z.3f}"
+        return f"{mean:{sign}z.3f}", ""
     count = count_decimals_apart if sign or lo < 0 else count_decimals
     decimals = max(3, count(lo, hi))
     mean, low, high = (format_decimal(x, decimals, sign) for x in (mean, lo, hi))
-    return f"{mean} ({low} to {high})"
+    return mean, f"{low} to {high}"
 
 
 def format_number(value: float) -> str:

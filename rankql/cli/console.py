@@ -9,7 +9,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,25 +68,26 @@ def show(result: Any) -> None:
         frame = result.per_query if meta["per_query"] else view.data
         print_frame(frame, form, result.remarks())
     elif form == "table":  # a person sees colour on a terminal
-        click.echo(_for_people(repr(view)))
+        remarks = [
+            x.reword(as_cli_options) if x.heading in _WITH_OPTIONS else x for x in view.remarks()
+        ]
+        click.echo(_for_people(repr(view.with_remarks(remarks))))
     elif form == "json":
         click.echo(_for_terminal(view.to_json()))
     else:
         click.echo(view.to_markdown() if form == "markdown" else view.to_latex())
 
 
+# The lines below a table that name options.
+_WITH_OPTIONS = ("Note", "Columns")
 # Headings of `check`, and their colours.
 _LEVELS = {"errors": "red", "warnings": "yellow", "notes": "cyan"}
 
 
 def _for_people(printed: str) -> str:
-    """Name options in notes, make the first line bold, and colour headings.
-
-    click drops bold and colour in files and pipes.
-    """
+    """Make the first line bold, and colour headings; click drops both in files and pipes."""
 
     def style(line: str) -> str:
-        line = as_cli_options(line) if line.startswith("Note: ") else line
         return click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line
 
     width = os.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -130,16 +131,10 @@ def _for_terminal(data: str) -> str:
     return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
 
 
-# An argument in a message, with its value if that is quoted: rel=, rel='grade', item="lower(id)".
-_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|\"([^\"]*)\"|(?!\.?\w|[@\[({]))", re.ASCII)
-
-# A list of names in a message, which is one value of an option: query=['user', 'day'].
-_QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
-_LIST = re.compile(rf"(?<![\w(@,])(query|item)=(\[{_QUOTED}(?:, {_QUOTED})*\])")
-
-# An argument with the option it stands for: minimum= (CLI: --min).
-_VALUE = r"'[^']*'|\([^()]*\)|\{[^}]*\}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\w*"
-_BOTH_LANGUAGES = re.compile(rf"(?<![\w(])\w+=(?:{_VALUE}) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII)
+# An argument in a message, with its value if that is in quotes or brackets: rel=, item="lower(id)".
+_TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_LITERAL = rf"{_TEXT}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\([^()]*\)|\{{[^}}]*\}}|(?:True|False)\b"
+_ARGUMENT = re.compile(rf"(?<![\w(@,])(\w+)=(?:({_LITERAL})|(?!\.?\w|[@\[({{]))", re.ASCII)
 
 
 def as_cli_options(text: str) -> str:
@@ -147,45 +142,47 @@ def as_cli_options(text: str) -> str:
     ctx = click.get_current_context().find_root()
     assert isinstance(ctx.command, click.Group)
     # Messages also name options of eval, as in a hint on the evaluation that follows.
-    options = {
-        parameter.name: parameter.opts[-1]
+    options = {"qrels": "the judgments as the last file", "con": "--database"} | {
+        str(parameter.name): parameter.opts[-1]
         for name in ("eval", ctx.invoked_subcommand or "eval")
         for parameter in ctx.command.commands[name].get_params(ctx)
         if isinstance(parameter, click.Option)
     }
 
     def option(match: re.Match[str]) -> str:
-        name, value = options.get(match[1]), match[2] or match[3]
-        if name is None:
-            return match[0]
-        value = "COLUMN" if value == "..." else value
-        return f"{name} {_quote(value)}" if value else name
+        name = options.get(match[1])
+        with suppress(ValueError, SyntaxError):
+            value = ast.literal_eval(match[2] or "''")
+            if name and not (isinstance(value, bool) and match[1] != "descending"):
+                return write_options({match[1]: "COLUMN" if value == "..." else value}, name)
+        return match[0]
 
-    for value, name in (("False", "--ascending"), ("True", "--descending")):
-        text = re.sub(rf"\bdescending={value}", name, text)
-    text = _BOTH_LANGUAGES.sub(r"\1", text)
-    text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     return _ARGUMENT.sub(option, text)
 
 
-def write_options(call: Mapping[str, Any]) -> str:
+def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
     """A call that answers a question as the command line writes it.
 
     Several columns are separated by commas, and a key among them is in brackets.
     """
 
-    def write(value: Any) -> str:
+    def write(value: Any, equals: str = "=") -> str:
+        if isinstance(value, Mapping):
+            return ",".join(f"{x}{equals}{write(y)}" for x, y in value.items())
+        if isinstance(value, tuple) and isinstance(value[-1], Mapping):  # a column and its labels
+            return f"{value[0]}={write(value[1], ':')}"
         if isinstance(value, list | tuple):
             return ",".join("" if x is None else write(x) for x in value)
         is_key = len(split_commas(str(value))) > 1
-        return f"({value})" if is_key else str(value)
+        return "..." if value is ... else f"({value})" if is_key else str(value)
 
     options = []
     for name, value in call.items():
         if isinstance(value, bool):
             options.append("--descending" if value else "--ascending")
         else:
-            options.append(f"--{name} {_quote(write(value))}")
+            words = [option.format(name), *([_quote(write(value))] if value != "" else [])]
+            options.append(" ".join(words))
     return " ".join(options)
 
 

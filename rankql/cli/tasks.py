@@ -104,7 +104,9 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
     Exit code 1 if there is an error, 0 if there are warnings and notes only.
     """
     report = call(*split_inputs(inputs, item=options.get("item")), **options)
-    findings = [replace(finding, why=as_cli_options(finding.why)) for finding in report]
+    findings = [
+        replace(x, message=as_cli_options(x.message), why=as_cli_options(x.why)) for x in report
+    ]
     show(replace(report, findings=findings))
     raise SystemExit(0 if report.ok else 1)
 
@@ -123,7 +125,9 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
     grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    notes = [type(x)(as_cli_options(x), **getattr(x, "__dict__", {})) for x in result.notes]
+    from rankql.text import Note
+
+    notes = [Note.of(x).reword(as_cli_options) for x in result.notes]
     show(replace(result, notes=notes))
     raise SystemExit(result.exit_code)
 

@@ -11,12 +11,12 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
+from rankql.evaluation import means
 from rankql.evaluation.combine import require_no_system
-from rankql.evaluation.means import attribute_columns, compared_value, is_left_out, undefined_value
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.parse import rule, shows_silence, worst_value
+from rankql.registry.parse import shows_silence, worst_value
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -83,8 +83,8 @@ def keep_shared_queries(result: Result) -> Result:
     systems = rows["system"].unique().sort().to_list()
     columns = list[pl.Series]()
     for name in result.metrics:
-        value = compared_value(name, result.meta).is_not_null()
-        if name in weights and rule(result.conventions, "missing", name) != "skip":
+        value = means.compared_value(name, result.meta).is_not_null()
+        if name in weights and means.left_out_if(name, result.conventions) != means.MISSED:
             value |= pl.col(MISSING)  # which has no rows, but counts
         # One row per system, one column per query.
         defined = rows.select(value).to_series().to_numpy().reshape(len(systems), -1)
@@ -105,7 +105,7 @@ def require_same_queries(result: Result) -> None:
     """
     metrics = result.catalogue_metrics
     rows, key = result.frame(), result.meta.query
-    if all(rule(result.conventions, "missing", name) == "skip" for name in metrics):
+    if all(means.left_out_if(name, result.conventions) == means.MISSED for name in metrics):
         rows = rows.filter(~pl.col(MISSING))
     if not metrics or rows.is_empty():
         return
@@ -158,10 +158,10 @@ def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] 
 
 def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFrame:
     """Each query with its attributes, its values in two systems, and b - a; the worst first."""
-    names = attribute_columns([result.meta.query, *result.meta.by], ("a", "b", "difference"))
+    names = means.attribute_columns([result.meta.query, *result.meta.by], ("a", "b", "difference"))
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
-    rows, value = result.frame(), compared_value(metric, result.meta)
+    rows, value = result.frame(), means.compared_value(metric, result.meta)
     of_a, of_b = (
         rows.filter(pl.col("system") == system).select(*attributes, value.alias(column))
         for system, column in ((a, "a"), (b, "b"))
@@ -185,13 +185,13 @@ def describe_left_out(result: Result) -> Iterator[str]:
         )
     total = rows[key].n_unique()
 
-    def count(conditions: Mapping[str, pl.Expr]) -> str:
+    def count(conditions: Mapping[str, pl.Expr], end: str) -> list[text.Note]:
         counts = ((name, rows.filter(x)[key].n_unique(), total) for name, x in conditions.items())
-        return text.format_shares(counts)
+        return text.note_shares(counts, end)
 
-    left_out = {name: is_left_out(name, result.meta) for name in result.metrics}
+    left_out = {name: means.is_left_out(name, result.meta) for name in result.metrics}
     names = [name for name in result.metrics if name not in result.catalogue_metrics]
-    others = {name: undefined_value(name, rules) for name in names}
+    others = {name: means.undefined_value(name, rules) for name in names}
     if rules["missing"] != "skip":
         # Whoever rightly shows nothing has the best value, or is left out as undefined.
         best = {x: pl.col(x) == 0 if shows_silence(x) else pl.lit(False) for x in names}
@@ -200,15 +200,13 @@ def describe_left_out(result: Result) -> Iterator[str]:
             for x in names
         )
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
-        if shares := text.format_shares((x, counts[x], total) for x in result.systems):
-            yield f"{text.QUERIES}{shares} missing and counted as the worst value"
-    if shares := count(left_out):
-        yield f"{text.QUERIES}{shares} missing in at least one system and left out"
+        of_systems = ((x, counts[x], total) for x in result.systems)
+        yield from text.note_shares(of_systems, "missing and counted as the worst value")
+    yield from count(left_out, "missing in at least one system and left out")
     for other in dict.fromkeys(others.values()):
         undefined = {
             name: pl.col(name).is_null() & ~left_out[name] & (others[name] == other)
             for name in names
         }
         rule = "left out" if other is None else f"counted as {other}"
-        if shares := count(undefined):
-            yield f"{text.QUERIES}{shares} undefined in at least one system and {rule}"
+        yield from count(undefined, f"undefined in at least one system and {rule}")

@@ -64,10 +64,11 @@ def open_systems(
     systems: Mapping[str, Any], qrels: Any, run_options: Mapping[str, Any]
 ) -> dict[str, Result | None]:
     """The result of each system that is one. Options of runs are refused if all are results."""
-    results = {
-        name: open_system(data, name) or (_open_values(data) if qrels is None else None)
-        for name, data in systems.items()
-    }
+    results = dict[str, Result | None]()
+    for name, data in systems.items():
+        # Without judgments, values in a file, or those that another tool printed.
+        read = read_values_file if isinstance(data, str | os.PathLike) else open_printed
+        results[name] = open_system(data, name) or (read(data) if qrels is None else None)
     missing = run_options.get("missing")
     own: tuple[str, ...] = ("con",)
     if missing and all(result and VALUES in result.columns for result in results.values()):
@@ -84,12 +85,6 @@ def open_systems(
                 "it out, or pass the runs"
             )
     return results
-
-
-def _open_values(data: Any) -> Result | None:
-    """The values in a file, or those that another tool printed; None if it is a run."""
-    is_path = isinstance(data, str | os.PathLike)
-    return read_values_file(data) if is_path else open_printed(data)
 
 
 def combine_results(
@@ -155,13 +150,10 @@ def require_metrics(result: Result, names: Sequence[str], label: str = "") -> No
             raise RankqlError(label + describe_unknown("metric", name, result.metrics))
 
 
-def require_attributes(result: Result, names: Sequence[str], label: str = "") -> None:
-    """Refuse attributes that a result does not have."""
+def require_attributes(result: Result, names: Sequence[str], cluster: str | None) -> None:
+    """Refuse attributes that a result does not have; the cluster is one of them."""
     known = result.meta.by
     for name in names:
-        if name not in known:
-            unknown = describe_unknown("attribute", name, known)
-            raise RankqlError(label + (unknown if known else _NO_ATTRIBUTES.format(name)))
-
-
-_NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
+        none = f"The results have no attribute {name!r}. Evaluate with by=, cluster= or weight="
+        unknown = describe_unknown("attribute", name, known) if known else none
+        require(name in known, f"{'cluster' if name == cluster else 'by'}: {unknown}")

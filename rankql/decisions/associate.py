@@ -292,7 +292,6 @@ def _join_tables(
         require_plain_name(name)
         once = [x.lower() for x in names].count(name.lower()) == 1
         remedy = f"Choose other metrics=, or rename it: outcome={{'another name': {name!r}}}"
-        remedy += f" (CLI: --outcome 'another name={name}')"
         require(once, f"Two columns of the result would be named {name!r}. {remedy}")
     types = [[tables[0][0].columns[x], tables[1][0].columns[y]] for x, y in keys.items()]
     # Keys of different types are compared as text.

@@ -27,6 +27,7 @@ from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
+from rankql.text import Note
 from rankql.writing import remember_inputs
 
 
@@ -134,32 +135,31 @@ def compare(
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
     require_known_options(options, compare)
     groups = parse_groupings(by)
-    source = None
-    keywords: dict[str, Any] = {"con": con, "attributes": attributes, **options}
+    keywords: dict[str, Any] = {
+        "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
+        "min_score": min_score, **options,
+    }  # fmt: skip
     runs, name_notes = arguments.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
-                              "min_score": min_score}  # fmt: skip
-    run_options = {"judge": judge, **beyond, **keywords}
+    source, run_options = None, {"judge": judge, **keywords}
     result = arguments.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
-        for name in sliced_by:
-            arguments.require_attributes(result, [name], "cluster: " if name == cluster else "")
+        arguments.require_attributes(result, sliced_by, cluster)
         result = arguments.select_metrics(result, metrics)
     else:
         keywords["by"] = groups
         result = evaluate(
             runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, mean=mean, **beyond, **keywords,
+            judge=judge, mean=mean, **keywords,
         )  # fmt: skip
-        source = ComparedRuns(runs, qrels, {**beyond, **keywords}, compare)
+        source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
     result.notes[:] = [
         *name_notes,
-        *(x for x in result.notes if getattr(x, "kind", "") not in OF_COUNTS),
+        *(x for x in result.notes if Note.of(x).kind not in OF_COUNTS),
     ]
     if is_several_runs(runs):
         systems = list(runs)

@@ -405,8 +405,8 @@ def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str
         size = f"{_format_size(overall)} {first}{everywhere}"
     else:
         value = [overall[name] for name in ("difference", "lo", "hi")]
-        number, _, ends = text.format_interval(value, "+").partition(" (")
-        interval = f"{percent} CI {ends[:-1]}, " if ends else ""
+        number, ends = text.format_ends(value, "+")
+        interval = f"{percent} CI {ends}, " if ends else ""
         size = f"{number} {first}{everywhere} ({interval}{verdict})"
     size += " (lower is better)" * result.lower_is_better(first)
     if worst_value(first) is None and result.frame()[MISSING].any():

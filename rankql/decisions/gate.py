@@ -23,7 +23,6 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.choice import require_named
-from rankql.sources.inputs import RANKED_APART
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -146,16 +145,16 @@ def gate(
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     require_known_options(options, gate)
     groups = parse_groupings(by)
-    attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
-    keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
+    keywords: dict[str, Any] = {
+        "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
+        **options,
+    }  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
         raise errors.RankqlError(
             errors.describe_unknown("system in min_score", min(unknown), [*data])
         )
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen,
-                              "min_score": min_score}  # fmt: skip
-    results = arguments.open_systems(data, qrels, {**beyond, **keywords})
+    results = arguments.open_systems(data, qrels, {**keywords, "min_score": min_score})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -172,12 +171,11 @@ def gate(
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
 
     def evaluate_one(name: str, **columns: str) -> Result:
-        if isinstance(min_score, Mapping):
-            beyond["min_score"] = min_score.get(name)
+        least = min_score.get(name) if isinstance(min_score, Mapping) else min_score
         # A baseline is named in errors.
         value = {name: data[name]} if name == "baseline" else data[name]
         result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
-                          judge=judge, **beyond, **{**keywords, **columns})  # fmt: skip
+                          judge=judge, min_score=least, **{**keywords, **columns})  # fmt: skip
         require_named(result.columns)
         return result
 
@@ -185,9 +183,9 @@ def gate(
     known_results = {name: results[name] or evaluate_one(name) for name in checked}
     notes, rows = list[str](), list[dict[str, Any]]()
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
-        beyond["min_score"] = min_score  # both are read as compare reads them
-        pair = evaluate(data, qrels, metrics, interval=None, **beyond, **keywords)
-        notes += [note for note in pair.notes if note.startswith(RANKED_APART)]
+        # Both are read as compare reads them.
+        pair = evaluate(data, qrels, metrics, interval=None, min_score=min_score, **keywords)
+        notes += [note for note in pair.notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, score=roles["score"])
@@ -198,8 +196,8 @@ def gate(
         evaluated["run"] = replace(evaluated["run"], meta=meta)
     run_result = evaluated["run"]
     names = run_result.metrics
-    for name in (sliced_by := [*dict.fromkeys(itertools.chain(*attribute_groups))]):
-        arguments.require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
+    sliced_by = [*dict.fromkeys([*itertools.chain(*groups), *filter(None, (cluster, weight))])]
+    arguments.require_attributes(run_result, sliced_by, cluster)
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
     arguments.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
@@ -342,14 +340,13 @@ def _combine(
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
         for name in run.meta.by
     )
-    notes = [*combined.notes]
-    if new := rows.height - shared.height:
-        of = f"{new:,} of {run.frame().height:,} of the run"
-        notes.append(f"{text.QUERIES}{of} not in the baseline and left out of the drops")
+    new = rows.height - shared.height, run.frame().height
+    end = "of the run not in the baseline and left out of the drops"
+    notes = [*combined.notes, *text.note_shares([("", *new)], end)]
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
-        if lacking := shared.height - judged.height:
-            of = f"{lacking:,} of {old.height:,} of the baseline"
-            notes.append(f"{text.QUERIES}{of} not judged any more and left out of the drops")
+        lacking = shared.height - judged.height, old.height
+        end = "of the baseline not judged any more and left out of the drops"
+        notes += text.note_shares([("", *lacking)], end)
         shared = judged
     return replace(combined, values=shared, notes=notes)

@@ -24,7 +24,6 @@ from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.spelling import STEPS, make_step
 from rankql.sources.tables import Data, Table, is_text
-from rankql.sources.text_files import COMMENTS
 from rankql.text import format_count
 from rankql.writing import remember_inputs
 
@@ -93,16 +92,12 @@ def check(
 
 
 def _report_reading(data: CheckData) -> Iterator[Finding]:
-    """What the readers noted about a table, or about none: its text is not known here."""
-    labels = sorted((table.label for table in data.tables), key=len, reverse=True)
+    """What the readers noted about a table, or about none."""
     for note in data.session.notes:
-        label = next((x for x in labels if note.startswith(f"{x}: ")), "")
-        message = note.removeprefix(f"{label}: ") if label else note
-        if COMMENTS in note:  # lines of a TREC file that look like rows
-            yield Finding("comments", "warning", label, 1, message, "These rows are missing.")
-        else:
-            why = "If this is not what you mean, change the data or name the columns."
-            yield Finding("reading", "note", label, 1, message, why)
+        level, why = "note", "If this is not what you mean, change the data or name the columns."
+        if note.kind == "comments":  # lines of a TREC file that look like rows
+            level, why = "warning", "These rows are missing."
+        yield Finding(note.kind or "reading", level, note.heading, 1, note.words, why)
 
 
 def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:

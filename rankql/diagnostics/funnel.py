@@ -139,8 +139,8 @@ def funnel(
         tables, judged, columns = unnest_lists(session, opened, given, roles, kept)
         if judged is None:
             raise RankqlError(
-                "The judgments are missing. Pass qrels= (CLI: the judgments as the last file), or "
-                "stages with lists of retrieved and of relevant ids"
+                "The judgments are missing. Pass qrels=, or stages with lists of retrieved and of "
+                "relevant ids"
             )
         # What is decided over all stages holds for each.
         tables = {name: replace(table, unnested=True) for name, table in tables.items()}

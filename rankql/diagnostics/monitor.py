@@ -254,9 +254,9 @@ class Monitoring(TableResult):
             charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
         return charts
 
-    def _assumptions(self) -> list[str]:
+    def _assumptions(self) -> list[text.Note]:
         day = self.conventions["day"]
-        return [f"Columns: day = {day}"] * (day != "day")
+        return [text.Note(f"day = {day}", heading="Columns")] * (day != "day")
 
     @property
     def _newest(self) -> date:
@@ -360,7 +360,7 @@ def monitor(
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
-                    f"one column: {role}= (CLI: --{role})")  # fmt: skip
+                    f"one column: {role}=")  # fmt: skip
         for name in options.keys() - {"query"} if values else ():
             columns = text.join_words(values)
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")

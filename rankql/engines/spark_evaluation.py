@@ -75,7 +75,7 @@ class SparkResult(MeansResult):
     def _missing_interval(self) -> list[str]:
         if self.meta.weight and self.interval is not None:
             return [
-                "Note: Weighted means have no confidence interval in Spark, because it needs the "
+                "Weighted means have no confidence interval in Spark, because it needs the "
                 "values of all queries. result.collect() has it"
             ]
         return super()._missing_interval()

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import duckdb
@@ -109,7 +108,9 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
         return _fetch(evaluation, lambda part: part.query.sql, query.checked)
     values = _replace_flagged(reduction, named)
     if others:
-        rest, more = _fetch(evaluation, partial(_write, others), query.checked)
+        rest, more = _fetch(
+            evaluation, lambda x: write_query(x.inputs, others, x.conventions).sql, query.checked
+        )
         new = [x for x in rest.get_columns() if x.name not in values.columns]
         values, notes = values.hstack(new), notes + more
     if together:  # a query has no value of its own
@@ -118,11 +119,6 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
     return values[[*keys, *(metric.name for metric in evaluation.computed), *weights]], notes
-
-
-def _write(metrics: Sequence[Metric], evaluation: Evaluation) -> str:
-    """The readable query of some metrics."""
-    return write_query(evaluation.inputs, metrics, evaluation.conventions).sql
 
 
 def split_hidden(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ from rankql.evaluation.request import (
     EvaluationOptions,
     RankingRules,
     Request,
-    cluster_errors,
     parse_groupings,
     require_place_of_qrels,
     require_tables,
@@ -243,11 +241,7 @@ def evaluate(
 
 def evaluate_in_duckdb(request: Request) -> Result:
     """The result of `evaluate` for checked arguments."""
-    by = [*itertools.chain(*request.groupings)]
-    with (
-        open_session(request.con, *request.sources) as session,
-        cluster_errors(request.cluster, by),
-    ):
+    with open_session(request.con, *request.sources) as session:
         texts = (request.metrics, request.rules, request.groupings, request.weight)
         session.mentioned = repr(texts).lower()
         evaluation = make_plan(session, request)

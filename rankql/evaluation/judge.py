@@ -12,7 +12,7 @@ from rankql.evaluation.system_values import LABELLED, pair_values
 from rankql.registry.parse import overall
 from rankql.stats.prediction_powered import LEAST_QUERIES
 from rankql.stats.sample import Array
-from rankql.text import format_queries
+from rankql.text import Note, format_queries
 
 # In the queries with human labels, so many pairs of query and item must have both labels.
 LEAST_SHARED = 0.95
@@ -39,8 +39,8 @@ def describe_judge(
     )
     # Queries of the run that people did not judge count, but not those that the judge did not.
     unjudged = "unjudged-queries"
-    others = [note for note in human.notes if getattr(note, "kind", "") != unjudged]
-    others += [note for note in judge.notes if getattr(note, "kind", "") == unjudged]
+    others = [note for note in human.notes if Note.of(note).kind != unjudged]
+    others += [note for note in judge.notes if Note.of(note).kind == unjudged]
     scales = note_scales("people", labels[0]["rel"], "the judge", labels[1]["rel"])
     checked = _check_queries(human, pair_values(human, judge))
     return [*checked, *scales, *check_pools(*labels), *others]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
@@ -99,7 +99,8 @@ COUNTED = f"{INTERNAL_PREFIX}counted"
 # The ends of an interval, and whether the values are too skewed for their number.
 Ends: TypeAlias = tuple[float | None, float | None, bool]
 NO_INTERVAL: Ends = (None, None, False)
-T = TypeVar("T")
+# The queries that a mean leaves out: all that are missing, or those that are undefined too.
+MISSED, BOTH = "missing", "missing and undefined"
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -179,7 +180,7 @@ def summarise_moments(
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
     counted = [  # no expression of polars, for which forked processes would wait
-        queries - (parse.rule(meta.conventions, "missing", name) == "skip") * missing
+        queries - (left_out_if(name, meta.conventions) == MISSED) * missing
         if name in meta.catalogue
         else units
         for name, (queries, missing, units) in zip(
@@ -304,7 +305,7 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
 def values_sql(meta: Meta) -> str:
     """One row per query and metric: its value in the mean, and its weight.
 
-    A query is missing, or else undefined, if that leaves it out: see `is_left_out`.
+    A query is missing, or else undefined, if that leaves it out: see `left_out_if`.
     """
     query_weight = quote(meta.weight) if meta.weight else "1"
     absent = MISSING
@@ -317,12 +318,11 @@ def values_sql(meta: Meta) -> str:
         column, weight = quote(name), meta.metric_weights.get(name)
         kind = parse.overall(name)
         logged = kind == "geometric"
-        pooled = weight and not logged
-        other = None if pooled else undefined_value(name, meta.conventions)
+        other = None if weight and not logged else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if kind == "root" else value
         both = f"({absent} AND {column} IS NULL)"
-        left_out = _choose_left_out(name, meta.conventions, other, absent, both, "false")
+        left_out = {MISSED: absent, BOTH: both}.get(left_out_if(name, meta.conventions), "false")
         undefined = f"{column} IS NULL AND NOT {left_out}"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
@@ -421,22 +421,20 @@ def compared_value(name: str, meta: Meta) -> pl.Expr:
 
 def is_left_out(name: str, meta: Meta) -> pl.Expr:
     """Is a query left out as it is missing? Always, or where the metric has no worst value."""
-    other = undefined_value(name, meta.conventions)
     absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
     both = absent & pl.col(name).is_null()
-    return _choose_left_out(name, meta.conventions, other, absent, both, pl.lit(False))
+    return {MISSED: absent, BOTH: both}.get(left_out_if(name, meta.conventions), pl.lit(False))
 
 
-def _choose_left_out(
-    name: str, rules: Mapping[str, Any], other: float | None, absent: T, both: T, never: T
-) -> T:
-    """Which queries a mean leaves out: missing ones, those that are undefined too, or none.
+def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
+    """Which queries a mean leaves out: `MISSED`, only those that are undefined too, or none.
 
-    It is the only home of this rule, for SQL and polars. other: what an undefined value counts.
+    It is the only home of this rule, for SQL, polars and notes.
     """
     if parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name):
-        return absent
-    return both if other is None and parse.may_lack_worst(name, rules) else never
+        return MISSED
+    lacks = undefined_value(name, rules) is None and parse.may_lack_worst(name, rules)
+    return BOTH if lacks else ""
 
 
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:

@@ -34,7 +34,7 @@ from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
-from rankql.sources.tables import NOT_USED, UNREAD
+from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class MeansResult(TableResult):
         each mean is right of it, and with `margins` there are the slices by each attribute alone
         and all queries too, as "all".
         """
-        notes = [text.QUERIES + "; ".join(self._count_parts()), *self.notes]
+        notes = [text.join_queries(self._count_parts()), *self.notes]
         paths = self.input_paths
         if rows is None and columns is None:
             for name, value in {"n": n, "margins": margins}.items():
@@ -239,17 +239,20 @@ class MeansResult(TableResult):
         attributes = attribute_columns(self.meta.by)
         return [drop_idle_columns(self.summary, [*attributes.values()])]
 
-    def remarks(self) -> list[str]:
+    def remarks(self) -> list[text.Note]:
         """The lines below the table: queries, conventions, columns, notes."""
-        missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
-        return [*super().remarks(), *(f"Note: {note}" for note in self._skewed()), *missing]
+        notes = (self._skewed, self._missing_means, self._missing_interval, self._uncorrected)
+        return [
+            *super().remarks(),
+            *(text.Note(note, heading="Note") for describe in notes for note in describe()),
+        ]
 
-    def _assumptions(self) -> list[str]:
+    def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
             # Nothing is said of a column that is called like its role, unless it had a rival.
-            unused = any(column.endswith(NOT_USED) for column in roles.values())
+            unused = any(isinstance(x, Unused) for x in roles.values())
             rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
             named = {
                 role: f"({x})" if ", " in x and "(" not in x else x
@@ -258,25 +261,26 @@ class MeansResult(TableResult):
             }  # fmt: skip
             if named:
                 used = ", ".join(
-                    x if x.endswith(NOT_USED) else f"{role} = {x}" for role, x in named.items()
+                    x if isinstance(x, Unused) else f"{role} = {x}" for role, x in named.items()
                 )
                 tables.setdefault(used, []).append(label)
         used = "; ".join(f"{text.join_words(labels)}: {used}" for used, labels in tables.items())
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
-        conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
+        used_rules = "; ".join([str(Conventions(**self.conventions)), *others])
         unread = {label: roles[UNREAD] for label, roles in self.columns.items() if UNREAD in roles}
         ends = [text.list_names(names.split(", ")) for names in unread.values()]
         if len(unread) > 1:
             ends = [f"{names} ({label})" for names, label in zip(ends, unread, strict=True)]
         used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
-        columns = [f"Columns: {used}"] if self.columns else []
+        columns = [text.Note(used, heading="Columns")] if self.columns else []
         weighting = [self._weighting()] if self.meta.weight else []
         why = "each slice counts once, and the slices are fixed, not a sample"
-        means = [f"Method: in the {MEAN_OF_SLICES}, {why}"] if self.meta.mean else []
-        return [conventions, *columns, *weighting, *means]
+        method = f"in the {MEAN_OF_SLICES}, {why}"
+        means = [text.Note(method, heading="Method")] if self.meta.mean else []
+        return [text.Note(used_rules, heading="Conventions"), *columns, *weighting, *means]
 
-    def _weighting(self) -> str:
+    def _weighting(self) -> text.Note:
         """The effective number of queries, and the number of those that do not count."""
         sums = self.weight_sums()
         queries, squares = sums["queries"], sums["squares"]
@@ -287,21 +291,22 @@ class MeansResult(TableResult):
             for what, count in counts.items()
             if count
         ]
-        return (
-            f"Weights: {self.meta.weight}. {text.format_queries(queries)} "
+        return text.Note(
+            f"{self.meta.weight}. {text.format_queries(queries)} "
             f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
-            f"weights (n_eff){''.join(left_out)}"
+            f"weights (n_eff){''.join(left_out)}",
+            heading="Weights",
         )
 
-    def _count_queries(self) -> list[str]:
+    def _count_queries(self) -> list[text.Note]:
         """The numbers of queries that a table of several systems lacks."""
         return self._count_parts() if self._is_wide else []
 
-    def _count_parts(self) -> list[str]:
+    def _count_parts(self) -> list[text.Note]:
         """The number of queries, and how many are missing or undefined."""
         rows = self.summary.filter(slice="all")
         ends = dict.fromkeys(f"{n:,}" for n in rows["queries"].sort()[[0, -1]])
-        parts = [" to ".join(ends)]
+        parts = [text.Note(" to ".join(ends), share=0)]
         # The same numbers of all metrics, or else of all systems, are said once.
         names = [pl.col("metric")]
         if self.meta.system:
@@ -310,7 +315,7 @@ class MeansResult(TableResult):
             tables = (rows.select(name, column, "queries").unique(maintain_order=True)
                       for name in names)  # fmt: skip
             table = next(table for table in tables if table.to_series().is_unique().all())
-            parts += [f"{shares} {column}"] if (shares := text.format_shares(table.rows())) else []
+            parts += text.note_shares(table.rows(), column)
         return parts
 
     def to_dict(self) -> dict[str, Any]:
@@ -332,15 +337,14 @@ class MeansResult(TableResult):
         names = rows.filter(mean=0)["metric"].to_list()
         if not names or not self.summary["queries"].max():
             return []
-        return [f"Note: {text.join_words(names)}: no query has a value"]
+        return [f"{text.join_words(names)}: no query has a value"]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""
         notes, names, others = [], self.catalogue_metrics, self.overall_metrics
         if names:
-            together = describe_together(names)
             why = "A query has no value of its own, so there is no confidence interval"
-            notes = [f"Note: {together}. {why}"]
+            notes = [f"{describe_together(names)}. {why}"]
         known = self.summary.filter(pl.col("mean").is_not_null() & ~pl.col("metric").is_in(others))
         if self.interval is None or known.is_empty() or known["lo"].count():
             return notes
@@ -348,7 +352,7 @@ class MeansResult(TableResult):
         unbounded = all(None in parse.value_range(metric) for metric in known["metric"])
         different = " with different values" if unbounded and self.interval != "t" else ""
         least = f"at least 2 {'clusters' if self.meta.cluster else 'queries'}{different}"
-        return [*notes, f"Note: There is no confidence interval: it needs {least}"]
+        return [*notes, f"There is no confidence interval: it needs {least}"]
 
     def _uncorrected(self) -> list[str]:
         """Which slices a judge does not correct."""
@@ -356,7 +360,7 @@ class MeansResult(TableResult):
             return []
         small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
         parts = small["slice"].unique(maintain_order=True).to_list()
-        few = "Note: Too few human queries or clusters, so the judge does not correct the means of"
+        few = "Too few human queries or clusters, so the judge does not correct the means of"
         return [f"{few} {'; '.join(parts)}"] if parts else []
 
     @name_arguments

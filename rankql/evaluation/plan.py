@@ -42,13 +42,12 @@ from rankql.text import format_queries
 def make_plan(session: Session, request: Request) -> Evaluation:
     """Read the inputs, and resolve conventions and metrics."""
     conventions, groupings = request.rules.conventions, request.groupings
-    attached = groupings if request.cluster is None else [*groupings, [request.cluster]]
     metrics, grouped = parse(request.metrics, conventions.profile), bool(request.rules.groups)
     metrics = [*map(of_groups, metrics)] if grouped else metrics
     inputs = read_rankings(
         session, request.run, request.qrels, request.rules, reads_grades(metrics),
-        attributes=request.attributes, groups=attached, weight=request.weight,
-        train=request.train, catalogue=request.catalogue,
+        attributes=request.attributes, groups=groupings, weight=request.weight,
+        cluster=request.cluster, train=request.train, catalogue=request.catalogue,
     )  # fmt: skip
     validate_columns(session, inputs, counted=True)
     if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from numbers import Number
@@ -199,21 +198,6 @@ def require_tables(run: Any, qrels: Any) -> None:
             "{'query': group, 'item': range(len(y_true)), 'rel': y_true, 'score': y_score}), where "
             "group has an id for each row, such as np.repeat(np.arange(len(sizes)), sizes)"
         )
-
-
-@contextmanager
-def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
-    """Name cluster= in errors about an attribute that is read like those of by=."""
-    if cluster is not None and not isinstance(cluster, str):
-        raise RankqlError(f"cluster must be the name of a column, not {cluster!r}")
-    try:
-        yield
-    except RankqlError as error:
-        message = str(error)
-        starts = f"by={cluster!r}", f"by: {cluster} ", f"by: {cluster!r} "
-        if cluster in by or not message.startswith(starts):
-            raise
-        raise RankqlError(f"cluster{message.removeprefix('by')}") from error
 
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:

@@ -26,7 +26,7 @@ from rankql.registry.parse import value_range
 from rankql.results import TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
 from rankql.sources.private import private_connection
-from rankql.text import format_queries
+from rankql.text import Note, format_queries
 
 # DuckDB reads up to this many rows with one thread.
 ONE_CHUNK = 2048
@@ -365,7 +365,7 @@ class EvaluatedTable(TableResult):
         """The query that gives the values."""
         return self.result.sql
 
-    def remarks(self) -> list[str]:
+    def remarks(self) -> list[Note]:
         """The lines below the table: method, queries, conventions, columns, notes."""
-        method = [f"Method: {self.method}"] * bool(self.method)
+        method = [Note(self.method, heading="Method")] * bool(self.method)
         return [*method, *replace(self.result, notes=self.notes).long().remarks()]

@@ -82,7 +82,7 @@ def render_report(
         sections=sections,
         remarks=[
             ("Settings", ", ".join(f"{k}={v}" for k, v in settings if v is not None)),
-            *(remark.partition(": ")[::2] for remark in comparison.remarks()),
+            *((remark.heading, remark.words) for remark in comparison.remarks()),
         ],
         sql=comparison.result.sql.strip(),
         charts={"config": CONFIG, "specs": specs},

@@ -241,8 +241,7 @@ _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 # What to do about a text file without a header.
 ADD_HEADER = (
-    "add a header, or name the columns: columns=['query', 'item', 'score'], of judgments 'rel' "
-    "(CLI: --columns query,item,score)"
+    "add a header, or name the columns: columns=['query', 'item', 'score'], of judgments 'rel'"
 )
 
 

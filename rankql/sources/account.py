@@ -47,7 +47,7 @@ from rankql.sources.tables import (
     is_text,
     quote_name,
 )
-from rankql.text import format_count, format_queries, is_or_are, join_words
+from rankql.text import Note, format_count, format_queries, is_or_are, join_words
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
@@ -72,9 +72,9 @@ _BETWEEN = r"[;|,\s]+"
 
 def account(
     session: Session, runs: Sequence[Table], qrels: Table | None, named: Iterable[str]
-) -> list[str]:
+) -> list[Note]:
     """The notes on what no role has. What may change the result is a question."""
-    notes: dict[str, None] = {}
+    notes: dict[Note, None] = {}
     for table in runs:
         every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
         run = Reading(session, table, every)
@@ -82,11 +82,11 @@ def account(
         pair = Pair(run, judged, frozenset(named))
         for doubt in DOUBTS:
             try:
-                notes |= dict.fromkeys(doubt(pair))
+                notes |= dict.fromkeys(map(Note.of, doubt(pair)))
             except Question as question:
                 if session.asks:
                     raise
-                notes[question.text] = None
+                notes[Note.of(question.text)] = None
     return [*notes]
 
 
@@ -177,14 +177,14 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         if not count:
             continue
         queries = format_queries(count) + run.extent
-        text = f"{run.table.label}: {run.column} is not in the order of {x} in {queries}"
+        text = f"{run.column} is not in the order of {x} in {queries}"
         if agrees and x != lists.numbers:
-            yield f"{text}. The order of the list counts"
+            yield run.note(f"{text}. The order of the list counts")
             continue
         named = {} if x == "the number" else {"score": x}
         ways = ({**named, "descending": way} for way in (True, False))
         text += ". Is the list the ranking, or does the number rank?"
-        raise Question(text, [{"order": "list"}, *ways])
+        raise Question(run.note(text), [{"order": "list"}, *ways])
 
 
 def _order_of_rows(pair: Pair) -> Sequence[str]:
@@ -204,18 +204,16 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
     up = "bool_or(l <> list_reverse_sort(l))"
     places = "bool_and(l = list_transform(l, lambda x, i: CAST(i AS DOUBLE)))"
     is_down, is_up, are_places = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
-    label, calls = run.table.label, [{"descending": True}, {"descending": False}]
+    calls = [{"descending": True}, {"descending": False}]
     if shape and are_places:
-        text = f"{label}: the numbers are 1 to n in the order of the items. Are they ranks?"
-        raise Question(text, [{"pos": roles["score"]}, {"descending": True}])
+        text = "the numbers are 1 to n in the order of the items. Are they ranks?"
+        raise Question(run.note(text), [{"pos": roles["score"]}, {"descending": True}])
     if shape == "pairs" and is_up and not lowest:
-        text = f"{label}: the items are not in the order of their scores. Which order counts?"
-        raise Question(text, [{"order": "rows"}, *calls])
+        text = "the items are not in the order of their scores. Which order counts?"
+        raise Question(run.note(text), [{"order": "rows"}, *calls])
     if lowest and is_down:
-        name = roles["score"]
-        raise Question(
-            f"{label}: rows begin with the highest {name}. Is the highest the best?", calls
-        )
+        text = f"rows begin with the highest {roles['score']}. Is the highest the best?"
+        raise Question(run.note(text), calls)
     return ()
 
 
@@ -240,9 +238,9 @@ def _other_numbers(pair: Pair) -> Iterator[str]:
     most = ", ".join(f"max(n{i})" for i, _ in enumerate(others))
     found = run.session.row(f"SELECT {most} FROM ({groups})")
     if differ := [x for x, n in zip(others, found, strict=True) if (n or 0) > 1]:
-        yield (
-            f"{run.table.label}: {join_words(differ)} {'are' if len(differ) > 1 else 'is'} not "
-            "read, though the items of a query differ in it"
+        yield run.note(
+            f"{join_words(differ)} {'are' if len(differ) > 1 else 'is'} not read, though the items "
+            "of a query differ in it"
         )
 
 
@@ -297,8 +295,8 @@ def _grades(pair: Pair) -> Sequence[str]:
     if side.table.origins[side.table.roles["rel"]] != "1 for every row":
         if not side.kind.endswith("[][]") or "item" in pair.named:
             return ()
-        text = f"{side.table.label}: is the second part of each pair in {side.column} the grade?"
-        raise Question(text, [{"rel": f"{side.column}.2"}, {"rel": "1"}])
+        text = f"is the second part of each pair in {side.column} the grade?"
+        raise Question(side.note(text), [{"rel": f"{side.column}.2"}, {"rel": "1"}])
     taken = pair.run.used if pair.is_one_table else set()
     names = [
         x for x, (_, kind) in side.free.items()
@@ -412,18 +410,19 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                 if side.value(same):
                     continue
             second = ranked == count == side.value(f"SELECT count(*) FROM {run.items}")
-            text = f"{side.table.label}: {name} has ids of the run too"
+            text = f"{name} has ids of the run too"
             if "item" in pair.named or (all(known) and not judged and not second):
                 ranks = list_side(name) == "run"
                 call = pair.named_items(run=name) if ranks else pair.named_items(qrels=name)
-                yield f"{text}, and is not read. To read it, pass item={call['item']!r}"
+                yield side.note(f"{text}, and is not read. To read it, pass item={call['item']!r}")
                 continue
             calls = [pair.named_items()]
             if pair.is_one_table or side is qrels:
                 calls.append(pair.named_items(qrels=name))
             if side is run:
                 calls.append(pair.named_items(run=name))
-            raise Question(f"{text}. Which are the retrieved and the relevant ids?", calls)
+            text += ". Which are the retrieved and the relevant ids?"
+            raise Question(side.note(text), calls)
 
 
 def _odd_ids(pair: Pair) -> Sequence[str]:
@@ -443,9 +442,9 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
-                text = f"{side.table.label}: does {found!r} in {side.column} say that no item is "
+                text = f"does {found!r} in {side.column} say that no item is relevant?"
                 calls = [pair.named_items(qrels=drop), pair.named_items()]
-                raise Question(f"{text}relevant?", calls)
+                raise Question(side.note(text), calls)
         if plain:
             continue
         parts = f"list_filter(string_split_regex(trim(i), '{_BETWEEN}'), lambda p: p <> '')"
@@ -458,8 +457,8 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
             split = f"flatten(list_transform({quote_name(side.column)}, lambda x: "
             split += f"string_split_regex(trim(x), '{_BETWEEN}')))"
             calls = [pair.named_items(*((split, "") if side is run else ("", split)))]
-            text = f"{side.table.label}: are {example!r} in {side.column} several ids?"
-            raise Question(text, [*calls, pair.named_items()])
+            text = f"are {example!r} in {side.column} several ids?"
+            raise Question(side.note(text), [*calls, pair.named_items()])
     return ()
 
 

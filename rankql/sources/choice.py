@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from shlex import quote as shell_quote
 from typing import Any, NamedTuple
 
 from rankql.errors import RankqlError, require
@@ -243,9 +242,7 @@ def _label(pair: _Pair) -> list[str]:
 def _option(roles: Sequence[str], pair: _Pair) -> str:
     """How to name the columns of these roles."""
     names = {role: [x.name for x in each] for role, each in zip(_ROLES, pair, strict=True)}
-    python = ", ".join(f"{role}={names[role]!r}" for role in roles)
-    option = " ".join(f"--{role} {shell_quote(','.join(names[role]))}" for role in roles)
-    return f"{python} (CLI: {option})" if roles else ""
+    return ", ".join(f"{role}={names[role]!r}" for role in roles)
 
 
 def _best_readings(fits: dict[_Pair, _Matches]) -> dict[_Pair, _Matches]:

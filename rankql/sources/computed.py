@@ -12,15 +12,7 @@ import duckdb
 
 from rankql.errors import RankqlError, as_number, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import (
-    ADD_HEADER,
-    EVENTS,
-    ROLES,
-    SUBTOPIC_NAMES,
-    SUBTOPICS,
-    find_name,
-    squash,
-)
+from rankql.registry import column_names
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -99,7 +91,7 @@ def _require_header(session: Session, table: Table) -> None:
         sql = f"SELECT 1 FROM {table.sql} WHERE {value} = {literal(name)} LIMIT 1"
         lacks = name.isdecimal() or session.rows(sql)
         why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
-        require(not lacks, f"{why}. To read it, {ADD_HEADER}")
+        require(not lacks, f"{why}. To read it, {column_names.ADD_HEADER}")
 
 
 def column_name(spec: Spec | None) -> str | None:
@@ -184,15 +176,12 @@ def spread_judgments(
         require(
             not (pair and is_key),
             f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
-            f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
-            f"query). A key: add {key[0]} to qrels",
+            f"not in qrels. A pair: rename both to query. A key: add {key[0]} to qrels",
         )
         if pair:
             return qrels
     others = [name for name in key if name not in parts]
-    session.notes.append(
-        f"{qrels.label}: judgments of {', '.join(parts)} hold for each {', '.join(others)}"
-    )
+    session.note(qrels.label, f"judgments of {', '.join(parts)} hold for each {', '.join(others)}")
     condition = " AND ".join(
         f"CAST(q_.{quote(x)} AS VARCHAR) = CAST(k_.{quote(x)} AS VARCHAR)" for x in parts
     )
@@ -367,7 +356,7 @@ def assume_grades(
     if names.get("rel") or table.find("rel"):
         return table, names
     score = table.find("score", names.get("score"))
-    if score and "corpusid" in map(squash, table.columns):
+    if score and "corpusid" in map(column_names.squash, table.columns):
         value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
         sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
         for (number,) in session.rows(sql):
@@ -392,9 +381,10 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
     if not repeated:
         return table
-    session.notes.append(
-        f"{table.label}: {format_count(repeated, 'row')} with an item that its query already has "
-        f"{is_or_are(repeated)} left out. The highest grade counts"
+    session.note(
+        table.label,
+        f"{format_count(repeated, 'row')} with an item that its query already has "
+        f"{is_or_are(repeated)} left out. The highest grade counts",
     )
     names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
     selected = ", ".join(map(quote, dict.fromkeys(names)))
@@ -444,15 +434,15 @@ def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Ta
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
     """The judgments with one row per item and the list of its subtopics, and a note on it."""
-    if table.has(SUBTOPICS):
+    if table.has(column_names.SUBTOPICS):
         return table, []
-    name = find_name(table.columns, SUBTOPIC_NAMES)
+    name = column_names.find_name(table.columns, column_names.SUBTOPIC_NAMES)
     sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
     # The second column of other TREC judgments is the same in all rows.
     if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
         raise RankqlError(
             f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
-            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
+            f"subtopic, with a column subtopic, or a column {column_names.SUBTOPICS} of lists"
         )
     grade, rel = table.number("rel"), quote(table.roles["rel"])
     ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
@@ -463,11 +453,12 @@ def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Ta
         f"max({grade}) AS {rel}",
         *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
     ]
-    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
+    relevant = f"FILTER (WHERE {grade} >= {threshold})"
+    fields.append(f"list(DISTINCT {subtopic}) {relevant} AS {column_names.SUBTOPICS}")
     rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
     note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
     columns = {x: kind for x, kind in table.columns.items() if x != name}
-    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
+    columns |= {table.roles["rel"]: "DOUBLE", column_names.SUBTOPICS: "VARCHAR[]"}
     return replace(table, sql=rows, columns=columns), [note]
 
 
@@ -496,9 +487,9 @@ def _map_events(
 ) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
     require_event_grades(grades)
-    known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
+    known, rel = (*column_names.EVENTS, *column_names.ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
-    event = find_name(texts, known)
+    event = column_names.find_name(texts, known)
     flags = [table.actual_name(name) for name in grades if table.has(name)]
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:

@@ -125,9 +125,10 @@ def unnest_lists(
                 runs[name] = _read_run(
                     session, table, choice, attributes, system, order=order, flag=flag
                 )
-                session.notes.append(
-                    f"{table.label}: {item.column}.{flag} is the grade of each retrieved item. "
-                    "Others have none, so recall counts retrieved items only"
+                session.note(
+                    table.label,
+                    f"{item.column}.{flag} is the grade of each retrieved item. "
+                    "Others have none, so recall counts retrieved items only",
                 )
             return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel"))}
     judged_items = _find_judged(session, runs, qrels, specs, run_items, taken)
@@ -287,8 +288,7 @@ def _require_both(
     )
     ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
     calls: list[Call] = [{"item": [x, y]} for x, y in product(ranked, judged) if x != y]
-    hint = ". If other tables have the relevant ids, pass qrels= (CLI: the judgments as the last "
-    hint += "file)"
+    hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
         outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
@@ -542,9 +542,10 @@ def _load_judgments(
         )
         empty = empty or lacking > 0
         if missing and missing < queries:
-            session.notes.append(
-                f"{each.label}: {missing:,} of {queries:,} rows have NULL in {ids.column} "
-                "and count as not judged; [] means that nothing is relevant"
+            session.note(
+                each.label,
+                f"{missing:,} of {queries:,} rows have NULL in {ids.column} "
+                "and count as not judged; [] means that nothing is relevant",
             )
         values = f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
         grade = fields or f"{ids.grade} AS {quote(first.graded)}"

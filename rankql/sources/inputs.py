@@ -8,13 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.sources.tables import (
-    Table,
-    same_kind,
-)
-
-# What a note says if some runs have only positions, and others only scores.
-RANKED_APART = "Each run is ranked by what it has"
+from rankql.sources.tables import Table, same_kind
 
 
 @dataclass(frozen=True)
@@ -28,6 +22,8 @@ class Inputs:
     by: Sequence[str] = ()
     # The table of each attribute: 'run', 'qrels' or 'attributes'.
     homes: Mapping[str, str] = field(default_factory=dict)
+    # The argument that names each attribute, for errors.
+    arguments: Mapping[str, str] = field(default_factory=dict)
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
     # The values of `system` in the order of the rows, if these have one.
@@ -137,10 +133,6 @@ class Inputs:
             table.refuse_interval(table.actual_name(name))
             return quote(name)
         return replace(table, roles={"rel": table.actual_name(name)}).read("rel")
-
-    def argument(self, name: str) -> str:
-        """The argument that names an attribute, for errors."""
-        return "weight" if name == self.weight else "by"
 
     def home(self, table: Table) -> str:
         """The name of a table in `homes`."""

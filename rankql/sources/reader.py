@@ -19,6 +19,7 @@ from rankql.sources import frames
 from rankql.sources.files import File
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
 from rankql.sources.tables import EXACT, Table, is_number, is_text
+from rankql.text import Note
 
 # The names of our tables on each connection, which sessions within each other share.
 _NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
@@ -46,7 +47,11 @@ class Reader:
         # What the caller wrote of columns and metrics, if only columns in it are read.
         self.mentioned: str | None = None
         # What was left out of the files.
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
+
+    def note(self, table: str, words: str, kind: str = "") -> None:
+        """Add a note on how a table was read, by its label."""
+        self.notes.append(Note(words, heading=table, kind=kind))
 
     @cached_property
     def _settings(self) -> tuple[bool, bool]:

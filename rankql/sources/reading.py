@@ -27,7 +27,7 @@ from rankql.sources.account import account, name_unread
 from rankql.sources.ask import verified
 from rankql.sources.candidates import find_list, split_groups
 from rankql.sources.id_lists import unnest_lists
-from rankql.sources.inputs import RANKED_APART, Inputs
+from rankql.sources.inputs import Inputs
 from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
@@ -41,7 +41,7 @@ from rankql.sources.tables import (
     unknown_column,
 )
 from rankql.sources.training import read_beyond, split_log
-from rankql.text import format_count, format_queries, is_or_are
+from rankql.text import Note, format_count, format_queries, is_or_are
 
 
 def read_inputs(
@@ -55,6 +55,7 @@ def read_inputs(
     descending: bool | None = None,
     order: str | None = None,
     weight: str | None = None,
+    cluster: str | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
     collapse: str | None = None,
@@ -62,14 +63,15 @@ def read_inputs(
     one_of_each: bool = False,
 ) -> Inputs:
     """Open the tables and recognise their columns. A question offers calls that answer it."""
-    flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
+    flag = isinstance(descending, bool | None)
     alone = system is None or not is_several_runs(run)
     for ok, message in (
         (flag, f"descending must be True or False, not {descending!r}"),
-        (weighs, f"weight must be the name of a column, not {weight!r}"),
+        *((isinstance(x, str | None), f"{argument} must be the name of a column, not {x!r}")
+          for argument, x in (("weight", weight), ("cluster", cluster))),
         (order in (None, "rows", "list"), f"order must be 'rows', 'list' or None, not {order!r}"),
         (alone, "system= is for a single run. The runs of a dict have their names already"),
-    ):
+    ):  # fmt: skip
         require(ok, message)
     opened = open_runs(session, run)
     others = (("qrels", qrels), ("attributes", attributes), ("train", train))
@@ -78,7 +80,11 @@ def read_inputs(
     )
     runs = opened if isinstance(opened, dict) else {None: opened}
     tables = _Opened(runs, judgments, about, history, catalogue)
-    by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
+    by = dict.fromkeys(itertools.chain(*groups), "by")
+    if cluster is not None:
+        by.setdefault(cluster, "cluster")
+    if weight is not None:
+        by[weight] = "weight"
     options = {**columns, "system": system, "descending": descending, "order": order}
     options["collapse"] = collapse  # which explains ids that differ after a mark
     options |= {"forbidden": forbidden, "groups": one_of_each or None}
@@ -162,16 +168,19 @@ def _read_tables(
     session: Session,
     tables: _Opened,
     options: Mapping[str, Any],
-    by: Sequence[str],
+    by: Mapping[str, str],
     weight: str | None,
 ) -> Inputs:
-    """Recognise the columns of the tables, under the options of the caller."""
+    """Recognise the columns of the tables, under the options of the caller.
+
+    by: the attributes, each with the argument that names it.
+    """
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
     system, descending, order = (options[x] for x in ("system", "descending", "order"))
     runs, judgments, history = {**tables.runs}, tables.judgments, tables.train
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
-    runs, system = _open_systems(session, runs, system, columns, by)
+    runs, system = _open_systems(session, runs, system, columns, [*by])
     opened_runs = [*runs.values()]
     if judgments and isinstance(columns.get("query"), list | tuple):
         judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
@@ -198,8 +207,7 @@ def _read_tables(
     named, (opened, others, abouts) = computed.resolve_columns(
         session, columns, groups, bool(judgments), [*by, system]
     )
-    for name in by:
-        argument = "weight" if name == weight else "by"
+    for name, argument in by.items():
         abouts, others, opened = computed.add_attribute(
             session, name, argument, [abouts, others, opened]
         )
@@ -226,11 +234,13 @@ def _read_tables(
         about = _with_keys_of(session, about, ranked)
     places = {"run": [*runs.values()]}
     places = {x: [t] for x, t in (("attributes", about), ("qrels", judgments)) if t} | places
-    homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
+    homes = {name: _home(name, places, argument) for name, argument in by.items()}
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight, unscored=unscored)
+    inputs = Inputs(
+        runs, judgments, about, system, [*by], homes, by, weight=weight, unscored=unscored
+    )
     inputs = replace(inputs, forbidden=prohibitions)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
@@ -306,7 +316,8 @@ def _rank_runs(
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
     if unscored:
         orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
-        notes.append(f"{RANKED_APART}: {', '.join(orders)}")
+        apart = "Each run is ranked by what it has"
+        notes.append(Note(", ".join(orders), heading=apart, kind="ranked-apart"))
     if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
         runs = {label: table.without("score") for label, table in runs.items()}
     return runs, notes, unscored
@@ -466,7 +477,7 @@ def _find_system(
 def _require_different_names(inputs: Inputs) -> None:
     """Refuse two columns of the result with the same name."""
     query = inputs.query.lower()
-    for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
+    for argument, name in [("query", inputs.query), *((inputs.arguments[x], x) for x in inputs.by)]:
         own = argument == "query" or name.lower() != query
         require(own, f"{argument}={name!r} is the column of the queries. Name an attribute of them")
         runs = f"{argument}: {name!r} is also the column that names the runs in the result"

@@ -19,9 +19,9 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.session import Session
 from rankql.sources.tables import (
-    NOT_USED,
     PLACES,
     Table,
+    Unused,
     is_number,
     is_text,
     quote_name,
@@ -141,7 +141,7 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
         f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, and the "
         f"other runs have scores. Name the column that all have, score={score!r}, or correct {pos}",
     )
-    unused = f"{pos} of {name} {NOT_USED}"
+    unused = Unused(f"{pos} of {name} is not used")
     return replace(table.without("pos"), context={**table.context, "pos": unused})
 
 
@@ -209,9 +209,10 @@ def read_numbers(session: Session, table: Table) -> Table:
         counts = f"count(*) FILTER (isnan({value})), count(*)"
         missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
         if missing:
-            session.notes.append(
-                f"{table.label}: {missing:,} of {rows:,} values of {name} are NaN, as pandas "
-                "writes missing ones, and count as unjudged"
+            session.note(
+                table.label,
+                f"{missing:,} of {rows:,} values of {name} are NaN, as pandas "
+                "writes missing ones, and count as unjudged",
             )
             grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
             table = table.with_values(name, grade, kind)

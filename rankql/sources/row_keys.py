@@ -47,9 +47,9 @@ def find_row_keys(
                 session.value(f"{unique} FROM {t.sql}") for t in runs.values()
             ):
                 if key:
-                    session.notes.append(
-                        f"{table.label}: {key} repeats in rows with different {each.name}, so each "
-                        "row is a query"
+                    session.note(
+                        table.label,
+                        f"{key} repeats in rows with different {each.name}, so each row is a query",
                     )
                 key = each.name
                 break

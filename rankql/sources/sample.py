@@ -13,6 +13,7 @@ from rankql.sources.candidates import fields_of
 from rankql.sources.computed import id_text
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
+from rankql.text import Note
 
 # Words for nothing that stand in the place of an id.
 _NOTHING = ("none", "null", "nan", "n/a", "na", "-")
@@ -28,6 +29,10 @@ class Reading:
     table: Table
     # Of how many queries one is looked at.
     every: Callable[[], int] = lambda: 1
+
+    def note(self, words: str) -> Note:
+        """A note on the table."""
+        return Note(words, heading=self.table.label)
 
     @property
     def source(self) -> Table:

@@ -197,7 +197,7 @@ class Source:
         """The file of this name. A text file without any text is an error."""
         file = open_file(os.path.expanduser(self.name), self.label, self.reader.hint)
         if "DUCK" in file.start[:16]:
-            raise file.error("is a database. Pass con= (CLI: --database) and its table's name")
+            raise file.error("is a database. Pass con= and its table's name")
         file.refuse_unread()
         alone = file.suffix not in PARQUET and len(file.paths) == 1
         if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", file.start):

@@ -245,9 +245,10 @@ def _without_padding(
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
         return lists
-    reader.notes.append(
-        f"{label}: {format_count(count, 'place')} at the end of lists left out, without an item: "
-        "the id -1, 0 with an infinite distance, or the lowest score of float32"
+    reader.note(
+        label,
+        f"{format_count(count, 'place')} at the end of lists left out, without an item: "
+        "the id -1, 0 with an infinite distance, or the lowest score of float32",
     )
     return [ids[:end] for ids, end in zip(lists, ends, strict=True)]
 
@@ -269,7 +270,7 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
     kinds = [{*map(type, column)} for column in zip(*rows, strict=True)]
     mixed = len(set().union(*kinds) - {type(None)}) > 1
     if mixed and len(kinds) == 3:
-        reader.notes.append(f"{label}: the values of a row are read as {', '.join(names)}")
+        reader.note(label, f"the values of a row are read as {', '.join(names)}")
         return load_objects(reader, label, [dict(zip(names, row, strict=True)) for row in rows])
     keys = [row[0] for row in rows if row[0] is not None]
     require(
@@ -338,11 +339,8 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
     if len(parts) > 1:
         judged = label == "qrels"
         option = f"[None, {parts[0]!r}]" if judged else repr(parts[0])
-        names = " and ".join(map(repr, parts))
-        raise RankqlError(
-            f"{label}: in {source}, {names} may be the data. Pass one of them, such as "
-            f"part={option} (CLI: --part {',' * judged}{parts[0]})"
-        )
+        names = f"{label}: in {source}, {' and '.join(map(repr, parts))}"
+        raise RankqlError(f"{names} may be the data. Pass one of them, such as part={option}")
     return str(parts[0]) if parts else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,8 +29,6 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 
 # What the Columns line calls the option that names columns which values decided.
 CHOSEN = "chosen by values"
-# How it says that a column was not read.
-NOT_USED = "is not used"
 # What it calls the columns that no role has.
 UNREAD = "not read"
 # Compares a text byte by byte, whatever the collation of the connection.
@@ -50,6 +47,10 @@ class Elements(NamedTuple):
     used: frozenset[str] = frozenset()
     # The list or field with the numbers by which its ids were ranked.
     numbers: str = ""
+
+
+class Unused(str):
+    """What the Columns line says of a column that is not used."""
 
 
 @dataclass(frozen=True)
@@ -316,10 +317,7 @@ def read_text_numbers(session: Any, table: Table) -> Table:
 def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
     """How rel= maps labels to grades, in a column of another name than the known ones."""
     python = f"{{{', '.join(f'{label!r}: {grade}' for label, grade in grades.items())}}}"
-    option = ",".join(f"{label}{':' if column else '='}{x}" for label, x in grades.items())
-    if column:
-        python, option = f"({column!r}, {python})", f"{column}={option}"
-    return f"rel={python} (CLI: --rel {shlex.quote(option)})"
+    return f"rel=({column!r}, {python})" if column else f"rel={python}"
 
 
 def is_text(kind: str) -> bool:
@@ -381,7 +379,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
         calls.append({role: "1"})
         if table.label != "qrels":
-            hint = f", or qrels= (CLI: the judgments as the last file){hint}"
+            hint = f", or qrels={hint}"
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"

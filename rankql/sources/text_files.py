@@ -22,8 +22,6 @@ from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, repeated_names
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
-# What a note says of lines of a TREC file that look like rows.
-COMMENTS = "count as comments"
 _QUEPID = "query,docid,rating"
 _READ_QUEPID = (
     "(FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
@@ -196,7 +194,7 @@ def _detect_columns(file: files.File, lines: Sequence[str]) -> tuple[tuple[str, 
         names = ["query", "item", "rel", "time"]
         raise file.error(
             "has times in its last column, so it is not TREC. Name its columns, such as "
-            f"columns={names!r} (CLI: --columns {','.join(names)})"
+            f"columns={names!r}"
         )
     return _QRELS if len(first) == 4 else _RUN, False
 
@@ -249,8 +247,10 @@ def _load_uncommented(
     if not skipped:
         return table
     lines = "1 line begins" if skipped == 1 else f"{skipped:,} lines begin"
-    reader.notes.append(
-        f"{file.label}: {lines} with # and {COMMENTS}, although they have all columns (such "
-        f"as {example!r}). Write ids without #"
+    reader.note(
+        file.label,
+        f"{lines} with # and count as comments, although they have all columns (such as "
+        f"{example!r}). Write ids without #",
+        "comments",
     )
     return reader.load(file.label, f"(FROM {sql} WHERE NOT {comments})", **fields)

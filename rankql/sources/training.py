@@ -48,9 +48,10 @@ def split_log(
         if len(values) < 2 or (most == 1 and "test" not in values):
             continue
         if most == 1:
-            session.notes.append(
-                f"{table.label}: each {key} is in one part of {name} ({', '.join(values)}), so all "
-                "rows are judgments"
+            session.note(
+                table.label,
+                f"each {key} is in one part of {name} ({', '.join(values)}), so all "
+                "rows are judgments",
             )
             if table is qrels:
                 qrels = replace(table, context={**table.context, "split": ", ".join(values)})

@@ -42,17 +42,17 @@ def fold_columns(reader: Reader, table: Table) -> Table:
         side[stem] = [names[i] for i in sorted(names)]
     fields, used = list[str](), list[str]()
     for stem, columns in ids.items():
-        place, cells = f"{table.label}: {columns[0]} to {columns[-1]}", [*map(quote, columns)]
+        place, cells = f"{columns[0]} to {columns[-1]}", [*map(quote, columns)]
         if any(table.columns[name] == "DOUBLE" for name in columns):
             whole = "CASE WHEN isfinite({0}) AND {0} = floor({0}) THEN CAST({0} AS BIGINT) END"
             cells = [*map(whole.format, cells)]
         gap = " OR ".join(f"{x} IS NULL AND {y} IS NOT NULL" for x, y in pairwise(cells))
         require(
             not reader.rows(f"SELECT 1 FROM {table.sql} WHERE {gap} LIMIT 1"),
-            f"{place} are the places of a list, but one without an id comes before an id. Move "
-            "the ids up",
+            f"{table.label}: {place} are the places of a list, but one without an id comes before "
+            "an id. Move the ids up",
         )
-        reader.notes.append(f"{place} are read as one list of ids, in this order")
+        reader.note(table.label, f"{place} are read as one list of ids, in this order")
         beside = {x: y for x, y in numbers.items() if len(ids) == 1 and len(y) == len(columns)}
         used += [*columns, *chain.from_iterable(beside.values())]
         if beside:

@@ -22,6 +22,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import macros, text
+from rankql.cli.console import as_cli_options
 from rankql.cli.main import main
 from support import other_tools
 from support.judged_runs import simulated
@@ -596,3 +597,23 @@ def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
     assert f"Queries: {40 - judged} of 40 not judged" in loud
     assert ("not judged and left out" in quiet) == (judged == 30)
     assert "1.0" in quiet
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ("rel=('event', {'buy': 3, 'view': 1}).", "--rel event=buy:3,view:1."),
+        ("rel={'buy': 3, 'view': ...}", "--rel buy=3,view=..."),
+        ("outcome={'another name': 'x'}", "--outcome 'another name=x'"),
+        ("part=[None, 'first']", "--part ,first"),
+        ("columns=['query', 'item'] or item='...'", "--columns query,item or --item COLUMN"),
+        ("item=['lower(id)', \"it's\"]", '--item "lower(id),it\'s"'),
+        ("descending=False, or minimum_bound=True", "--ascending, or minimum_bound=True"),
+        ("pass qrels=, or con=", "pass the judgments as the last file, or --database"),
+        ("rel=[grade], k=3 and other='x'", "rel=[grade], k=3 and other='x'"),
+    ],
+)
+def test_an_argument_is_written_as_an_option(python, command):
+    with main.make_context("rankql", ["associate", "a", "b"]) as ctx:
+        ctx.invoked_subcommand = "associate"
+        assert as_cli_options(python) == command

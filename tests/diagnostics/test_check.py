@@ -489,19 +489,19 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
 
 
+@pytest.mark.parametrize("heading", ["run", ""])
 @pytest.mark.parametrize("note", ["no colon", ": ", "run: a: b", "a: b", "{x}: 50%", "run", ""])
-def test_a_note_of_any_text_is_a_finding(note, monkeypatch):
+def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
     read = check_module.read_rankings
 
     def read_and_note(session, *arguments, **options):
-        session.notes.append(note)
+        session.note(heading, note)
         return read(session, *arguments, **options)
 
     monkeypatch.setattr(check_module, "read_rankings", read_and_note)
     (finding,) = (x for x in check(scored(), judged()) if x.kind == "reading")
-    label, message = ("run", "a: b") if note == "run: a: b" else ("", note)
-    assert (finding.table, finding.message) == (label, message)
-    assert message.strip(" :") in repr(check(scored(), judged()))
+    assert (finding.table, finding.message) == (heading, note)
+    assert note.strip(" :") in repr(check(scored(), judged()))
 
 
 def test_lines_that_count_as_comments_are_a_warning(tmp_path):

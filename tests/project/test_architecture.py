@@ -169,3 +169,23 @@ def test_a_missing_component_is_a_skip_and_in_ci_a_failure(monkeypatch):
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match=message):
         conftest.pytest_runtest_setup(test)
+
+
+# The methods that look into a text.
+READING = {
+    *("startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "find"),
+    *("search", "match", "fullmatch", "findall", "finditer", "sub"),
+}
+OURS = re.compile(r"\b(notes?|remarks?|sentences?|messages?|findings?|headline|question)\b")
+
+
+def test_no_code_reads_a_sentence_of_ours():
+    """A note has its kind, level, heading and numbers as data. polars adds lines to an error."""
+    reading = [
+        f"{name}: {ast.unparse(node)}"
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in READING and OURS.search(ast.unparse(node))
+    ]
+    assert [x.partition("(")[0] for x in reading] == ["errors: str"], reading

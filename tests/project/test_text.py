@@ -91,17 +91,22 @@ def test_counts(n, noun, text):
 
 def test_a_note_keeps_what_it_is_about():
     """Also in another process, and in a result whose notes are written for the command line."""
-    note = show.Note("9 rows are left out", "left-out", "warning")
+    note = show.Note("9 rows are left out", kind="left-out", level="warning", heading="run")
     for same in (note, copy.copy(note), pickle.loads(pickle.dumps(note))):
-        assert same == "9 rows are left out" and json.dumps([same]) == '["9 rows are left out"]'
-        assert (same.kind, same.level) == ("left-out", "warning")
+        assert same == "run: 9 rows are left out" == json.loads(json.dumps([same]))[0]
+        about = same.kind, same.level, same.heading, same.words
+        assert about == ("left-out", "warning", "run", "9 rows are left out")
 
 
 def test_quiet_keeps_warnings_and_large_shares():
     result = TableResult()
     result.table = pl.DataFrame({"x": [1]})
     result.notes = [
-        show.Note("a warning", "a", "warning"), show.Note("a note", "b", "note"), "a sentence",
-        "Queries: 9 of 60 missing",
+        show.Note("a warning", level="warning"), show.Note("a note", kind="b"), "a sentence",
+        *show.note_shares([("", 9, 60)], "missing"), *show.note_shares([("", 0, 60)], "undefined"),
     ]  # fmt: skip
     assert result.quiet().remarks() == ["Queries: 9 of 60 missing", "Note: a warning"]
+    result.notes = show.note_shares([("9 of 10", 3, 60), ("b", 0, 60)], "missing")
+    assert (
+        result.remarks() == ["Queries: 3 of 60 (9 of 10) missing"] and not result.quiet().remarks()
+    )

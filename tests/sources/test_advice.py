@@ -63,7 +63,7 @@ TABLE = [
     (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='n' or rel='1'",
      {"rel": "1"}, "--rel n or --rel 1", "--rel 1"),
     (
-        LISTS.rename({"found": "retrieved"}), None, {}, "pass qrels= (CLI", {"qrels": QRELS},
+        LISTS.rename({"found": "retrieved"}), None, {}, "pass qrels=", {"qrels": QRELS},
         f"pass {LAST}", "",
     ),
     (

@@ -279,7 +279,7 @@ def test_a_part_is_picked_by_name(write):
     file, gold = write("a.json", TWO), {"q": ["a"]}
     for data in (file, TWO):
         message = "'first' and 'second' and 'gold' may be the data. Pass one of them, such as "
-        with pytest.raises(RankqlError, match=message + r"part='first' \(CLI: --part first\)"):
+        with pytest.raises(RankqlError, match=message + r"part='first'$"):
             rankql.evaluate(data, gold, "RR")
         for part, expected in (("first", 0.5), ("second", 1), (["second", "gold"], 1)):
             judged = data if isinstance(part, list) else gold
@@ -288,7 +288,7 @@ def test_a_part_is_picked_by_name(write):
             assert result.columns["run"]["part"] == (part if judged is gold else part[0])
     compared = rankql.compare({"a": file, "b": TWO}, gold, metrics="RR", part="first")
     assert compared.pairs["difference"].to_list() == [0]
-    with pytest.raises(RankqlError, match=r"^qrels: in .* part=\[None, 'first'\] \(CLI: --part ,f"):
+    with pytest.raises(RankqlError, match=r"^qrels: in .* part=\[None, 'first'\]$"):
         rankql.evaluate(gold, file, "RR")
     with pytest.raises(RankqlError, match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec"):
         rankql.evaluate(file, gold, "RR", part="x")

@@ -205,11 +205,11 @@ CONTESTED = pl.DataFrame(
 
 def test_gate_and_monitor_ask_to_name_what_values_decided(tmp_path):
     result = rankql.evaluate(CONTESTED, metrics="RR")
-    option = "item=['retrieved.id', 'relevant'] (CLI: --item retrieved.id,relevant)"
+    option = "item=['retrieved.id', 'relevant']"
     assert result.columns["run"]["chosen by values"] == option
     path = tmp_path / "run.parquet"
     CONTESTED.write_parquet(path)
-    with pytest.raises(RankqlError, match=r"values decide which columns.*--item retrieved.id"):
+    with pytest.raises(RankqlError, match=r"values decide which columns.*item=\['retrieved.id"):
         rankql.gate(path, minimum="RR>=1")
     assert rankql.gate(path, minimum="RR>=1", item=["retrieved.id", "relevant"]).passed
     days = pl.concat(

@@ -188,7 +188,7 @@ WRONG = [{}, {"buy": "much"}, {"buy": float("nan")}, {1: 2}]
     "qrels, rel, message",
     [
         (EVENTS, {"buy": 3}, "^qrels: rel=.* has no grade for event 'click'"),
-        (BOUGHT, {"buy": 3}, r"^rel=.*--rel buy=3\) needs a text column in qrels: one of event, "),
+        (BOUGHT, {"buy": 3}, r"^rel=\{'buy': 3\} needs a text column in qrels: one of event, "),
         *((EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {") for rel in WRONG),
         ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),

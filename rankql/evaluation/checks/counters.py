@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from shlex import quote as shell_quote
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -279,7 +278,7 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
         return []
     return [
         f"Ids such as {item!r} look like chunks of judged items such as {chunk_of['document']!r}: "
-        f"pass collapse={chunk_of['mark']!r} (CLI: --collapse {shell_quote(chunk_of['mark'])})"
+        f"pass collapse={chunk_of['mark']!r}"
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from rankql.evaluation.checks.record import Check, Evidence, Facts
-from rankql.evaluation.means import undefined_value
+from rankql.evaluation.means import BOTH, left_out_if, undefined_value
 from rankql.macros import MISSING
 from rankql.sources.tables import Table
 from rankql.text import format_shares, join_words
@@ -72,8 +72,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        lacks = metric.record and metric.may_lack_worst(rules)
-        left_out = lacks and undefined_value(metric.name, rules) is None
+        left_out = left_out_if(metric.name, rules) == BOTH
         if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()

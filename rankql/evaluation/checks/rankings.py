@@ -24,7 +24,7 @@ from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
-from rankql.text import QUERIES, format_count, format_shares, join_words, run_label
+from rankql.text import format_count, format_shares, join_words, run_label
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
@@ -73,7 +73,7 @@ def _several_values(evidence: Evidence) -> Iterable[Facts]:
                 hint = f". If these are different queries, pass their key: query={parts!r}"
                 if home == "attributes" or ", " in key:
                     hint = ""
-                yield {"argument": inputs.argument(name), "name": name, "home": home, "low": low,
+                yield {"argument": inputs.arguments[name], "name": name, "home": home, "low": low,
                        "high": high, "query": query, "hint": hint}  # fmt: skip
 
 
@@ -138,6 +138,7 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
     of_runs = {
+        "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
         "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
         "some": format_examples(known[:3]) + ", ..." * (max(most, len(known)) > 3),
     }
@@ -229,7 +230,7 @@ RANKINGS = (
     Check(
         "unjudged-queries", "counters", "warning",
         "{count:,} of {queries:#query} of {run} {count:is|are} not judged and left out",
-        _unjudged, f"{QUERIES}{{shares}} not judged and left out ({{some}})",
+        _unjudged, "{shares} not judged and left out ({some})",
         "Are judgments missing?",
     ),
     Check(

@@ -22,8 +22,7 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.registry.parse import rule
-from rankql.text import Note, format_count, join_words, run_label
+from rankql.text import QUERIES, Note, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
@@ -84,9 +83,6 @@ class Evidence:
         """What there is in the evaluation, by the words that checks need."""
         evaluation, inputs = self.evaluation, self.evaluation.inputs
         request, metrics = evaluation.request, evaluation.metrics
-        rules = vars(evaluation.conventions)
-        counted = any(rule(rules, "missing", metric.name) == "zero" for metric in metrics)
-        missing = (counted or rules["missing"] == "zero") and MISSING in self.values.columns
         silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
         silent = silent or any(table.empty for table in inputs.judging)
         known: dict[str, Any] = {
@@ -95,7 +91,7 @@ class Evidence:
             "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
             "judged items": inputs.qrels and reads_grades(metrics),
             "items": inputs.train or inputs.catalogue is not None,
-            "missing": missing and self.values[MISSING].any(),
+            "missing": MISSING in self.values.columns and self.values[MISSING].any(),
             "silence": silent or inputs.min_score is not None,
             "repeats": any(column[:2] not in self.counters.unique for column in self.unique),
             "seen": inputs.train and request and request.seen,
@@ -137,7 +133,9 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
         runs = [run_label(facts["system"]) for facts in each if "system" in facts]
         run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
         note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
-        notes.append(Note(note, check.name, each[0].get("level", check.level)))
+        about = {"heading": QUERIES, "share": each[0]["lacking"]} if "lacking" in each[0] else {}
+        level = each[0].get("level", check.level)
+        notes.append(Note(note, kind=check.name, level=level, **about))
     return notes
 
 
