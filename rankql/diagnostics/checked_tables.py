@@ -10,8 +10,8 @@ from rankql.evaluation.checks.counters import Counters, leave_out_unjudged
 from rankql.evaluation.checks.record import Evidence
 from rankql.evaluation.checks.tables import is_nan, is_numeric
 from rankql.evaluation.compute import count_rankings
+from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.registry.conventions import Conventions

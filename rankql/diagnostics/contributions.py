@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import gain_sql, rows_read
-from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.metric_record import Rows

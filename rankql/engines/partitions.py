@@ -26,7 +26,7 @@ from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import evaluation_errors, finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
-from rankql.evaluation.plan import own_columns
+from rankql.evaluation.plan import extra_columns
 from rankql.evaluation.protocol import spark_total
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
 from rankql.macros import INTERNAL_PREFIX
@@ -77,8 +77,8 @@ class Task:
         inputs = read_inputs(
             session, run, *others, self.columns, self.system, self.groups, self.descending
         )
-        own = own_columns(session, inputs.runs.values(), self.metrics)
-        return replace(inputs, systems=tuple(self.systems), own=own)
+        extra = extra_columns(session, inputs.runs.values(), self.metrics)
+        return replace(inputs, systems=tuple(self.systems), extra=extra)
 
 
 def table_label(name: str | None) -> str:

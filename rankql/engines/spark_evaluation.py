@@ -328,8 +328,8 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
 
 def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame:
-    attributes = inputs.attributes_in(inputs.home(table))
-    own = inputs.own if any(table is run for run in inputs.runs.values()) else ()
+    attributes = inputs.attributes_in(inputs.cte_of(table))
+    own = inputs.extra if any(table is run for run in inputs.runs.values()) else ()
     read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
     names = dict.fromkeys(name for name in read if name in frame.columns)
     return frame.select(*(_column(name) for name in names))

@@ -1,11 +1,11 @@
 """Evaluation: from tables and metrics to values per query, and from these to a `Result`.
 
 `evaluate` makes a `request`, from which `plan` reads the inputs (`collapse` keeps the best chunk of
-each document, `shown` knows the items of train and the catalogue) and resolves metrics and
+each document, `catalogue` knows the items of train and others) and resolves metrics and
 conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
 every later query takes it. `reduce` writes the query that gives one row per ranking, with columns
-of the `protocol`, and `columns` has the metrics as columns of polars; `readable` writes the query
-of named `steps` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are
+of the `protocol`, and `formulas` has the metrics as columns of polars; `readable` writes the query
+of named `ctes` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are
 all that can be wrong with the data, or is worth a note. `result` holds and checks the values,
 `means_result` what is displayed of them. `means` averages them, with the intervals of `stats`;
 `system_values` respects clusters and a `judge`, `combine` joins results, `values` reads tables of

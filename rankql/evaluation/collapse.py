@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from rankql.errors import RankqlError, require
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
+from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.request import RankingRules
-from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column

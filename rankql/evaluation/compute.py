@@ -17,13 +17,13 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.catalogue import COUNTED, HIDDEN, count_seen
 from rankql.evaluation.checks.counters import Counters, no_shared_items, read_counters
 from rankql.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
+from rankql.evaluation.ctes import TOP, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
-from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen
-from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import rule
@@ -208,7 +208,7 @@ def _fetch(
     kinds = [table.columns[table.roles["query"]] for table in inputs.tables]
     query_hash = hash_column("{query}", kinds)
     for parts in PARTS:
-        pieces = (evaluation.part(f"{query_hash} % {parts} = {i}") for i in range(parts))
+        pieces = (evaluation.of_queries(f"{query_hash} % {parts} = {i}") for i in range(parts))
         try:
             rows = pl.concat(fetch_frame(session, write(piece), checked) for piece in pieces)
         except duckdb.OutOfMemoryException:
@@ -238,7 +238,7 @@ def _replace_flagged(reduction: Reduction, metrics: Sequence[Metric]) -> pl.Data
         # A UUID comes back as text.
         key = "{key}" if queries["query"].dtype.is_numeric() else "CAST({key} AS VARCHAR)"
         listed = f"SELECT {key.format(key='query')} FROM {table.sql}"
-        part = evaluation.part(f"{key.format(key='{query}')} IN ({listed})")
+        part = evaluation.of_queries(f"{key.format(key='{query}')} IN ({listed})")
     keys = [str(i) for i in range(1 + inputs.many)]
     try:
         window = _read_flagged(reduction, part, metrics)[names]
@@ -275,7 +275,7 @@ def _read_flagged(
             return query.sql
         source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
         repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
-        steps = with_ctes(query.steps, read_twice="run" if inputs.part else "")
+        steps = with_ctes(query.steps, read_twice="run" if inputs.where else "")
         return f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
 
     rows, _ = _fetch(part, write)
@@ -327,7 +327,7 @@ def duplicates_message(evaluation: Evaluation) -> str:
     if not message and not inputs.scored:
         message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
     if not message:
-        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
+        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded_cte}")
         if highest is not None and highest > _HUGE:
             return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
     return message or SHARED

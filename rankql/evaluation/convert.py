@@ -11,8 +11,8 @@ from typing import Unpack
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.request import Columns, RankingRules
-from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import assume_grades, resolve_columns
 from rankql.sources.private import create_macros

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankql import errors
-from rankql.evaluation.shown import train_cte
+from rankql.evaluation.catalogue import train_cte
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items

@@ -15,6 +15,7 @@ from rankql.evaluation import compute
 from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
+from rankql.evaluation.ctes import Steps
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
@@ -28,7 +29,6 @@ from rankql.evaluation.request import (
     require_tables,
 )
 from rankql.evaluation.result import Result, check_values, write_values
-from rankql.evaluation.steps import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.registry.column_names import Named
 from rankql.sources.reader import fetch_frame

@@ -11,9 +11,9 @@ import polars as pl
 
 import rankql
 from rankql.evaluation import readable
+from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.request import Request
-from rankql.evaluation.steps import with_source_ctes
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -62,8 +62,12 @@ class Evaluation:
             return None
         inputs, rules = self.inputs, replace(self.conventions, negative="zero", undefined="skip")
         if inputs.forbidden:
-            own: dict[str, Any] = {"qrels": inputs.forbidden, "forbidden": None, "subtopics": False}
-            inputs = replace(inputs, **own, by=(), homes={}, weight=None)
+            other: dict[str, Any] = {
+                "qrels": inputs.forbidden,
+                "forbidden": None,
+                "subtopics": False,
+            }
+            inputs = replace(inputs, **other, by=(), ctes={}, weight=None)
         return replace(self, inputs=inputs, conventions=rules, metrics=metrics, hidden=())
 
     @cached_property
@@ -95,10 +99,10 @@ class Evaluation:
         """Many rows of a query on the CTEs of the sources, as a frame."""
         return fetch_frame(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
 
-    def part(self, condition: str) -> Evaluation:
+    def of_queries(self, condition: str) -> Evaluation:
         """The evaluation of some queries. The condition has the query as {query}."""
-        both = " AND ".join(filter(None, [self.inputs.part, condition]))
-        return replace(self, inputs=replace(self.inputs, part=both))
+        both = " AND ".join(filter(None, [self.inputs.where, condition]))
+        return replace(self, inputs=replace(self.inputs, where=both))
 
     @property
     def sql(self) -> str:
@@ -112,7 +116,7 @@ class Evaluation:
         """The columns of each table, by role."""
         tables = (*self.inputs.tables, *self.inputs.beyond)
         rules = self.request and self.request.rules
-        read = {*self.inputs.own, rules and rules.collapse}
+        read = {*self.inputs.extra, rules and rules.collapse}
         read |= {*SUBTOPIC_NAMES} if self.inputs.subtopics else set()
         columns = {}
         for table in tables:

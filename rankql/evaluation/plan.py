@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, Ungraded, require
+from rankql.evaluation.catalogue import add_training, require_sources
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
@@ -22,7 +23,6 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
-from rankql.evaluation.shown import add_training, require_sources
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
@@ -61,7 +61,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
-    inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
+    inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
     reduces = False if may_lack_threads() else request.reduces
     written = metrics
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
@@ -122,7 +122,7 @@ def plan_metrics(
     return Evaluation(session, inputs, conventions, metrics, hidden)
 
 
-def own_columns(
+def extra_columns(
     session: Session, runs: Iterable[Table], metrics: Sequence[Metric]
 ) -> dict[str, str]:
     """The columns of the runs that metrics of the user read: their names, and their SQL.
@@ -242,7 +242,7 @@ def require_profile(evaluation: Evaluation) -> Conventions:
     kept = (conventions.ties, conventions.float32) == (own.ties, own.float32)
     scored, k = inputs.scored and kept, max(m.k or _HIGHEST for m in metrics)
     other = "query" if inputs.qrels else inputs.keys
-    names = {"keys": inputs.keys, "other": other, "graded": inputs.graded, "k": k}
+    names = {"keys": inputs.keys, "other": other, "graded": inputs.graded_cte, "k": k}
     names["place"] = "score" if inputs.scored else "pos"
     for field, metrics_refused in tool.limits.items():
         applies = scored or field in ("short", "fractions", "silent")

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankql.errors import RankqlError, require
-from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
-from rankql.evaluation.shown import COLUMNS, COUNTED, KNOWN, PLACE, SEEN, USERS_OF, reads_catalogue
-from rankql.evaluation.steps import (
+from rankql.evaluation import catalogue
+from rankql.evaluation.ctes import (
     ITEMS,
     JUDGED,
     Unique,
@@ -32,6 +31,7 @@ from rankql.evaluation.steps import (
     with_ctes,
     within,
 )
+from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.column_names import SUBTOPICS
@@ -117,8 +117,8 @@ def write_catalogue_query(
     of_shown, steps = all(metric.shown for metric in metrics), source_ctes(inputs, conventions)
     steps |= ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
     values = {metric.name: own_metric(metric) for metric in metrics}
-    if any(map(reads_catalogue, metrics)):
-        values |= COUNTED
+    if any(map(catalogue.reads_catalogue, metrics)):
+        values |= catalogue.COUNTED
     columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
     sets = grouping_sets(meta, attributes, ())
     rest = f"{within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
@@ -136,22 +136,22 @@ def write_catalogue_query(
 
 def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
     """The steps; ranked rows get what is known of their items, if the SQL in `read` has it."""
-    if not any(name in read for name in COLUMNS):
+    if not any(name in read for name in catalogue.COLUMNS):
         return dict(steps)
     steps = {ITEMS if name == "ranked" else name: body for name, body in steps.items()}
     rows, fields = ITEMS, ["*"]
-    if USERS_OF in read or PLACE in read:
+    if catalogue.USERS_OF in read or catalogue.PLACE in read:
         rows += f" LEFT JOIN {inputs.popular} USING (item)"
-    if SEEN in read:
+    if catalogue.SEEN in read:
         assert inputs.train
         keys = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
         steps["train"] = select_from(inputs.train.sql, keys)
         both = f"train SEMI JOIN {ITEMS} USING (query, item)"
-        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {SEEN}"])
+        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
         rows += " LEFT JOIN seen USING (query, item)"
-    if KNOWN in read:
+    if catalogue.KNOWN in read:
         known = f"item IN (SELECT item FROM {inputs.known})" if inputs.known else "true"
-        fields.append(f"{known} AS {KNOWN}")
+        fields.append(f"{known} AS {catalogue.KNOWN}")
     return steps | {"ranked": select_from(rows, fields)}
 
 

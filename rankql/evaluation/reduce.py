@@ -32,19 +32,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.columns import (
-    METRICS,
-    Options,
-    Rankings,
-    if_positive,
-    sum_columns,
-    to_double,
-)
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
-from rankql.evaluation.grades import grade_scale
-from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
-from rankql.evaluation.readable import unique_columns
-from rankql.evaluation.steps import (
+from rankql.evaluation.ctes import (
     Column,
     Unique,
     attributes_by_query,
@@ -56,6 +44,18 @@ from rankql.evaluation.steps import (
     source_ctes,
     with_ctes,
 )
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
+from rankql.evaluation.formulas import (
+    METRICS,
+    Options,
+    Rankings,
+    if_positive,
+    sum_columns,
+    to_double,
+)
+from rankql.evaluation.grades import grade_scale
+from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
+from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows

@@ -82,9 +82,9 @@ def _record(evaluation: Evaluation, table: Table) -> dict[str, Any]:
     for role, name in _NUMBERS.items():
         if role in table.roles:
             hashed[name] = [*keys, table.number(role)]
-    others = dict(inputs.own) if is_run else {}
+    others = dict(inputs.extra) if is_run else {}
     if table in inputs.tables:
-        names = inputs.attributes_in(inputs.home(table))
+        names = inputs.attributes_in(inputs.cte_of(table))
         others |= {name: inputs.read_attribute(table, name) for name in names}
     if table is inputs.qrels and inputs.subtopics:
         others[SUBTOPICS] = f"list_sort({SUBTOPICS})"

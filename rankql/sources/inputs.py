@@ -20,8 +20,8 @@ class Inputs:
     attributes: Table | None = None
     system: str | None = None
     by: Sequence[str] = ()
-    # The table of each attribute: 'run', 'qrels' or 'attributes'.
-    homes: Mapping[str, str] = field(default_factory=dict)
+    # The CTE of each attribute: 'run', 'qrels' or 'attributes'.
+    ctes: Mapping[str, str] = field(default_factory=dict)
     # The argument that names each attribute, for errors.
     arguments: Mapping[str, str] = field(default_factory=dict)
     # All values of `system`, if the table has only some of them.
@@ -29,7 +29,7 @@ class Inputs:
     # The values of `system` in the order of the rows, if these have one.
     first_to_last: Sequence[str] = ()
     # A condition on the query, written {query}, if only some queries are evaluated.
-    part: str = ""
+    where: str = ""
     # Notes on what was dropped.
     notes: Sequence[str] = ()
     # Of a ranked table: its queries and those without a grade, which are left out.
@@ -37,7 +37,7 @@ class Inputs:
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
     # The columns of the runs that metrics of the user read, by name, as SQL.
-    own: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
     # The lowest score that is shown, that of each system, or a tuple of a list; others are NULL.
     min_score: Any = None
     # The first run without scores, if others have only scores: each is ranked by what it has.
@@ -89,7 +89,7 @@ class Inputs:
         return (self.qrels or next(iter(self.runs.values()))).roles["query"]
 
     @property
-    def graded(self) -> str:
+    def graded_cte(self) -> str:
         """The CTE with the grades: `qrels`, or the run itself."""
         return "run" if self.qrels is None else "qrels"
 
@@ -119,9 +119,9 @@ class Inputs:
         kinds = [t.columns[t.roles[role]] for t in tables if role in t.roles]
         return role in self.mixed or not same_kind(kinds)
 
-    def attributes_in(self, home: str) -> list[str]:
+    def attributes_in(self, cte: str) -> list[str]:
         """The attributes in a table."""
-        return [name for name in self.by if self.homes[name] == home]
+        return [name for name in self.by if self.ctes[name] == cte]
 
     def attribute(self, name: str) -> str:
         """The column of an attribute in the SQL, where its own name may be taken."""
@@ -134,13 +134,13 @@ class Inputs:
             return quote(name)
         return replace(table, roles={"rel": table.actual_name(name)}).read("rel")
 
-    def home(self, table: Table) -> str:
-        """The name of a table in `homes`."""
+    def cte_of(self, table: Table) -> str:
+        """The CTE of a table: `run`, `qrels` or `attributes`."""
         return "run" if table in self.runs.values() else table.label
 
     def ids(self, table: Table) -> list[str]:
         """The columns that identify its rows."""
         roles = ("query",) if table.empty else ("query", "item")
         names = [table.roles[role] for role in roles if role in table.roles]
-        system = self.system if self.home(table) == "run" else None
+        system = self.system if self.cte_of(table) == "run" else None
         return [*names, table.actual_name(system)] if system else names

@@ -391,9 +391,9 @@ def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
     """Notes on attributes of which another table has other values for the same queries."""
     for name in inputs.by if session.reads_values else ():
         tables = [table for table in inputs.tables if name in table.columns]
-        home = next(table for table in tables if inputs.home(table) == inputs.homes[name])
+        home = next(table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
         for other in tables:
-            if inputs.home(other) == inputs.homes[name]:
+            if inputs.cte_of(other) == inputs.ctes[name]:
                 continue
             one, two = (
                 f"(SELECT DISTINCT {table.key('query', as_text=True)} AS q, "

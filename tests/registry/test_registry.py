@@ -13,7 +13,7 @@ from support.metric_rows import columns, draw, options
 from support.paths import PACKAGE
 
 # Columns of its own table, which are called as the metrics that they estimate; and formulas.
-NAMES_METRICS = {"logs/counterfactuals.py", "evaluation/columns.py"}
+NAMES_METRICS = {"logs/counterfactuals.py", "evaluation/formulas.py"}
 
 
 def test_no_metric_lacks_anything():

@@ -305,7 +305,7 @@ def match_attributes(evaluation: Evaluation) -> tuple[int, int, Sequence[object]
         return 0, 0, ()
     ((queries, known, missing),) = evaluation.run_sql(
         f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
-        FROM (SELECT DISTINCT query FROM {inputs.graded})
+        FROM (SELECT DISTINCT query FROM {inputs.graded_cte})
         LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
     )
     return queries, known, missing

@@ -12,8 +12,8 @@ from dataclasses import replace
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.evaluation.ctes import Column, Unique
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.steps import Column, Unique
 from rankql.macros import quote
 from rankql.registry import column_names
 from rankql.sources.account import KEY_PLACES
@@ -63,7 +63,7 @@ PARTS = 32
 def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
     inputs = evaluation.inputs
-    tables = (table for table in inputs.tables if inputs.home(table) == source)
+    tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
     rows = sum(count_values(evaluation.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"

@@ -27,7 +27,7 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
         if judged and isinstance(table, Table):
             known = f"SELECT {table.key('item', inputs.as_text('item'))} FROM {table.sql}"
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
-                FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded}
+                FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
                 WHERE rel >= {threshold} AND item IS NOT NULL)"""
             for total, count, example in evidence.evaluation.run_sql(sql):
                 if count > share * total:
@@ -40,7 +40,7 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     assert inputs.train
     pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})
-        FROM {inputs.train.sql})) FROM {inputs.graded}
+        FROM {inputs.train.sql})) FROM {inputs.graded_cte}
         WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL"""
     for total, count in evaluation.run_sql(sql):
         if count:
@@ -52,7 +52,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     best = "SELECT query, max(rel) AS best FROM"
     sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
-        {evaluation.conventions.threshold}) FROM ({best} {inputs.graded} GROUP BY query
+        {evaluation.conventions.threshold}) FROM ({best} {inputs.graded_cte} GROUP BY query
         HAVING count(rel) > 0)"""
     others = [
         m.name for m in evaluation.metrics

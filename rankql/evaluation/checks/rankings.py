@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from rankql.evaluation.catalogue import cutoff, reads_catalogue
 from rankql.evaluation.checks.columns import validate_numbers
 from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.judgments import COMPARED, JUDGMENTS
 from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.evaluation.ctes import has_one_value
 from rankql.evaluation.grades import grade_scale, has_fractions
 from rankql.evaluation.means import cluster_codes, compared_value, describe_clusters
-from rankql.evaluation.shown import cutoff, reads_catalogue
-from rankql.evaluation.steps import has_one_value
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
@@ -109,7 +109,7 @@ def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
     evaluation, (_, known, missing) = evidence.evaluation, evidence.attributes
     if not known:
         ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
-        yield {"graded": evaluation.inputs.graded, "missing": format_examples(missing),
+        yield {"graded": evaluation.inputs.graded_cte, "missing": format_examples(missing),
                "others": format_examples(others)}  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
         scale = grade_scale(evaluation.session, inputs)
     if 0 < scale < HIGHEST_RATING or (highest is not None and highest < HIGHEST_RATING):
         return
-    source = inputs.graded
+    source = inputs.graded_cte
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         sql = RATINGS.format(rows=source, threshold=threshold)
@@ -302,7 +302,7 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     below = evaluation.conventions.threshold >= 1 and has_fractions(evaluation.session, inputs)
     if below and not [*_ratings(evidence)]:  # which names them
-        sql = f"SELECT count(*), min(rel) FROM {inputs.graded} WHERE rel > 0 AND rel < 1"
+        sql = f"SELECT count(*), min(rel) FROM {inputs.graded_cte} WHERE rel > 0 AND rel < 1"
         for count, least in evaluation.run_sql(sql):
             yield {"count": count, "least": least}
 
@@ -335,7 +335,7 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
         if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
             relevant = f"rel >= {metric.threshold(vars(evaluation.conventions))}"
             sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) FROM
-                (SELECT count(*) FILTER ({relevant}) AS r FROM {inputs.graded} GROUP BY {key})"""
+                (SELECT count(*) FILTER ({relevant}) AS r FROM {inputs.graded_cte} GROUP BY {key})"""
             for total, count in evaluation.run_sql(sql):
                 if count:
                     yield {"name": metric.name, "count": count, "total": total, "k": metric.k}

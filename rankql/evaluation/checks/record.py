@@ -18,8 +18,8 @@ from rankql.evaluation.checks.counters import (
     match_attributes,
     match_items,
 )
+from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.steps import Unique
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.text import QUERIES, Note, format_count, join_words, run_label

@@ -13,7 +13,7 @@ from dataclasses import replace
 import polars as pl
 
 from rankql.errors import require
-from rankql.evaluation.steps import select_from, source_ctes, with_ctes
+from rankql.evaluation.ctes import select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric

@@ -104,13 +104,13 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
     def attributes(table: Table) -> list[str]:
         return [
             f"{inputs.read_attribute(table, name)} AS {inputs.attribute(name)}"
-            for name in inputs.attributes_in(inputs.home(table))
+            for name in inputs.attributes_in(inputs.cte_of(table))
         ]
 
     def rows(table: Table, fields: Sequence[str], *conditions: str) -> str:
         # DuckDB does not read other columns of rows that a filter in the same SELECT leaves out.
-        part = [inputs.part.format(query=table.key("query", text["query"]))] if inputs.part else []
-        where = " AND ".join([*conditions, *part])
+        cut = [inputs.where.format(query=table.key("query", text["query"]))] if inputs.where else []
+        where = " AND ".join([*conditions, *cut])
         return select_from(table.sql, fields, f"WHERE {where}" if where else "")
 
     runs = []
@@ -134,7 +134,7 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
                 f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
                 f"{place} AS {INTERNAL_PREFIX}pos",
             ]
-        own = [f"{value} AS {quote(name)}" for name, value in inputs.own.items()]
+        own = [f"{value} AS {quote(name)}" for name, value in inputs.extra.items()]
         runs.append(rows(table, fields + attributes(table) + own))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
@@ -209,7 +209,7 @@ def ranking_ctes(
     if inputs.scored and k is not None and k <= SMALL_K and not needs_scores(metrics):
         cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
-    own = [*map(quote, inputs.own)]
+    own = [*map(quote, inputs.extra)]
     own += [_UNROUNDED] if scores and conventions.float32 else []
     top, side = {}, {"all": "FULL", "placed": "RIGHT"}.get(rows, "LEFT")
     if inputs.scored:

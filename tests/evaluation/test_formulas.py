@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, protocol, reduce
+from rankql.evaluation import formulas, protocol, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
@@ -51,7 +51,7 @@ def forms(name, cutoffs):
 
 
 def test_forms_are_all():
-    assert {RECORDS[name].function for name in FORMS} == {*columns.METRICS}
+    assert {RECORDS[name].function for name in FORMS} == {*formulas.METRICS}
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     caches += [parse._index, parse._record_of]
     monkeypatch.setattr(macros, "read_sql", lambda: sql)
     monkeypatch.setattr(parse, "EVALUATED", records)
-    monkeypatch.setitem(columns.METRICS, "recall_of_2", columns.METRICS["recall_at"])
+    monkeypatch.setitem(formulas.METRICS, "recall_of_2", formulas.METRICS["recall_at"])
     try:
         for cached in caches:
             cached.cache_clear()
