@@ -553,6 +553,8 @@ def _label_slices(
         known = dict(zip(columns, texts, strict=True))
         by = next((g for g in groupings if ", ".join(f"{x}={known[x]}" for x in g) == part), [])
         labels[part] = {name: known[name] if name in by else every for name in columns}
+    if MEAN_OF_SLICES in labels:
+        labels[MEAN_OF_SLICES] = dict.fromkeys(columns, "") | {next(iter(columns)): MEAN_OF_SLICES}
     return labels
 
 

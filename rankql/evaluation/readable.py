@@ -12,25 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankql.errors import RankqlError, require
-from rankql.evaluation import catalogue
-from rankql.evaluation.ctes import (
-    ITEMS,
-    JUDGED,
-    Unique,
-    attributes_by_query,
-    is_ideal_retrieved,
-    last_position,
-    order_score,
-    original_score,
-    ranking_ctes,
-    ranks_before_join,
-    reads_original_scores,
-    rows_needed,
-    select_from,
-    source_ctes,
-    with_ctes,
-    within,
-)
+from rankql.evaluation import catalogue, ctes
 from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
@@ -59,7 +41,7 @@ class Query:
     @property
     def sql(self) -> str:
         """The complete query."""
-        return with_ctes(self.steps) + self.select
+        return ctes.with_ctes(self.steps) + self.select
 
 
 def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Query:
@@ -78,8 +60,8 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     if conventions.undefined == "drop":
         relevant = RELEVANT.format(threshold=conventions.threshold)
         calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
-    steps = source_ctes(inputs, conventions)
-    steps |= ranking_ctes(inputs, metrics, conventions, rows)
+    steps = ctes.source_ctes(inputs, conventions)
+    steps |= ctes.ranking_ctes(inputs, metrics, conventions, rows)
     steps = _join_items(inputs, steps, " ".join(metric.expression for metric in metrics))
     if any(map(is_cut, metrics)):
         steps = _cut_own_metrics(inputs, metrics, conventions, steps, alone)
@@ -90,7 +72,7 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     if inputs.qrels is not None:
         missing, source = f"any_value({MISSING})", f"queries LEFT JOIN ranked USING ({inputs.keys})"
     elif inputs.attributes is not None:
-        source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+        source += f" LEFT JOIN {ctes.attributes_by_query(inputs, 'attributes')} USING (query)"
     columns = keys | attributes | {MISSING: missing} | calls
     fields = ",\n    ".join(f"{value} AS {quote(name)}" for name, value in columns.items())
     # An order that does not depend on settings.
@@ -101,7 +83,11 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
 
 def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Rows:
     """The rows that the readable query reads."""
-    return rows_needed(metrics, conventions) if ranks_before_join(inputs, conventions) else "all"
+    return (
+        ctes.rows_needed(metrics, conventions)
+        if ctes.ranks_before_join(inputs, conventions)
+        else "all"
+    )
 
 
 def write_catalogue_query(
@@ -114,45 +100,45 @@ def write_catalogue_query(
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes = sliced_attributes(meta)
     label, _ = slice_columns(attributes)
-    of_shown, steps = all(metric.shown for metric in metrics), source_ctes(inputs, conventions)
-    steps |= ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
+    of_shown, steps = all(metric.shown for metric in metrics), ctes.source_ctes(inputs, conventions)
+    steps |= ctes.ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
     values = {metric.name: own_metric(metric) for metric in metrics}
     if any(map(catalogue.reads_catalogue, metrics)):
         values |= catalogue.COUNTED
     columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
     sets = grouping_sets(meta, attributes, ())
-    rest = f"{within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
+    rest = f"{ctes.within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
     # The ranked rows of queries that count, with one value of each attribute of a query.
     own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
     rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
     if inputs.qrels:
-        rows += f" JOIN {attributes_by_query(inputs, 'qrels')} USING (query)"
+        rows += f" JOIN {ctes.attributes_by_query(inputs, 'qrels')} USING (query)"
     for home in ("run", "attributes"):
         if inputs.attributes_in(home):
-            rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
-    sql = select_from(rows, columns, rest)
-    return [*values], with_ctes(_join_items(inputs, steps, sql)) + sql
+            rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, home)} USING (query)"
+    sql = ctes.select_from(rows, columns, rest)
+    return [*values], ctes.with_ctes(_join_items(inputs, steps, sql)) + sql
 
 
 def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
     """The steps; ranked rows get what is known of their items, if the SQL in `read` has it."""
     if not any(name in read for name in catalogue.COLUMNS):
         return dict(steps)
-    steps = {ITEMS if name == "ranked" else name: body for name, body in steps.items()}
-    rows, fields = ITEMS, ["*"]
+    steps = {ctes.ITEMS if name == "ranked" else name: body for name, body in steps.items()}
+    rows, fields = ctes.ITEMS, ["*"]
     if catalogue.USERS_OF in read or catalogue.PLACE in read:
         rows += f" LEFT JOIN {inputs.popular} USING (item)"
     if catalogue.SEEN in read:
         assert inputs.train
         keys = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
-        steps["train"] = select_from(inputs.train.sql, keys)
-        both = f"train SEMI JOIN {ITEMS} USING (query, item)"
-        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
+        steps["train"] = ctes.select_from(inputs.train.sql, keys)
+        both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
+        steps["seen"] = ctes.select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
         rows += " LEFT JOIN seen USING (query, item)"
     if catalogue.KNOWN in read:
         known = f"item IN (SELECT item FROM {inputs.known})" if inputs.known else "true"
         fields.append(f"{known} AS {catalogue.KNOWN}")
-    return steps | {"ranked": select_from(rows, fields)}
+    return steps | {"ranked": ctes.select_from(rows, fields)}
 
 
 def _cut_own_metrics(
@@ -174,25 +160,25 @@ def _cut_own_metrics(
         some = [metric for metric in cut if metric.k == k]
         fields = [inputs.keys, *(f"{own_metric(m)} AS {cut_column(m)}" for m in some)]
         name = f"{INTERNAL_PREFIX}cut_{k}"
-        steps[name] = select_from(source, fields, f"{within(k)} GROUP BY {inputs.keys}")
+        steps[name] = ctes.select_from(source, fields, f"{ctes.within(k)} GROUP BY {inputs.keys}")
         names.append(name)
     first, *others = names if alone else [rows, *names]
     side = "FULL" if alone else "LEFT"
     joined = first + "".join(f" {side} JOIN {name} USING ({inputs.keys})" for name in others)
-    return {**steps, "ranked": select_from(joined, ["*"])}
+    return {**steps, "ranked": ctes.select_from(joined, ["*"])}
 
 
 def unique_columns(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, reduced: bool = False
-) -> list[Unique]:
+) -> list[ctes.Unique]:
     """What must be unique in the tables; positions only as far as macros read them.
 
     Judgments come first. reduced: the reduction has looked at positions.
     """
     columns = []
     if inputs.qrels is not None:
-        ranked = ranks_before_join(inputs, conventions)
-        gain = ranked and rows_needed(metrics, conventions) == "gain"
+        ranked = ctes.ranks_before_join(inputs, conventions)
+        gain = ranked and ctes.rows_needed(metrics, conventions) == "gain"
         columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))
     if not (inputs.scored or reduced):
         columns.append(ONE_RANKING)
@@ -206,9 +192,9 @@ def unique_columns(
         m.record and m.record.rows == "judged" and not m.record.sums_gains for m in metrics
     )
     if inputs.qrels is not None:
-        judged = JUDGED if removed or reads_all else f"{JUDGED[:-1]} AND qrels.rel > 0)"
+        judged = ctes.JUDGED if removed or reads_all else f"{ctes.JUDGED[:-1]} AND qrels.rel > 0)"
         return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
-    k = last_position(metrics, conventions)
+    k = ctes.last_position(metrics, conventions)
     cut = "" if removed or k is None else f" AND pos <= {k}"
     judged = "rel IS NOT NULL" if reads_all else "rel > 0"
     judged = judged if inputs.every("rel") else "true"
@@ -219,10 +205,10 @@ def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     """What selects the rows of the run that metrics read, and those tied with the k-th score."""
     place = "score" if inputs.scored else "pos"
     if conventions.unjudged == "remove":
-        return JUDGED if inputs.qrels else "WHERE rel IS NOT NULL"
+        return ctes.JUDGED if inputs.qrels else "WHERE rel IS NOT NULL"
     graded = "rel > 0 OR " if inputs.every("rel") and not inputs.qrels else ""
-    if inputs.qrels and any(is_ideal_retrieved(m, conventions) for m in metrics):
-        graded = f"{JUDGED.removeprefix('WHERE ')[:-1]} AND qrels.rel > 0) OR "
+    if inputs.qrels and any(ctes.is_ideal_retrieved(m, conventions) for m in metrics):
+        graded = f"{ctes.JUDGED.removeprefix('WHERE ')[:-1]} AND qrels.rel > 0) OR "
     if any(metric.k is None for metric in metrics):
         return f"WHERE {graded}{place} IS NOT NULL"
     k = max(metric.k or 0 for metric in metrics)
@@ -258,7 +244,7 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             raise RankqlError(  # in the words of the macro
                 f"ties 'expected' is not available for {metric.record.macro}{listed}. Use 'item'"
             )
-    reading = [metric.name for metric in metrics if reads_original_scores([metric])]
+    reading = [metric.name for metric in metrics if ctes.reads_original_scores([metric])]
     if inputs.ascending and reading:
         require(
             all(table.ascending for table in tables),
@@ -328,9 +314,11 @@ def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str
     rel = gain_sql(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
     if metric.record.compares_scores:
         expected = conventions.ties == "expected"  # where `score` is that of the order
-        return f"{macro}(rel, {original_score(inputs, conventions) if expected else 'score'})"
+        return f"{macro}(rel, {ctes.original_score(inputs, conventions) if expected else 'score'})"
     if metric.record.halves_ties and inputs.scored:
-        return macro_call(f"{macro}_by_score", [rel, order_score(inputs, conventions)], options)
+        return macro_call(
+            f"{macro}_by_score", [rel, ctes.order_score(inputs, conventions)], options
+        )
     columns = [rel, "pos"]
     if conventions.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]

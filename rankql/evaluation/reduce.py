@@ -32,27 +32,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.ctes import (
-    Column,
-    Unique,
-    attributes_by_query,
-    has_one_value,
-    list_systems,
-    rows_needed,
-    score_order,
-    select_from,
-    source_ctes,
-    with_ctes,
-)
+from rankql.evaluation import ctes, formulas
 from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
-from rankql.evaluation.formulas import (
-    METRICS,
-    Options,
-    Rankings,
-    if_positive,
-    sum_columns,
-    to_double,
-)
 from rankql.evaluation.grades import grade_scale
 from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
 from rankql.evaluation.readable import unique_columns
@@ -86,7 +67,7 @@ class Reduction:
 
     evaluation: Evaluation
     form: Form = "counters"
-    metrics: Mapping[str, tuple[Metric, Options]] = field(default_factory=dict)
+    metrics: Mapping[str, tuple[Metric, formulas.Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
     # The rows that metrics read from lists.
@@ -154,12 +135,12 @@ class Reduction:
     def sql(self) -> str:
         """The query."""
         steps, select = self.steps()
-        return with_ctes(steps) + select
+        return ctes.with_ctes(steps) + select
 
     def steps(self) -> tuple[dict[str, str], str]:
         """The steps of the query, and the final SELECT."""
         inputs, keys = self.inputs, self.inputs.keys
-        steps = source_ctes(inputs, self.conventions, integers=self.form == "words")
+        steps = ctes.source_ctes(inputs, self.conventions, integers=self.form == "words")
         write: Mapping[Form, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
             "words": self._word_rows,
             "joined": self._joined_rows,
@@ -175,25 +156,29 @@ class Reduction:
             if self.few:
                 judged["best_grade"] = "max(rel)"
             judged |= self._attributes("qrels")
-            steps["judged"] = select_from("qrels", ["query", *_columns(judged)], "GROUP BY query")
+            steps["judged"] = ctes.select_from(
+                "qrels", ["query", *_columns(judged)], "GROUP BY query"
+            )
             fields = [*judged, *fields]
             queries = "judged"
             if inputs.many:
                 read = ("cuts", "lists", "counts", "best", "words")
                 source = next(name for name in read if name in steps)
-                steps["systems"] = list_systems(inputs, source)
+                steps["systems"] = ctes.list_systems(inputs, source)
                 queries = "(FROM judged CROSS JOIN systems)"
             rankings = f"{queries} FULL JOIN {rankings} USING ({keys})"
         columns = [inputs.attribute(name) for name in by]
         for home in ("run", "attributes"):
             if by and {*map(inputs.attribute, inputs.attributes_in(home))} - {*fields}:
-                rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+                rankings += (
+                    f"\n    LEFT JOIN {ctes.attributes_by_query(inputs, home)} USING (query)"
+                )
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
         if self.has("repeats"):
             same = f"count(*) > count(DISTINCT hash({keys}, item))"
             names.append(f"(SELECT {same} FROM candidates) AS repeats")
-        return steps, select_from(rankings, names, f"ORDER BY {order}")
+        return steps, ctes.select_from(rankings, names, f"ORDER BY {order}")
 
     def _aggregates(self, *names: str) -> dict[str, str]:
         """Columns of the protocol as aggregates over the rows of a ranking."""
@@ -211,9 +196,9 @@ class Reduction:
         return counters | self._attributes("run")
 
     @cached_property
-    def unique_checks(self) -> dict[str, tuple[Column, str]]:
+    def unique_checks(self) -> dict[str, tuple[ctes.Column, str]]:
         """What is unique within a query or ranking, by column: the table and column, and SQL."""
-        inputs, checks = self.inputs, list[tuple[Column, str]]()
+        inputs, checks = self.inputs, list[tuple[ctes.Column, str]]()
         if self.few and self.form in COUNTING:
             items = [("qrels", "item")] * (inputs.qrels is not None)
             items += [("run", "item")] * inputs.every("item")
@@ -222,7 +207,7 @@ class Reduction:
         for home in ("run", "qrels"):
             if not (home == "run" and inputs.many):  # rankings of a query
                 checks += [
-                    ((home, inputs.attribute(name)), has_one_value(inputs, name))
+                    ((home, inputs.attribute(name)), ctes.has_one_value(inputs, name))
                     for name in inputs.attributes_in(home)
                 ]
         return {f"unique {i}": check for i, check in enumerate(checks)}
@@ -240,7 +225,7 @@ class Reduction:
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""
         keys = self.inputs.keys
-        return select_from(source, [keys, *_columns(columns)], f"GROUP BY {keys}")
+        return ctes.select_from(source, [keys, *_columns(columns)], f"GROUP BY {keys}")
 
     def _retrieved_grades(self) -> dict[str, str]:
         """The counts of the grades of retrieved items, if ideal rankings have no others."""
@@ -294,10 +279,10 @@ class Reduction:
         scores = f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})"
         grades = f"list_transform(items, lambda x: x & {(1 << GRADE_BITS) - 1})"
         flags = {"tied": f"coalesce({are_tied(scores)}, false)", "grades": grades}
-        steps["grades"] = select_from("best", ["*", *_columns(flags)])
+        steps["grades"] = ctes.select_from("best", ["*", *_columns(flags)])
         words = self.words.of_list("grades")
         fields = [self.inputs.keys, *map(quote, columns), "tied", *_columns(words)]
-        steps["words"] = select_from("grades", fields)
+        steps["words"] = ctes.select_from("grades", fields)
         return "words", [*columns, "tied", *words]
 
     @property
@@ -314,7 +299,7 @@ class Reduction:
             "tied": f"coalesce({are_tied('best')}, false)",
             "highest": "best[1]",
         }
-        steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
+        steps["cuts"] = ctes.select_from(f"(\n{cuts})", ["*", *_columns(flags)])
         # The items that reach the k-th score, and the first k of them in order.
         keys, ties = self.inputs.keys, self.conventions.ties
         read = [keys, "item", "score", *(["line"] if ties == "order" else [])]
@@ -322,13 +307,15 @@ class Reduction:
         listed = "least IS NOT NULL" + ("" if self.ranks_ties else " AND NOT tied")
         source = f"run JOIN (FROM cuts WHERE {listed}) USING ({keys})"
         fields = [*read, "tied", "list_position(best, score) AS rank"]
-        steps["candidates"] = select_from(source, fields, "WHERE score >= least")
-        top = select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
+        steps["candidates"] = ctes.select_from(source, fields, "WHERE score >= least")
+        top = ctes.select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
         if self.ranks_ties:
-            order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
+            order = f"PARTITION BY {keys} ORDER BY {ctes.score_order(ties)}"
             position = f"row_number() OVER ({order}) AS pos"
             rest = f"WHERE tied QUALIFY pos <= {self.k}"
-            top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
+            top += "\n    UNION ALL\n" + ctes.select_from(
+                "candidates", [keys, "item", position], rest
+            )
         steps["top"] = top
         words = {"common": "count(rel)"} | self.words.sums("rel", "pos")
         steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
@@ -361,10 +348,12 @@ class Reduction:
             f"CASE WHEN {short} THEN {places} END AS places",
             f"coalesce(NOT ({short}), false) AS many",
         ]
-        steps["found"] = select_from("lists", [*columns, "best", "rels", *positions])
+        steps["found"] = ctes.select_from("lists", [*columns, "best", "rels", *positions])
         tied = "list_bool_or(list_transform(places, lambda p: best[p + 1] = best[p]))"
         flags = {"tied": f"many OR coalesce({tied}, false)", "highest": "best[1]"}
-        steps["rankings"] = select_from("found", [*columns, "places", "rels", *_columns(flags)])
+        steps["rankings"] = ctes.select_from(
+            "found", [*columns, "places", "rels", *_columns(flags)]
+        )
         return "rankings", [*counters, *flags, *lists]
 
     def _count_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
@@ -376,7 +365,7 @@ class Reduction:
         keys = self.inputs.keys
         known = "run SEMI JOIN (FROM qrels WHERE rel IS NOT NULL) USING (query, item)"
         rest = f"WHERE {self.place} IS NOT NULL GROUP BY {keys}"
-        steps["hits"] = select_from(known, [keys, "count(*) AS common"], rest)
+        steps["hits"] = ctes.select_from(known, [keys, "count(*) AS common"], rest)
         return f"counts LEFT JOIN hits USING ({keys})", [*fields, "common"]
 
     @cached_property
@@ -388,7 +377,7 @@ class Reduction:
         judged = self.frame if alone else self.frame.filter(pl.col("judged").is_not_null())
         return pl.concat(self.read(judged))
 
-    def unique_columns(self) -> list[Unique]:
+    def unique_columns(self) -> list[ctes.Unique]:
         """What must be unique in the tables, and was not looked at by the reduction."""
         metrics = self.evaluation.computed
         complete = self.values is not None and len(self.metrics) == len(metrics)
@@ -433,17 +422,17 @@ class Reduction:
         """The values of some rankings, and which are flagged."""
         rankings, flagged = self._rankings(batch)
         values = {
-            name: METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
+            name: formulas.METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
             for name, (metric, options) in self.metrics.items()
         }
         for name, (metric, options) in self.metrics.items():
             if metric.record and metric.record.weight:
-                weight = METRICS[metric.record.function].weight
+                weight = formulas.METRICS[metric.record.function].weight
                 assert weight
                 values[f"{INTERNAL_PREFIX}weight of {name}"] = weight(rankings, options)
         if self.conventions.undefined == "drop":
             relevant = rankings.relevant(self.conventions.threshold)
-            values = {name: if_positive(relevant, value) for name, value in values.items()}
+            values = {name: formulas.if_positive(relevant, value) for name, value in values.items()}
         inputs, missing = self.inputs, pl.repeat(False, batch.height, eager=True)
         if inputs.qrels:
             missing = batch["rows"].is_null()
@@ -453,7 +442,7 @@ class Reduction:
         columns |= {MISSING: missing, **values, FLAGGED: flagged}
         return pl.DataFrame([column.alias(name) for name, column in columns.items()])
 
-    def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series]:
+    def _rankings(self, batch: pl.DataFrame) -> tuple[formulas.Rankings, pl.Series]:
         """The columns of a batch, and which rankings the readable query computes."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
         flagged = pl.repeat(False, batch.height, eager=True)
@@ -469,7 +458,9 @@ class Reduction:
         if self.form != "lists":
             if self.ideal_retrieved:
                 known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
-            return Rankings([*enumerate(self.words.read(batch), start=1)], **known), flagged
+            return formulas.Rankings(
+                [*enumerate(self.words.read(batch), start=1)], **known
+            ), flagged
         places, rels, shared = _sort_items(batch)
         if not self.inputs.scored:
             flagged = flagged | shared | (batch["firsts"].fill_null(0) > 1)
@@ -477,10 +468,10 @@ class Reduction:
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
         if self.ideal_retrieved:
             known["ideal_counts"] = [
-                sum_columns((to_double(rel >= grade) for _, rel in items), zero)
+                formulas.sum_columns((formulas.to_double(rel >= grade) for _, rel in items), zero)
                 for grade in range(1, self.end + 1)
             ]
-        return Rankings(items, **known), flagged
+        return formulas.Rankings(items, **known), flagged
 
 
 def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
@@ -548,7 +539,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     elif inputs.scored:
         alone = inputs.qrels is None or is_ideal_of_retrieved(named)
         form = "best" if alone else "cuts"
-    return Reduction(evaluation, form, named, end, rows_needed(reduced, conventions))
+    return Reduction(evaluation, form, named, end, ctes.rows_needed(reduced, conventions))
 
 
 def _is_small(metric: Metric) -> bool:
@@ -557,14 +548,16 @@ def _is_small(metric: Metric) -> bool:
     return metric.k is not None and metric.k <= MAX_WORDS_K and not reads_all
 
 
-def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, Options]]) -> bool:
+def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, formulas.Options]]) -> bool:
     """Has an ideal ranking the retrieved items only?"""
     return any(options.get("ideal") == "retrieved" for _, options in metrics.values())
 
 
-def supported_options(metric: Metric, conventions: Conventions, inputs: Inputs) -> Options | None:
+def supported_options(
+    metric: Metric, conventions: Conventions, inputs: Inputs
+) -> formulas.Options | None:
     """The options of a metric's formula; None if it is not supported: see `METRICS`."""
-    formula = METRICS.get(metric.record.function) if metric.record else None
+    formula = formulas.METRICS.get(metric.record.function) if metric.record else None
     if formula is None or metric.record is None:
         return None
     known = vars(conventions)

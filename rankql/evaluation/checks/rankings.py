@@ -335,7 +335,8 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
         if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
             relevant = f"rel >= {metric.threshold(vars(evaluation.conventions))}"
             sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) FROM
-                (SELECT count(*) FILTER ({relevant}) AS r FROM {inputs.graded_cte} GROUP BY {key})"""
+                (SELECT count(*) FILTER ({relevant}) AS r
+                 FROM {inputs.graded_cte} GROUP BY {key})"""
             for total, count in evaluation.run_sql(sql):
                 if count:
                     yield {"name": metric.name, "count": count, "total": total, "k": metric.k}
