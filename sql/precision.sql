@@ -41,13 +41,13 @@ CREATE OR REPLACE MACRO all_rel_at(rel, pos, k := NULL, threshold := 1) AS
 COMMENT ON MACRO all_rel_at IS 'All relevant: 1 if every relevant item is in the first k positions, else 0.';
 
 -- Only say what to write, as mrr does.
-CREATE OR REPLACE MACRO hr(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hr is hit_at here: use avg(hit_at(...)) is the hit rate, with hit_at(rel, pos, k) by query');
-CREATE OR REPLACE MACRO hit_rate(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hit_rate is hit_at here: use avg(hit_at(...)) is the hit rate, with hit_at(rel, pos, k) by query');
+CREATE OR REPLACE MACRO hr(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hr is the mean of hit_at over the queries: use avg(hit_at(...)), with hit_at(rel, pos, k) by query');
+CREATE OR REPLACE MACRO hit_rate(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hit_rate is the mean of hit_at over the queries: use avg(hit_at(...)), with hit_at(rel, pos, k) by query');
 CREATE OR REPLACE MACRO hits_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('hits_at is hit_at here: use hit_at(rel, pos, k)');
 CREATE OR REPLACE MACRO success(rel, pos, k := NULL, threshold := 1) AS rankql_fail('success is hit_at here: use hit_at(rel, pos, k)');
 CREATE OR REPLACE MACRO p_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('p_at is precision_at here: use precision_at(rel, pos, k)');
 CREATE OR REPLACE MACRO precision_k(rel, pos, k := NULL, threshold := 1) AS rankql_fail('precision_k is precision_at here: use precision_at(rel, pos, k)');
-CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('map_at is ap here: use avg(ap(...)) is the mean, with ap(rel, pos, k) by query');
+CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('map_at is the mean of ap over the queries: use avg(ap(...)), with ap(rel, pos, k) by query');
 CREATE OR REPLACE MACRO ndcg_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('ndcg_at is ndcg here: use ndcg(rel, pos, k)');
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS

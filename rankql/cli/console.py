@@ -180,6 +180,9 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
     for name, value in call.items():
         if isinstance(value, bool):
             options.append("--descending" if value else "--ascending")
+        elif name == "higher_is_better" and isinstance(value, Mapping):
+            names = (x + "=no" if higher else x for x, higher in value.items())
+            options += [f"--lower-is-better {_quote(x)}" for x in names]
         else:
             words = [option.format(name), *([_quote(write(value))] if value != "" else [])]
             options.append(" ".join(words))

@@ -196,8 +196,11 @@ def describe_left_out(result: Result) -> Iterator[str]:
         # Whoever rightly shows nothing has the best value, or is left out as undefined.
         best = {x: pl.col(x) == 0 if shows_silence(x) else pl.lit(False) for x in names}
         counted = pl.col(MISSING) & pl.any_horizontal(
-            ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
-            for x in names
+            False,
+            *(
+                ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
+                for x in names
+            ),
         )
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
         of_systems = ((x, counts[x], total) for x in result.systems)

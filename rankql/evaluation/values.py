@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
+from rankql.errors import Question, RankqlError, describe_unknown, require, require_plain_name
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.printed import drop_totals, read_printed
@@ -305,9 +304,7 @@ def set_directions(
     if assumed := [name for name in own if name not in stated and name not in neither]:
         _ask_direction(result, [name for name in assumed if _may_be_lower(name)])
         higher = f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))}"
-        words = (
-            f"{higher} assumed to be better. If not, set higher_is_better= (CLI: --lower-is-better)"
-        )
+        words = f"{higher} assumed to be better. If not, set higher_is_better="
         notes.append(text.Note(words, kind=text.DIRECTION))
     directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
     return result.derive(meta=replace(result.meta, higher_is_better=directions), notes=notes)
@@ -326,10 +323,5 @@ def _ask_direction(result: Result, names: Sequence[str]) -> None:
     )
     negated = {name for name, *sql in pairs if "".join(sql).lstrip(" (").startswith("-")}
     if names := [x for x in names if x not in negated and not x.startswith("-")]:
-        lower, higher = (
-            f"higher_is_better={dict.fromkeys(names, value)} (CLI: "
-            f"{' '.join(f'--lower-is-better {shlex.quote(x + end)}' for x in names)})"
-            for value, end in ((False, ""), (True, "=no"))
-        )
-        which = f"{text.join_words(names)}: is lower or higher better?"
-        raise RankqlError(f"{which} If lower, pass {lower}, otherwise {higher}")
+        calls = [{"higher_is_better": dict.fromkeys(names, value)} for value in (False, True)]
+        raise Question(f"{text.join_words(names)}: is lower or higher better?", calls)

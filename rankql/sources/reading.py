@@ -29,6 +29,7 @@ from rankql.sources.candidates import find_list, split_groups
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import list_in_order
+from rankql.sources.row_order import add_row_number, number_rows, rank_by_score
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
@@ -212,7 +213,7 @@ def _read_tables(
             session, name, argument, [abouts, others, opened]
         )
     if order == "rows":
-        opened = [_number_rows(session, table, named[0], system) for table in opened]
+        opened = [number_rows(session, table, named[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
     if judgments:
@@ -310,7 +311,7 @@ def _rank_runs(
         unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
         for label, table in runs.items():
             if unscored and "pos" not in table.roles:
-                runs[label] = _rank_by_score(session, table)
+                runs[label] = rank_by_score(session, table)
             elif not unscored and "pos" in table.roles:
                 table = role_values.drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
@@ -521,7 +522,7 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = _number(session, table, "item", name, "row number")
+        table = add_row_number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
@@ -548,58 +549,3 @@ def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> st
                 require_column(table, name, argument)
             return home
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])
-
-
-def _number_rows(
-    session: Session,
-    table: Table,
-    names: Mapping[str, Any],
-    system: str | None,
-) -> Table:
-    """The run with positions from the order of its rows; lists have an order."""
-    if "pos" in table.roles:
-        return table
-    query, named = table.find("query", names.get("query")), (names.get("pos"), names.get("score"))
-    if query is None:
-        return table  # an error of the roles
-    keys = ", ".join(map(quote, [*([system] if system else []), query]))
-    require(
-        table.ordered and named == (None, None),
-        "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
-        f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
-    )
-    return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
-
-
-def _number(
-    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
-) -> Table:
-    """The table with a column that numbers its rows: all, or those of each key."""
-    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
-    if keys:
-        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
-        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
-    return replace(
-        table,
-        sql=session.load(table.label, f"({sql})", text=table.text).sql,
-        columns={**table.columns, name: "BIGINT"},
-        roles={**table.roles, role: name},
-        origins={**table.origins, name: origin},
-    )
-
-
-def _rank_by_score(session: Session, table: Table) -> Table:
-    """The run with positions by its scores; the higher item id comes first among equal ones."""
-    name, score = f"{INTERNAL_PREFIX}place", table.number("score")
-    order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
-    place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
-    sql = f"(SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql})"
-    return replace(
-        table,
-        sql=session.load(table.label, sql, text=table.text).sql,
-        columns={**table.columns, name: "BIGINT"},
-        roles={**table.roles, "pos": name},
-        origins={**table.origins, name: table.role_columns["score"]},
-        computed={**table.computed, name: table.sources([table.roles["score"]])},
-        ascending=False,
-    )

@@ -56,7 +56,7 @@ MESSAGES = [
     (lambda: days(day=3), "days has no column 3"),
     (lambda: days(DAYS.with_columns(pl.col("day").to_physical())), "day must be a date such as 2"),
     (lambda: days(DAYS.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))),
-     "It is TIMESTAMP WITH TIME ZONE: cast it to DATE"),
+     "days: day has times with a zone, of which the day is not known. Pass day="),
     (lambda: days(DAYS.with_columns(day=pl.format("on {}", "day"))), "days: day must be a date"),
     (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
     (lambda: days(baseline=12), "2026-09-12, and in it five weekdays three times each"),

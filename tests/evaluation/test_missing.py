@@ -168,9 +168,8 @@ def test_the_line_of_queries_says_what_the_table_counts():
     ]
     assert "85 queries weigh" in lines("nDCG@3", missing="skip", weight="w")[1]
     assert lines(["RMSE", "FalseAnswer"], undefined="zero") == [
-        "Queries: 10 of 100 missing and counted as the worst value; 15 of 100 (RMSE) missing in at "
-        "least one system and left out; 85 of 100 (FalseAnswer) undefined in at least one system "
-        "and left out"
+        "Queries: 15 of 100 (RMSE) missing in at least one system and left out; 85 of 100 "
+        "(FalseAnswer) undefined in at least one system and left out"
     ]
     assert lines("nDCG@3", undefined="zero")[0].endswith(
         "; 15 of 100 undefined in at least one system and counted as 0"
