@@ -262,7 +262,9 @@ class Comparison(EvaluatedTable):
         systems, † marks those that are significantly better than the baseline and ‡ those that are
         significantly worse.
         """
-        if rows is not None or columns is not None or n or margins:
+        turned = (rows, columns) == ("metric", "system")
+        default = turned or (rows, columns) in ((None, None), ("system", "metric"))
+        if n or margins or not default:
             return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]
@@ -271,7 +273,7 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            self.result.meta.groupings, method=method, notes=self.notes,
+            self.result.meta.groupings, turned, method=method, notes=self.notes,
             input_paths=self.input_paths, source=self,
         )  # fmt: skip
 

@@ -20,19 +20,24 @@ from rankql.errors import (
     require_package,
     require_probability,
 )
+from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
+from rankql.macros import literal, quote
+from rankql.registry.column_names import ANNOTATORS, find_name
 from rankql.results import TableResult, drop_idle_columns
-from rankql.sources.computed import assume_grades
+from rankql.sources.computed import assume_grades, map_events
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
+    Table,
     assign_roles,
+    is_text,
     read_text_numbers,
     refuse_repeated,
     require_column,
@@ -106,8 +111,10 @@ def judges(
     agree badly and still order systems well, and the other way round.
 
     A table with a column of grades for each annotator and model is read by `annotators` and
-    `models`. Only items that all of them labelled count. The first line of the result says whether
-    a model agrees with the first annotator as much as the second does.
+    `models`, as is one with a row for each label and a column of who gave it, such as `annotator`.
+    Labels in text get their grades by rel={"FULL": 2, "NONE": 0, "REFUSED": None}. Only items that
+    all of them labelled count. The first line of the result says whether a model agrees with the
+    first annotator as much as the second does.
 
     Parameters
     ----------
@@ -224,10 +231,17 @@ def _read_annotators(
     names = [*annotators, *models]
     require(len({*names}) == len(names), f"A column is named twice: {text.join_words(names)}")
     with open_session(con, data) as session:
-        table = session.table(data, "labels")
+        table, labels = session.table(data, "labels"), dict[str, pl.DataFrame]()
+        who = find_name(table.columns, ANNOTATORS)
         for name in names:
-            require_column(table, name, "annotators" if name in annotators else "models")
-        labels = {x: _read_labels(session, data, x, {**columns, "rel": x}) for x in names}
+            rows, mapping, rel = table, columns["rel"], name
+            if who and not any(map(table.has, names)):  # a row for each label
+                sql = f"(FROM {table.sql} WHERE CAST({quote(who)} AS VARCHAR) = {literal(name)})"
+                rows, rel = session.describe(name, sql), columns["rel"]
+            else:
+                require_column(table, name, "annotators" if name in annotators else "models")
+                rel = (name, mapping) if isinstance(mapping, Mapping) else name
+            labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel})
     keys = ["query", "item"]
     both = pl.concat([x.select(keys) for x in labels.values()]).group_by(keys).len()
     every = both.filter(len=len(labels)).select(keys)
@@ -281,11 +295,15 @@ def _read_labels(
 ) -> pl.DataFrame:
     """The labels in a table, with ids as text. Several labels of an item are refused."""
     # The numbers of a dict are grades if it is called qrels.
-    table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
+    called = "qrels" if isinstance(data, Mapping) else label
+    table = data if isinstance(data, Table) else session.table(data, called)
+    columns, (table,) = map_events(session, columns, [table])
     table, names = assume_grades(session, replace(table, label=label), dict(columns))
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
     refuse_repeated(table, [])
     table = read_text_numbers(session, table)
+    if is_text(table.columns[table.roles["rel"]]):
+        refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")

@@ -92,6 +92,7 @@ def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) 
     """Grades of events. An event without one is an error of the engine, which quotes the text."""
     require_event_grades(grades)
     event = text.format(write_column("rel", column, text, mark))
-    cases = " ".join(f"WHEN {event} = {literal(x)} THEN {grade!r}" for x, grade in grades.items())
+    pairs = ((literal(x), literal(grade)) for x, grade in grades.items())
+    cases = " ".join(f"WHEN {event} = {x} THEN {grade}" for x, grade in pairs)
     missing = f"CAST('rankql: rel has no grade for ' || {event} AS INT)"
     return f"(CASE {cases} WHEN {event} IS NOT NULL THEN {missing} END)"

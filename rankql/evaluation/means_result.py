@@ -208,6 +208,14 @@ class MeansResult(TableResult):
                 self.summary, higher, self.systems, groupings=self.meta.groupings, notes=notes,
                 input_paths=paths, source=self,
             )  # fmt: skip
+        if (rows, columns) == ("system", "metric"):
+            return self.wide()
+        if (rows, columns) == ("metric", "system") and len(self.systems) > 1:
+            higher = {name: self.higher_is_better(name) for name in self.metrics}
+            return make_wide_table(
+                self.summary, higher, self.systems, groupings=self.meta.groupings, turned=True,
+                notes=notes, input_paths=paths, source=self,
+            )  # fmt: skip
         pairs = [group for group in self.meta.groupings if len(group) == 2]
         group = next((group for group in pairs if {*group} == {rows, columns}), None)
         if group is None:
@@ -465,17 +473,18 @@ def make_wide_table(
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
     groupings: Sequence[Sequence[str]] = (),
+    turned: bool = False,
     **fields: Any,
 ) -> WideTable:
     """Turn a summary around: one row per slice or system, one column per metric.
 
-    Of slices of several systems, one row per metric and slice, one column per system. Marks are by
-    metric, slice and system.
+    Of slices of several systems, or `turned`, one row per metric and slice, one column per system.
+    Marks are by metric, slice and system.
     """
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
     several = "system" in summary.columns
-    if len(systems) > 1 and len(slices) > 1:
+    if len(systems) > 1 and (turned or len(slices) > 1):
         labels = _label_slices(summary, groupings)
         return _side_by_side(means, labels, higher_is_better, systems, marks, letters, fields)
     rows = [(part, name) for part in slices for name in (systems if several else [None])]
@@ -531,7 +540,8 @@ def _side_by_side(
     columns = {**types, **dict.fromkeys(heads, pl.Float64), **dict.fromkeys(marked, pl.String)}
     return WideTable(
         pl.DataFrame(rows, columns, orient="row"), dict.fromkeys(heads, True),
-        dict(zip(heads, marked, strict=False)), {}, ["metric"], higher_is_better, **fields,
+        dict(zip(heads, marked, strict=False)), {}, ["metric"] * (len(labels) > 1),
+        higher_is_better, **fields,
     )  # fmt: skip
 
 

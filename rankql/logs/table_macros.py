@@ -275,7 +275,7 @@ def parse_time(text: str) -> datetime.datetime | float:
         return datetime.datetime.fromisoformat(text) if number is None else number
     except ValueError:
         raise errors.RankqlError(
-            f"Cannot parse the time {text!r}. Write it as 2026-01-31"
+            f"since: cannot parse the time {text!r}. Write it as 2026-01-31"
         ) from None
 
 

@@ -30,6 +30,8 @@ USERS = {
 }
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
+# Who gave a label.
+ANNOTATORS = ("annotator", "rater", "judge", "labeler", "assessor", "worker")
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.

@@ -476,9 +476,10 @@ def map_events(
 
 
 def require_event_grades(grades: Mapping[Any, Any]) -> None:
-    """Refuse grades that are no finite numbers by text."""
-    ok = bool(grades) and all(isinstance(event, str) for event in grades)
-    ok = ok and all(math.isfinite(as_number(grade)) for grade in grades.values())
+    """Refuse grades that are no finite numbers by text; None means not judged."""
+    ok = all(isinstance(event, str) for event in grades)
+    known = [grade for grade in grades.values() if grade is not None]
+    ok = ok and bool(known) and all(math.isfinite(as_number(grade)) for grade in known)
     require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
 
 
@@ -494,7 +495,7 @@ def _map_events(
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:
         event = require_column(table, column, "rel")
-    elif len(flags) == len(grades):
+    elif len(flags) == len(grades) and None not in grades.values():
         if event is not None:
             raise RankqlError(
                 f"{table.label}: {rel} may map the values of {event}, or the columns "
@@ -515,7 +516,7 @@ def _map_events(
             f"{table.label}: {rel} has no grade for {event} "
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
         )
-    cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
+    cases = " ".join(f"WHEN {literal(x)} THEN {literal(grade)}" for x, grade in grades.items())
     return _with_grades(table, grades, f"CASE {value} {cases} END", [event])
 
 
@@ -523,7 +524,8 @@ def _with_grades(
     table: Table, grades: Mapping[str, float], value: str, reads: Sequence[str]
 ) -> Table:
     """The table with the column of mapped grades, and what the Columns line says of it."""
-    kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
+    whole = all(isinstance(grade, int | None) for grade in grades.values())
+    kind = "INTEGER" if whole else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     origin = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"

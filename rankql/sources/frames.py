@@ -88,6 +88,8 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
     """The frame of an object that can be read as Arrow, with floats that DuckDB reads."""
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     if not arrow:
+        if isinstance(data, list) and not data:
+            raise RankqlError(f"{label} is empty: it has no rows")
         name = "an empty text" if isinstance(data, str) else type(data).__name__
         kind = library(data)
         call = _CALLS.get(f"{kind}.{name}", f"data.{_CALLS[kind]}" if kind in _CALLS else "")

@@ -66,7 +66,7 @@ def test_users_of_whom_a_hash_chose_are_counted(tmp_path, monkeypatch):
         (["--share", ".2", "-o", "a.csv", "b.txt"], "must end in one of: .parquet, .csv"),
         (["--share", "2", "-o", "a.csv", "b.csv"], "share must lie between 0 and 1, not 2"),
         (["--share", ".2", "--basket", "-o", "a.csv", "b.csv"], "--basket goes with --last"),
-        (["--since", "soon", "-o", "a.csv", "b.csv"], "Cannot parse the time 'soon'"),
+        (["--since", "soon", "-o", "a.csv", "b.csv"], "cannot parse the time 'soon'"),
     ],
 )
 def test_a_wrong_split_writes_nothing(tmp_path, monkeypatch, arguments, message):

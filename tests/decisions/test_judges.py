@@ -186,6 +186,27 @@ def labelled(noise, queries=60, seed=4):
     return pl.DataFrame({**keys, **columns})
 
 
+def test_labels_may_be_text_and_have_a_row_each():
+    numbers = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.6})
+    who, grades = ["ann", "bo", "gpt"], {"none": 0, "low": 1, "mid": 2, "high": 3, "REFUSED": None}
+    names = {"annotators": who[:2], "models": who[2:]}
+    expected = judges(numbers, **names).table
+    words = {grade: word for word, grade in grades.items() if grade is not None}
+    text = numbers.with_columns(pl.col(who).replace_strict(words))
+    assert judges(text, **names, rel=grades).table.equals(expected)
+    for wide, column, rel in ((text, "label", grades), (numbers, "rel", None)):
+        rows = wide.unpivot(who, index=["query", "item"], variable_name="rater", value_name=column)
+        assert judges(rows, **names, rel=rel).table.equals(expected)
+    refused = text[:1].with_columns(query=pl.lit(99), gpt=pl.lit("REFUSED"))
+    assert judges(pl.concat([text, refused.cast(text.schema)]), **names, rel=grades).table.equals(
+        expected
+    )
+    with pytest.raises(RankqlError, match=r"rel=\{'high': \.\.\., 'low': "):
+        judges(text, **names)
+    with pytest.raises(RankqlError, match=r"^llama has no labels"):
+        judges(rows, annotators=["ann"], models=["llama"])
+
+
 def test_a_model_is_held_to_a_second_person():
     """The sentence has the kappas of the table, and an interval that leaves out one query."""
     wide = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.6, "llama": 1.5})

@@ -107,6 +107,17 @@ def test_the_baseline_comes_first_in_every_slice(comparison):
     assert table.row(0)[:6] == ("P@1", "all", 20, 0.5, 0.95, 0.5)
 
 
+def test_systems_may_be_columns(comparison):
+    runs = {"old": OLD, "new": NEW}
+    compared = rankql.compare(runs, metrics=["P@1", "RR"])
+    assert compared.wide(rows="system", columns="metric").table.equals(compared.wide().table)
+    for turned in (compared, rankql.evaluate(runs, metrics=["P@1", "RR"])):
+        table = turned.wide(rows="metric", columns="system").table
+        assert table.select("metric", "queries", "old", "new").rows()[0] == ("P@1", 20, 0.5, 0.95)
+    marks = compared.wide(rows="metric", columns="system").table["new marks"].to_list()
+    assert marks[0] == "†"
+
+
 def test_marks_agree_with_the_verdicts(comparison):
     table, marks = comparison.wide().table, {"better": "†", "worse": "‡"}
     verdicts = comparison.pairs.filter(metric="P@1")["slice", "b", "verdict"].rows()

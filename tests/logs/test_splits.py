@@ -135,7 +135,7 @@ def test_a_time_is_written_as_on_the_command_line():
     log = HISTORY.with_columns(time=pl.lit(NOON) + pl.duration(days=pl.col("time")))
     text, since = rankql.time_split(log, since="2024-05-06"), date(2024, 5, 6)
     assert text.equals(rankql.time_split(log, since=since))
-    with pytest.raises(rankql.RankqlError, match="Cannot parse the time 'soon'"):
+    with pytest.raises(rankql.RankqlError, match=r"^since: cannot parse the time 'soon'"):
         rankql.time_split(log, since="soon")
 
 

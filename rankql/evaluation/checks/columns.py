@@ -54,8 +54,8 @@ def _require_key(session: Session, table: Table, total: int, counts: Mapping[str
                 )
 
 
-def _refuse_labels(session: Session, table: Table) -> None:
-    """Refuse grades that are a few words, with the mapping that reads them."""
+def refuse_labels(session: Session, table: Table, column: bool = True) -> None:
+    """Refuse grades that are a few words, with the mapping that reads them, of this column."""
     name = table.roles["rel"]
     value = f"CAST({quote(name)} AS VARCHAR)"
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
@@ -65,7 +65,7 @@ def _refuse_labels(session: Session, table: Table) -> None:
     labels = [label for (label,) in session.rows(sql)]
     raise RankqlError(
         f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
-        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name)}"
+        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name * column)}"
     )
 
 
@@ -77,7 +77,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
     if "rel" in roles and is_text(table.columns.get(table.roles.get("rel", ""), "")):
-        _refuse_labels(session, table)
+        refuse_labels(session, table)
     for role in roles:
         if role in table.roles and table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
