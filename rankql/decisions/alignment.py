@@ -136,7 +136,8 @@ def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> Non
                 f"{system!r} has no query in common with the other systems: it has "
                 f"{queries[key].min()!r}, they have {others[key].min()!r}. Runs are compared on "
                 "the same queries: use one spelling of ids. Groups of other users, such as the "
-                "arms of an experiment, are slices of one run: by= (docs/experiment.md)"
+                "arms of an experiment, are slices of one run: by= (docs/experiment.md). For "
+                "weeks with other queries, use monitor"
             )
 
 

@@ -239,6 +239,7 @@ def _evaluate(
         columns=evaluation.columns,
         notes=[*sentences, *notes],
         values=fetch_frame(session, evaluation.query.sql),
+        interval=None if one_query else "auto",
     )
 
 
