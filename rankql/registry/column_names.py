@@ -59,8 +59,9 @@ _ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
 # The names of lists that are recognised, the likeliest first.
 RETRIEVED = [name + end for name in ("retrieved", "recommended", "ranked") for end in _ENDS]
 RELEVANT = [
-    name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
-    for end in _ENDS
+    *(name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
+      for end in _ENDS),
+    "retrieval_gt",  # of AutoRAG
 ]  # fmt: skip
 # Names of lists, as Kaggle has them, that are scores if they are numbers.
 PREDICTED = ("prediction", "predictions")

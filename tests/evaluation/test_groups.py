@@ -38,6 +38,7 @@ def tables(tmp_path):
     )
     yield path, None
     yield frame, None
+    yield frame.rename({"relevant": "retrieval_gt"}), None
     yield numbers, None
     yield frame.select("question", "retrieved"), frame.drop("retrieved")
 
