@@ -242,8 +242,9 @@ class TableResult:
                 "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
             )
         tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
-        above = [x for x in map(Note.of, self.notes) if x.kind == text.DIRECTION]
-        below = [x for x in self.remarks() if x.kind != text.DIRECTION]
+        remarks = self.remarks()
+        above = [x.words for x in remarks if x.kind == text.DIRECTION]
+        below = [x for x in remarks if x.kind != text.DIRECTION]
         texts = [self._headline(), *above], self.sentences, below
         head, *lines = ("\n".join(map(text.escape_controls, filter(None, x))) for x in texts)
         return "\n\n".join(filter(None, [head, *tables, *lines]))

@@ -97,7 +97,8 @@ def metric(
             arguments = bind(*args, **options)
             if isinstance(k := arguments.get("k"), list | tuple):
                 each = f'{name}(..., k=k).alias(f"{name}@{{k}}") for k in {[*k]}'
-                raise RankqlError(f"k must be one number, not {k}. For several, write [{each}]")
+                whole = "k must be a whole number from 1"
+                raise RankqlError(f"{whole}, not {k}. For several, write [{each}]")
             for place in ("pos", "reference", "item"):
                 require(
                     not is_literal(arguments.get(place)),

@@ -331,7 +331,7 @@ def leave_one_out(
     test then has the last new item. Times are timestamps, numbers or text of ISO 8601.
 
     >>> import polars as pl
-    >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
+    >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 3, 1]})
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """

@@ -553,7 +553,7 @@ def test_several_k_are_one_expression_each(k):
         lambda: rankql.ndcg("rel", "pos", k=k), lambda: rankql.ndcg(frame, "rel", "pos", k, by="q")
     ):  # fmt: skip
         with pytest.raises(
-            rankql.RankqlError, match=r"k must be one number, not [\[(]1, 5"
+            rankql.RankqlError, match=r"k must be a whole number from 1, not [\[(]1, 5"
         ) as error:
             call()
     written = str(error.value).partition("write ")[2].replace("...", "'rel', 'pos'")
