@@ -257,7 +257,9 @@ def write_orc(path):
 @pytest.mark.parametrize("name", ["r.feather", "r.arrow", "r.orc"])
 def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     path = tmp_path / name
-    write_orc(path) if name == "r.orc" else FRAME.write_ipc(path)
+    # DuckDB 1.4 does not filter the views of strings that polars writes.
+    level = pl.CompatLevel.oldest() if duckdb.__version__ < "1.5" else pl.CompatLevel.newest()
+    write_orc(path) if name == "r.orc" else FRAME.write_ipc(path, compat_level=level)
     assert rankql.evaluate(path, GOLD, "RR")["RR"] == 0.5
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(RankqlError, match=rf"^run: '.*{name}' is damaged"):
