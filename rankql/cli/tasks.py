@@ -384,14 +384,14 @@ def _describe_held_out(parts: pl.DataFrame, user: str, time: str) -> Iterator[st
     """Users of whom a hash chose the events of test, and those without any."""
     import polars as pl
 
-    latest, first = (
-        getattr(pl.col(time).filter(split=x), y)() for x, y in (("train", "max"), ("test", "min"))
+    users = parts.group_by(user).agg(
+        tied=pl.col(time).filter(split="train").max() == pl.col(time).filter(split="test").min(),
+        none=(pl.col("split") == "train").all(),
     )
-    users = parts.group_by(user).agg(chosen=latest == first, none=pl.col("split").ne("test").all())
-    chosen, none = (int(users[name].sum()) for name in ("chosen", "none"))
-    if chosen:
+    tied, none = int(users["tied"].sum()), int(users["none"].sum())
+    if tied:
         yield (
-            f"{chosen:,} of {len(users):,} users have several events at the time of one in test: "
+            f"{tied:,} of {len(users):,} users have several events at the time of one in test: "
             "a hash of user and item chose. --basket takes all of a time"
         )
     if none:

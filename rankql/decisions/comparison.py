@@ -22,7 +22,7 @@ from rankql.decisions.pair_tables import (
 from rankql.decisions.validity import describe_seen, find_few_ranked
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
-from rankql.evaluation.means_result import WideTable, make_wide_table
+from rankql.evaluation.means_result import TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.layout import Block
 from rankql.macros import MISSING
@@ -262,9 +262,8 @@ class Comparison(EvaluatedTable):
         systems, † marks those that are significantly better than the baseline and ‡ those that are
         significantly worse.
         """
-        turned = (rows, columns) == ("metric", "system")
-        default = turned or (rows, columns) in ((None, None), ("system", "metric"))
-        if n or margins or not default:
+        turned = TURNED.get((rows, columns))
+        if n or margins or turned is None:
             return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]

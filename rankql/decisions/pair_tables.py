@@ -38,14 +38,8 @@ _TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
 
 def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     """The table of one pair as text."""
-    table = tabulate_pair(pairs)
-    first = table.columns.index("lo") - 3
-    keys, names = table.columns[:first], table.columns[first : first + 3]
-    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    keys, names, difference, by_metric = _read_pair(pairs)
     header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", "p"]
-    by_metric: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_dicts():
-        by_metric.setdefault(row["metric"], []).append(row)
     decimals, body = _count_decimals(by_metric, names), list[list[str]]()
     for metric, rows in by_metric.items():
         for i, row in enumerate(rows):
@@ -57,19 +51,12 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
                 text.format_p_cell(row["p"], alpha),
                 Status(verdict if verdict in _TESTED else "not tested"),
             ])  # fmt: skip
-    return Block([[*header, "verdict"], *body], range(first, len(header)))
+    return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
 
 
 def typeset_pair(pairs: pl.DataFrame) -> Block:
     """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
-    table = tabulate_pair(pairs)
-    first = table.columns.index("lo") - 3
-    names = table.columns[first : first + 3]
-    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
-    by_metric = {
-        str(metric): rows.to_dicts()
-        for (metric,), rows in table.group_by("metric", maintain_order=True)
-    }
+    _, names, difference, by_metric = _read_pair(pairs)
     decimals, body = _count_decimals(by_metric, names), list[list[str]]()
 
     def number(value: float | None, metric: str) -> str:
@@ -88,6 +75,20 @@ def typeset_pair(pairs: pl.DataFrame) -> Block:
                 text.Math(values[2] + interval, mark) if values[2] else "",
             ])  # fmt: skip
     return Block([["metric", *names[:2], difference], *body], range(1, 4))
+
+
+def _read_pair(
+    pairs: pl.DataFrame,
+) -> tuple[list[str], list[str], str, dict[str, list[dict[str, Any]]]]:
+    """The keys and the three means of the table of one pair, a short third name, and its rows."""
+    table = tabulate_pair(pairs)
+    first = table.columns.index("lo") - 3
+    keys, names = table.columns[:first], table.columns[first : first + 3]
+    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    by_metric: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_dicts():
+        by_metric.setdefault(row["metric"], []).append(row)
+    return keys, names, difference, by_metric
 
 
 def _format(value: float | None, decimals: int) -> str:

@@ -148,7 +148,7 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
             (role, check)
             for role in read
             for check in COLUMNS[role]
-            if not (role == "item" and table.table.empty)
+            if role != "item" or role in table.table.id_roles
         ]
         aggregates = (_count_and_examples(table, role, check.sql) for role, check in checks)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"

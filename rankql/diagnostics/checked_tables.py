@@ -214,8 +214,7 @@ class CheckData:
         raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
         keys = ["system", *ids] if system else ids
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
-        # Of judgments in lists, an empty one is a row without an item.
-        needed = [key for key in keys if key != "item" or not table.empty]
+        needed = [key for key in keys if key not in ids or key in table.id_roles]
         has_ids = " AND ".join(f"{key} IS NOT NULL" for key in needed)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
         ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")

@@ -485,10 +485,8 @@ def _score(
     old = known.filter(pl.col("day") <= last).partition_by("series")
     # The macro refuses a baseline that is too short for all series.
     is_watched = any(_has_each(part["day"], period) for part in old)
-    table, names = (
-        literal(session.table(known, "daily").sql),
-        "series := 'series', error := 'error'",
-    )
+    table = literal(session.table(known, "daily").sql)
+    names = "series := 'series', error := 'error'"
     if grows and is_watched:
         grown = f"FROM monitor_baseline({table}, baseline := DATE '{last}', {names})"
         last = fetch_frame(session, grown)["last"][0]

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
+# Rows and columns of a table of metrics and systems, and whether systems are the columns.
+TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
 _KEYS = {
     **dict.fromkeys(("slice", "letter", "system", "metric"), pl.String), "queries": pl.Int64,
 }  # fmt: skip
@@ -198,22 +200,15 @@ class MeansResult(TableResult):
         """
         notes = [text.join_queries(self._count_parts()), *self.notes]
         paths = self.input_paths
-        if rows is None and columns is None:
+        turned = TURNED.get((rows, columns))
+        if turned is not None and (not turned or len(self.systems) > 1):
             for name, value in {"n": n, "margins": margins}.items():
                 require(
                     not value, f"{name}= needs slices by two attributes. Pass rows= and columns="
                 )
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
-                self.summary, higher, self.systems, groupings=self.meta.groupings, notes=notes,
-                input_paths=paths, source=self,
-            )  # fmt: skip
-        if (rows, columns) == ("system", "metric"):
-            return self.wide()
-        if (rows, columns) == ("metric", "system") and len(self.systems) > 1:
-            higher = {name: self.higher_is_better(name) for name in self.metrics}
-            return make_wide_table(
-                self.summary, higher, self.systems, groupings=self.meta.groupings, turned=True,
+                self.summary, higher, self.systems, groupings=self.meta.groupings, turned=turned,
                 notes=notes, input_paths=paths, source=self,
             )  # fmt: skip
         pairs = [group for group in self.meta.groupings if len(group) == 2]

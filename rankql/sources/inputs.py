@@ -140,7 +140,6 @@ class Inputs:
 
     def ids(self, table: Table) -> list[str]:
         """The columns that identify its rows."""
-        roles = ("query",) if table.empty else ("query", "item")
-        names = [table.roles[role] for role in roles if role in table.roles]
+        names = [table.roles[role] for role in table.id_roles if role in table.roles]
         system = self.system if self.cte_of(table) == "run" else None
         return [*names, table.actual_name(system)] if system else names

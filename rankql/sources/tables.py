@@ -114,6 +114,11 @@ class Table:
         return self.roles.get(role) in self.origins
 
     @property
+    def id_roles(self) -> tuple[str, ...]:
+        """The roles of the ids that no row may lack."""
+        return ("query",) if self.empty else ("query", "item")
+
+    @property
     def own_columns(self) -> list[str]:
         """Its columns for errors, without those that we added."""
         added = {*self.computed}
