@@ -62,12 +62,10 @@ class Evaluation:
             return None
         inputs, rules = self.inputs, replace(self.conventions, negative="zero", undefined="skip")
         if inputs.forbidden:
-            other: dict[str, Any] = {
-                "qrels": inputs.forbidden,
-                "forbidden": None,
-                "subtopics": False,
-            }
-            inputs = replace(inputs, **other, by=(), ctes={}, weight=None)
+            inputs = replace(
+                inputs, qrels=inputs.forbidden, forbidden=None, subtopics=False, by=(), ctes={},
+                weight=None,
+            )  # fmt: skip
         return replace(self, inputs=inputs, conventions=rules, metrics=metrics, hidden=())
 
     @cached_property
