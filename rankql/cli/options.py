@@ -159,6 +159,7 @@ _SPELLINGS = {
     "item": _PAIR,
     "rel": _Spelling("COLUMN", (), _parse_rel,
                      "Such as buy=3,click=1, or event=buy:3,click:1 with their column."),
+    "judge_rel": _Spelling("COLUMN", (), _parse_rel),
     "descending": _Spelling(None, ("--descending/--ascending",)),
     "collapse": _Spelling("COLUMN|SEPARATOR"),
     "conventions": _Spelling("TOOL", settings={"type": click.Choice([*conventions.PROFILES])}),

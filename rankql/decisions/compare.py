@@ -45,6 +45,7 @@ def compare(
     mean: Literal["slices"] | None = None,
     weight: str | None = None,
     judge: Data | None = None,
+    judge_rel: str | Mapping[str, float] | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
@@ -71,7 +72,7 @@ def compare(
         Systems of a column are in the order of the rows of a frame or a file, otherwise of their
         names. Without `qrels`, they have the grades too, or are results: of `evaluate`, files that
         `output=` wrote, or values of your own, such as revenue, by `read_values`.
-    qrels, by, attributes, mean, train, catalogue, seen, min_score, con, **options
+    qrels, by, attributes, mean, judge_rel, train, catalogue, seen, min_score, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
         Metrics; by default nDCG@10, AP, RR@10, P@5 and R@100, or all that results have.
@@ -142,7 +143,7 @@ def compare(
     runs, name_notes = arguments.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
-    source, run_options = None, {"judge": judge, **keywords}
+    source, run_options = None, {"judge": judge, "judge_rel": judge_rel, **keywords}
     result = arguments.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
         arguments.require_attributes(result, sliced_by, cluster)
@@ -151,7 +152,7 @@ def compare(
         keywords["by"] = groups
         result = evaluate(
             runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, mean=mean, **keywords,
+            judge=judge, judge_rel=judge_rel, mean=mean, **keywords,
         )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)

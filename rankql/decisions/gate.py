@@ -49,6 +49,7 @@ def gate(
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
+    judge_rel: str | Mapping[str, float] | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
@@ -109,7 +110,7 @@ def gate(
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
         The default is True.
-    qrels, by, attributes, train, catalogue, seen, min_score, con, **options
+    qrels, by, attributes, judge_rel, train, catalogue, seen, min_score, con, **options
         As in `evaluate`.
 
     Examples
@@ -175,7 +176,8 @@ def gate(
         # A baseline is named in errors.
         value = {name: data[name]} if name == "baseline" else data[name]
         result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
-                          judge=judge, min_score=least, **{**keywords, **columns})  # fmt: skip
+                          judge=judge, judge_rel=judge_rel, min_score=least,
+                          **{**keywords, **columns})  # fmt: skip
         require_named(result.columns)
         return result
 

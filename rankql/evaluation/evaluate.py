@@ -50,6 +50,7 @@ def evaluate(
     cluster: str | None = None,
     mean: Literal["slices"] | None = None,
     judge: Data | None = None,
+    judge_rel: str | Mapping[str, float] | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
     seen: Literal["drop"] | None = None,
@@ -103,6 +104,9 @@ def evaluate(
         Means are then those of human labels, corrected by the judge: almost right on average,
         whatever errors it makes, if chance chose the human queries. If it is good, intervals are
         narrower.
+    judge_rel : str or dict, optional
+        Column of the grade of the judge, such as another column of the table of human labels. By
+        default, as `rel`.
     train : table, optional
         Interactions that the model was trained on, with the columns of users and items.
 
@@ -196,7 +200,9 @@ def evaluate(
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
     require_tables(run, qrels)
     require_place_of_qrels(qrels, con)
-    if judge is not None:
+    if judge is None:
+        require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
+    else:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
             raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
@@ -205,11 +211,15 @@ def evaluate(
             raise RankqlError("output= does not support judge=. Leave out one of them")
     if cluster is not None or mean is not None:
         require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
+    rules = of_judge = RankingRules.of(options, evaluate)
+    if judge_rel is not None:
+        of_judge = RankingRules.of({**options, "rel": judge_rel}, evaluate)
+        rules = replace(rules, options={**rules.options, "judge_rel": judge_rel})
     request = Request(
         run=run,
         qrels=qrels,
         metrics=metrics,
-        rules=RankingRules.of(options, evaluate),
+        rules=rules,
         attributes=attributes,
         con=con,
         groupings=parse_groupings(by),
@@ -228,7 +238,7 @@ def evaluate(
     if judge is None:
         return result
     try:
-        judged = evaluate_in_duckdb(replace(request, qrels=judge))
+        judged = evaluate_in_duckdb(replace(request, qrels=judge, rules=of_judge))
     except RankqlError as error:
         raise RankqlError(f"judge: {error}") from error
     from rankql.evaluation.judge import describe_judge  # which needs numpy

@@ -143,7 +143,9 @@ class MeansResult(TableResult):
 
     @property
     def _is_wide(self) -> bool:
-        return self.meta.system and not self._long and self.summary["system"].n_unique() > 1
+        """Without intervals. What a judge corrects has no other home of its intervals."""
+        several = self.meta.system and self.summary["system"].n_unique() > 1
+        return several and not self._long and self.judge is None
 
     def _view(self) -> WideTable | None:
         return self.wide() if self._is_wide else None

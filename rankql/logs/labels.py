@@ -439,14 +439,15 @@ def krippendorff_alpha(
     level: str = "ordinal",
     unit: Column | Sequence[Column] = "unit",
     annotator: Column | None = "annotator",
-    label: Column = "label",
+    label: Column | Sequence[Column] = "label",
     slice: Column | None = None,
 ) -> None:
     """Krippendorff's alpha: how far annotators agree beyond chance; labels may be missing.
 
     Alpha is 1 - (mean disagreement of two labels of the same unit) / (mean disagreement of any two
-    labels). A unit may be several columns, such as ["query", "item"] (a struct in SQL). Units with
-    one label do not count; `single` is their number. `level` defines the disagreement of two
+    labels). A unit may be several columns, such as ["query", "item"] (a struct in SQL).
+    label=["ann", "bo"] names columns with the labels of one annotator each. Units with one label do
+    not count; `single` is their number. `level` defines the disagreement of two
     labels:
 
     - "nominal": 1 if they differ.
@@ -469,7 +470,7 @@ def cohen_kappa(
     weights: str = "none",
     unit: Column | Sequence[Column] = "unit",
     annotator: Column = "annotator",
-    label: Column = "label",
+    label: Column | Sequence[Column] = "label",
     slice: Column | None = None,
 ) -> None:
     """Cohen's kappa of every two annotators: how far they agree beyond chance.
@@ -477,8 +478,9 @@ def cohen_kappa(
     Kappa is 1 - (mean distance of their labels of the same unit) / (mean distance of any label of
     one to any label of the other), over the units that both have labelled. The distance of two
     labels is 1 if they differ (weights="none"), their difference ("linear") or its square
-    ("quadratic"). A unit may be several columns, such as ["query", "item"] (a struct in SQL). NULL
-    if both always give the same label. Cohen 1960, 1968.
+    ("quadratic"). A unit may be several columns, such as ["query", "item"] (a struct in SQL).
+    label=["ann", "bo"] names columns with the labels of one annotator each; rows are then units.
+    NULL if both always give the same label. Cohen 1960, 1968.
 
     >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
     >>> df.pipe(cohen_kappa).rows()

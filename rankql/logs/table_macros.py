@@ -70,6 +70,9 @@ def table_function(
             for name in options.keys() - signature.parameters.keys():
                 _refuse_synonym(function.__name__, name, of_columns)
             call = signature.bind(*args, **options)
+            macro, pandas = function.__name__, is_pandas(call.arguments.get("frame"))
+            if "annotator" in of_columns and isinstance(call.arguments.get("label"), list | tuple):
+                call.arguments.update(_unpivot_labels(call.arguments))
             given = {*call.arguments}
             call.apply_defaults()
             (_, data), *arguments = call.arguments.items()
@@ -77,7 +80,6 @@ def table_function(
             others = {name: value for name, value in arguments if name not in of_columns}
             if isinstance(others.get("since"), str):
                 others["since"] = parse_time(others["since"])
-            macro, pandas = function.__name__, is_pandas(data)
             every = result is None or (isinstance(result, str) and not pandas) or others.get("seen")
             frame = read_rows(data, None if every else columns.values())
             columns |= recognise_defaults(columns, given, column_names(frame))
@@ -105,6 +107,27 @@ def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
     for role in roles:
         known = recognise(role, [name]) is not None
         errors.require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
+
+
+def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for a row per label, of columns with the labels of one annotator each.
+
+    Without a unit, each row is one.
+    """
+    errors.require(
+        "annotator" not in call, "label=[...] names the annotators too. Leave out annotator="
+    )
+    data, labels = call["frame"], [column(name) for name in call["label"]]
+    frame = pl.from_pandas(data) if is_pandas(data) else read_rows(data)  # NaN is no label
+    require_columns(frame, *labels)
+    names = [label.meta.output_name() for label in labels]
+    keys = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
+    keys = {"unit": _INDEX} | keys
+    rows = frame.lazy().with_row_index(_INDEX)
+    rows = rows.select(*(column(key).alias(x) for x, key in keys.items()), *labels)
+    rows = rows.unpivot(names, index=[*keys], variable_name="annotator", value_name="label")
+    table = rows if isinstance(data, pl.LazyFrame) else rows.collect()
+    return {"frame": table, "label": "label"} | {key: key for key in keys}
 
 
 def _as_key(columns: Any) -> Any:

@@ -57,6 +57,23 @@ def test_the_interval_is_narrower_than_that_of_human_labels():
     assert "lambda" in repr(result)
 
 
+def test_the_judge_may_have_a_column_of_the_same_table():
+    both = JUDGE.rename({"rel": "gpt"}).join(
+        HUMAN.rename({"rel": "ann"}), on=["query", "item"], how="left"
+    )
+    result = evaluate(human=both, judge=both, rel="ann", judge_rel="gpt")
+    assert result.summary.equals(evaluate().summary)
+    assert result.meta.call["options"]["judge_rel"] == "gpt"
+    with pytest.raises(RankqlError, match="Pass judge="):
+        evaluate(human=both, judge=None, rel="ann", judge_rel="gpt")
+
+
+def test_means_of_several_systems_have_their_intervals():
+    result = evaluate(run={"a": RUN, "b": RUN.with_columns(pl.col("score") * -1)})
+    assert result.table.equals(result.summary)
+    assert "lo" in repr(result).split("\n")[0]
+
+
 def test_a_useless_judge_changes_nothing():
     alone = evaluate("P@3", judge=None).summary.row(0, named=True)
     row = evaluate("P@3", judge=JUDGE.with_columns(rel=1)).summary.row(0, named=True)

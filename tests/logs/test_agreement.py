@@ -190,3 +190,24 @@ def test_a_unit_of_several_columns(function, unit):
     unit = "{'q': query_text, 'd': doc_id} AS unit"
     con.execute(f"CREATE VIEW pairs AS SELECT annotator, label, {unit} FROM labels")
     assert con.sql(f"FROM {function.__name__}('pairs')").pl().equals(expected)
+
+
+def test_columns_of_annotators_are_rows_of_labels():
+    """Of all kinds of frames, with and without a unit, and where a label is missing."""
+    wide = pl.DataFrame({"q": [1, 1, 2, 2], "item": [1, 2, 1, 2], "ann": [0, 1, 1, 2],
+                         "bo": [0, 1, 2, None], "site": [*"xxyy"]})  # fmt: skip
+    rows = wide.unpivot(["ann", "bo"], index=["q", "item", "site"], variable_name="annotator",
+                        value_name="label")  # fmt: skip
+    for function in (rankql.cohen_kappa, rankql.krippendorff_alpha):
+        for options in ({}, {"slice": "site"}):
+            expected = rows.pipe(function, unit=["q", "item"], **options)
+            for unit in ({}, {"unit": ["q", "item"]}):
+                found = wide.pipe(function, label=["ann", pl.col("bo")], **unit, **options)
+                assert found.equals(expected)
+            lazy = wide.lazy().pipe(function, label=["ann", "bo"], **options)
+            assert lazy.collect().equals(expected)
+            pandas = wide.to_pandas().pipe(function, label=["ann", "bo"], **options)
+            assert pl.from_pandas(pandas).equals(expected)
+    assert wide.pipe(rankql.cohen_kappa, label=["ann", "bo"])["units"].item() == 3
+    with pytest.raises(rankql.RankqlError, match="Leave out annotator="):
+        wide.pipe(rankql.cohen_kappa, label=["ann", "bo"], annotator="site")
