@@ -150,7 +150,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
                 return False
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
         sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
-        if session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
+        if "item" in roles and session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
             return False
         ids = [
             [
