@@ -55,6 +55,8 @@ BINS = 20
 # The largest number of each that is drawn.
 SLICES, PAIRS, METRICS = 40, 6, 6
 CONFIG: Spec = json.loads(read_file("vega/config.json"))
+# Fonts of equal widths. A picture has the font for which it was laid out, or one of these.
+PICTURE_FONTS = "Arial, Liberation Sans, Helvetica, sans-serif"
 
 # What charts are drawn of.
 Plotted: TypeAlias = "Comparison | Result"
@@ -425,9 +427,11 @@ def _offline(kind: Any) -> Any:
 
     class Chart(kind):  # type: ignore[misc]
         def save(self, fp: Any, format: Any = None, **options: Any) -> None:
-            if find_spec("vl_convert") and (format or str(fp).rpartition(".")[2]) == "html":
+            suffix = format or str(fp).rpartition(".")[2]
+            if suffix == "html" and find_spec("vl_convert"):
                 options = {"inline": True, **options}
-            super().save(fp, format, **options)
+            chart = kind.from_dict(_as_picture(self)) if suffix == "svg" else self
+            kind.save(chart, fp, format, **options)
 
         def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> Any:
             if alt.renderers.active != "default" or not find_spec("vl_convert"):
@@ -439,11 +443,17 @@ def _offline(kind: Any) -> Any:
     return Chart
 
 
+def _as_picture(chart: alt.TopLevelMixin) -> Spec:
+    """The definition of a chart, without the font of the page in which it would be."""
+    spec: Spec = chart.to_dict()
+    return spec | {"config": {**spec.get("config", {}), "font": PICTURE_FONTS}}
+
+
 def render_svg(chart: alt.TopLevelMixin) -> str:
     """Render a chart as SVG."""
     import altair as alt
     import vl_convert
 
     with alt.theme.enable("none"):
-        svg: str = vl_convert.vegalite_to_svg(chart.to_json())
+        svg: str = vl_convert.vegalite_to_svg(_as_picture(chart))
     return svg

@@ -164,6 +164,10 @@ def test_charts_load_nothing_from_the_network(tmp_path):
     chart = compare("RR").plot("means").properties(width=300)
     bundle = chart._repr_mimebundle_()
     assert "text/html" not in bundle and bundle["image/svg+xml"].startswith("<svg")
+    # The font for which labels have room: system fonts of browsers are wider.
+    chart.save(tmp_path / "chart.svg")
+    for picture in (bundle["image/svg+xml"], (tmp_path / "chart.svg").read_text()):
+        assert 'font-family="Arial' in picture and "system-ui" not in picture
     chart.save(tmp_path / "chart.html")
     page = (tmp_path / "chart.html").read_text()
     assert 'src="http' not in page and "vegaEmbed" in page
