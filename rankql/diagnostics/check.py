@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Unpack
 
 import duckdb
@@ -19,6 +21,8 @@ from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import RankingRules, ReadingOptions
 from rankql.macros import quote
+from rankql.registry.column_names import SUBTOPICS
+from rankql.sources.computed import list_subtopics
 from rankql.sources.reader import fetch
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
@@ -29,6 +33,7 @@ from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
+_TOPICS = "Metrics of subtopics, such as alpha_nDCG and STREC, read them. Others refuse the rows."
 _EMPTY = "There is nothing to evaluate. Check the path, the filter or the name."
 
 
@@ -54,7 +59,7 @@ def check(
         Interactions that the model was trained on, as in `evaluate`.
     **options
         How the data are read, as in `evaluate`: query, item, rel, score, pos, system, descending,
-        columns, order, collapse, positions, conventions, threshold.
+        columns, order, collapse, positions, conventions, threshold, groups.
 
     Examples
     --------
@@ -71,6 +76,12 @@ def check(
         inputs = read_rankings(
             session, run, qrels, rules, graded=False, keeps_unjudged=True, train=train
         )
+        judged, several = inputs.qrels, 0
+        if judged and {"item", "rel"} <= judged.roles.keys():
+            with suppress(RankqlError):  # judgments without subtopics
+                listed, _ = list_subtopics(session, judged, rules.conventions.threshold)
+                sql = f"SELECT count(*) FILTER (len({SUBTOPICS}) > 1) FROM {listed.sql}"
+                several, inputs = session.value(sql), replace(inputs, qrels=listed)
         with duckdb_errors():
             data = CheckData(session, inputs, k, rules.conventions.threshold)
             findings = [
@@ -85,6 +96,9 @@ def check(
                 *_find_rounded_ids(data),
                 *_report_reading(data),
             ]
+            if several and not rules.groups:
+                message = f"item has several subtopics: {format_count(several, 'item')}"
+                findings.append(Finding("subtopics", "warning", "qrels", several, message, _TOPICS))
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
                        for table in data.tables}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))

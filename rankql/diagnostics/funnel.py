@@ -124,6 +124,9 @@ def funnel(
     for name in ("system", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
+    for name in ("groups", "forbidden"):
+        require(options.get(name) is None, f"funnel has no option {name}=: nDCG counts each "
+                "relevant item. Leave it out")  # fmt: skip
     rules = RankingRules.of(options, funnel)
     settings = replace(rules.conventions, **_FIXED)
     roles = {name: rules.columns[name] for name in ("query", "item", "rel")}

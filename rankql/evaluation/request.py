@@ -58,6 +58,7 @@ class ReadingOptions(RowOptions, total=False):
 
     conventions: str | None
     threshold: float | None
+    groups: Literal["any"] | None
 
 
 class EvaluationOptions(RowOptions, ConventionOptions, total=False):

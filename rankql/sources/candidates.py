@@ -64,6 +64,7 @@ class Ids(NamedTuple):
 
 def split_groups(session: Session, table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
+    table = unpack_cells(session, table)
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
     kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
     what, found = f"groups='any' needs lists of lists of ids in {table.label}", table.own_columns
@@ -76,6 +77,8 @@ def split_groups(session: Session, table: Table) -> Table:
         groups = f"list_transform({quote(name)}, lambda g_, i_: list_transform(g_, {ids}))"
         kind = f"STRUCT(id {kind}, subtopic VARCHAR)[]"
         table = table.with_values(name, f"flatten({groups})", kind)
+        origins = {**table.origins, f"{name}.id": f"one of each list in {name}"}
+        table = replace(table, origins=origins)
     return table
 
 
@@ -101,8 +104,10 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             continue
         text = _cell(name)
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
-        sql = f"SELECT bool_and({lists}) AND max({text}) <> '', bool_and({text} ^@ '[{{' OR "
-        sql += f"{text} IN ('', '[]')) AND max({text}) ^@ '[{{' FROM (FROM {table.sql} LIMIT "
+        nested = f"({text} ^@ '[{{' OR {text} ^@ '[[')"  # objects, or lists
+        sql = f"SELECT bool_and({lists}) AND max({text}) <> '' AND NOT bool_or({nested}), "
+        sql += f"bool_and({nested} OR {text} IN ('', '[]')) AND bool_or({nested}) "
+        sql += f"FROM (FROM {table.sql} LIMIT "
         of_ids, of_objects = session.row(f"{sql}{_SAMPLE})")
         if of_ids:
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
@@ -110,7 +115,14 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             table = table.with_values(name, value, "VARCHAR[]")
         elif of_objects:
             json = f"TRY_CAST(nullif({text}, '') AS JSON)"
-            structure = session.value(f"SELECT json_group_structure({json}) FROM {table.sql}")
+            sql = f"SELECT json_group_structure({json}), count({text}) FILTER ({json} IS NULL AND "
+            sql += f"{text} <> ''), any_value({text}) FILTER ({json} IS NULL AND {text} <> '')"
+            structure, wrong, example = session.row(f"{sql} FROM {table.sql}")
+            require(
+                not wrong,
+                f"{table.label}: {name} must be JSON, not such as {example!r}. Write its texts in "
+                "double quotes",
+            )
             value = f"from_json({json}, {literal(structure)})"
             column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
             table = table.with_values(name, value, column.columns["x"])

@@ -543,3 +543,13 @@ def test_equal_questions_of_several_countries_are_told_by_a_key(tmp_path):
     gaps = run.with_columns(country=pl.Series(["de", None, "fr", "fr"]))
     with pytest.raises(RankqlError, match=r"country is NULL in 1 of 4 rows.*IS NOT NULL"):
         evaluate(gaps, qrels, "RR", query=key)
+
+
+def test_judgments_of_subtopics_are_no_duplicates():
+    run = pl.DataFrame({"query": "a", "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": "a", "item": ["x", "x", "y"], "subtopic": [*"121"], "rel": 1})
+    (finding,) = check(run, qrels).findings
+    assert (finding.kind, finding.level, finding.count) == ("subtopics", "warning", 1)
+    assert evaluate(run, qrels, "STREC@1")["STREC@1"] == 1
+    (other,) = check(run, qrels.drop("subtopic")).findings
+    assert (other.kind, other.level) == ("duplicate-judgments", "error")

@@ -53,6 +53,31 @@ def test_one_of_each_inner_list_suffices(tmp_path):
         assert alone.sort("question")["RR"].to_list() == EXPECTED["RR"]
 
 
+def test_lists_of_lists_may_be_json_text():
+    frame = pl.DataFrame(ROWS).with_columns(
+        pl.Series("relevant", [json.dumps(row["relevant"]) for row in ROWS])
+    )
+    result = rankql.evaluate(frame, None, [*EXPECTED], groups="any", interval=None)
+    for name, expected in EXPECTED.items():
+        values = result.per_query.sort("question")[name].to_list()
+        assert values == pytest.approx(expected), name
+    assert result.columns["qrels"]["item"] == "one of each list in relevant"
+    with pytest.raises(rankql.RankqlError, match="relevant has lists of lists"):
+        rankql.evaluate(frame, metrics="RR")
+    text = frame.with_columns(pl.col("relevant").str.replace_all('"', "'"))
+    with pytest.raises(rankql.RankqlError, match=r"relevant must be JSON, not such as \"\[\['x'"):
+        rankql.evaluate(text, metrics="RR", groups="any")
+
+
+def test_the_other_functions_read_groups_or_say_why_not(tmp_path):
+    for run, qrels in tables(tmp_path):
+        findings = rankql.check(run, qrels, groups="any").findings
+        assert not [x for x in findings if x.level == "error"]
+    for name, value in {"groups": "any", "forbidden": "bad"}.items():
+        with pytest.raises(rankql.RankqlError, match=f"funnel has no option {name}="):
+            rankql.funnel({"one": pl.DataFrame(ROWS)}, **{name: value})
+
+
 def test_judgments_with_a_row_for_each_group_give_the_same():
     rows = [
         {"question": row["question"], "item": item, "rel": 1, "subtopic": i}
