@@ -170,8 +170,8 @@ def funnel(
             validate_columns(session, final_run)  # by the names of its own columns
             validate_columns(session, inputs)
             for table in inputs.runs.values():
-                stage = replace(evaluation, inputs=replace(inputs, runs={None: table}))
-                require_unique_rows(stage, [("run", "item", "")])
+                alone = replace(evaluation, inputs=replace(inputs, runs={None: table}))
+                require_unique_rows(alone, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,
@@ -194,8 +194,10 @@ def funnel(
         table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
         for table in inputs.tables
     }
+    for stage in ranked_stages.values():  # with what ranks it
+        used |= stage.columns
     notes = list(dict.fromkeys([*final.notes, *inputs.notes, *notes]))
-    final = replace(final, notes=notes, columns=used | final.columns)
+    final = replace(final, notes=notes, columns=used)
     items = items.rename({"query": final.meta.query})
     own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added, own)

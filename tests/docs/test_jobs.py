@@ -109,12 +109,14 @@ def test_which_stage_loses_items(rng):
     qrels = pl.DataFrame(
         {"qid": q, "doc": d, "label": 1} for q in range(40) for d in rng.sample(IDS, 2)
     )
-    table = follow(rankql.funnel, {"retrieved": retrieved, "reranked": reranked}, qrels, k=5).table
+    funnel = follow(rankql.funnel, {"retrieved": retrieved, "reranked": reranked}, qrels, k=5)
     kept = [
         qrels.join(rows, on=["qid", "doc"], how="semi").height for rows in (retrieved, reranked)
     ]
+    table = funnel.table
     assert table["lost"][:2].to_list() == [80 - kept[0], kept[0] - kept[1]]
     assert table["recall"][:2].to_list() == pytest.approx([n / 80 for n in kept])
+    assert "stage 'retrieved': query = qid, item = doc, score = bm25" in repr(funnel)
 
 
 def test_annotators_and_a_model(rng):
