@@ -147,8 +147,7 @@ def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
     if not isinstance(data, DICTS) or data.keys().isdisjoint(_OF_ANSWERS):
         return False
-    empty = any(_field(data, [".".join(path)]) == [] for path, _ in _HITS)
-    return empty or ANSWERS.matches(outline_of(data))
+    return _find_hits(data) == [] or ANSWERS.matches(outline_of(data))
 
 
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
@@ -527,10 +526,17 @@ def _hits_of(answer: Mapping[str, Any]) -> Sequence[Any]:
     if "ids" in answer:
         lists = (x if isinstance(x, list) else [x] for x in answer["ids"])
         return [{"id": x} for x in chain.from_iterable(lists)]
-    lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
-    if (hits := next((x for x in lists if isinstance(x, list)), None)) is None:
+    if (hits := _find_hits(answer)) is None:
         raise LookupError("'hits'")
     return [*map(plain.unwrap, hits)]
+
+
+def _find_hits(answer: Mapping[str, Any]) -> list[Any] | None:
+    """The list of hits of an answer. That of Vespa has none if nothing was found."""
+    if _field(answer, ["root.fields.totalCount"]) == 0:
+        return []
+    lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
+    return next((x for x in lists if isinstance(x, list)), None)
 
 
 def _field(value: Any, names: Sequence[str]) -> Any:

@@ -352,7 +352,8 @@ def test_answers_of_engines_by_query(engine, write):
 @pytest.mark.parametrize(
     "empty",
     [answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
-     {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}}],
+     {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}},
+     {"root": {"id": "toplevel", "relevance": 1.0, "fields": {"totalCount": 0}}}],
 )  # fmt: skip
 def test_a_query_without_hits_is_an_answer_too(empty, write):
     runs = {"q1": ENGINES["Pinecone"], "q2": empty}
