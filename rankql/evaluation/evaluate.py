@@ -246,7 +246,9 @@ def evaluate(
     ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
     ids += ", CAST(rel AS DOUBLE) AS rel"
     labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
-    return result.derive(judge=judged, notes=describe_judge(result, judged, labels))
+    columns = {**result.columns, "judge": judged.columns["qrels"]}
+    notes = describe_judge(result, judged, labels)
+    return result.derive(judge=judged, columns=columns, notes=notes)
 
 
 def evaluate_in_duckdb(request: Request) -> Result:

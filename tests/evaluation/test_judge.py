@@ -64,6 +64,8 @@ def test_the_judge_may_have_a_column_of_the_same_table():
     result = evaluate(human=both, judge=both, rel="ann", judge_rel="gpt")
     assert result.summary.equals(evaluate().summary)
     assert result.meta.call["options"]["judge_rel"] == "gpt"
+    columns = "qrels: rel = ann; judge: rel = gpt; not read: gpt (qrels), ann (judge)"
+    assert f"Columns: {columns}" in repr(result)
     with pytest.raises(RankqlError, match="Pass judge="):
         evaluate(human=both, judge=None, rel="ann", judge_rel="gpt")
 
