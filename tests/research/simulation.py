@@ -398,10 +398,10 @@ def means_tables(repeats):
                 {f"{size:.0%}": means_of_users(size, repeats) for size in SHARED})  # fmt: skip
 
 
-def slices_covered(count, shape, repeats=REPEATS):
-    """How often the interval of the mean of slices of 10 to 200 queries contains the true one."""
+def slices_covered(count, shape, repeats=REPEATS, ends=(10, 200)):
+    """How often the interval of the mean of slices of so many queries contains the true one."""
     rng = np.random.default_rng([count, 11])
-    sizes, held = np.geomspace(10, 200, count).round().astype(int), 0
+    sizes, held = np.geomspace(*ends, count).round().astype(int), 0
     places = 1 / np.arange(1, 11)
     for _ in range(repeats):
         parts, true = [], rng.uniform(0.2, 0.8, count)
@@ -415,8 +415,8 @@ def slices_covered(count, shape, repeats=REPEATS):
                 values = rng.choice(places, n, p=p / p.sum())
                 true[i] = p @ places / p.sum()
             parts.append(Sample(values, None, None, 0.0, 1.0))
-        ends = mean_interval(SlicedSample.of(parts).moments, 1 - ALPHA)
-        held += ends.lo <= true.mean() <= ends.hi
+        interval = mean_interval(SlicedSample.of(parts).moments, 1 - ALPHA)
+        held += interval.lo <= true.mean() <= interval.hi
     return held / repeats
 
 
