@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import results, text
-from rankql.decisions.alignment import query_differences
+from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
 from rankql.decisions.pair_tables import (
     lay_out_pair,
     mark_pairs,
@@ -19,7 +19,6 @@ from rankql.decisions.pair_tables import (
     tabulate_pair,
     typeset_pair,
 )
-from rankql.decisions.validity import describe_seen, find_few_ranked
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.means_result import TURNED, WideTable, make_wide_table

@@ -12,8 +12,8 @@ import polars as pl
 
 from rankql import errors, text
 from rankql.decisions import alignment, arguments, verdict
+from rankql.decisions.alignment import describe_rare_losses
 from rankql.decisions.arguments import Results
-from rankql.decisions.validity import describe_rare_losses
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate

@@ -14,8 +14,14 @@ import numpy as np
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions.alignment import describe_left_out, hash_rankings, keep_shared_queries
-from rankql.decisions.validity import describe_ceilings, describe_many, describe_rare_losses
+from rankql.decisions.alignment import (
+    describe_ceilings,
+    describe_left_out,
+    describe_many,
+    describe_rare_losses,
+    hash_rankings,
+    keep_shared_queries,
+)
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
