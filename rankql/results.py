@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import polars as pl
 
@@ -35,6 +35,8 @@ SENTENCES = 12
 # The columns that say how something went.
 STATUSES = ("verdict", "status", "alarm")
 
+# A chart of altair, which is imported when one is drawn.
+Chart: TypeAlias = "alt.TopLevelMixin"
 # The packages of charts, and how to install them.
 CHARTS = ("altair", "vl_convert")
 INSTALL = "pip install 'rankql[report]'"
@@ -93,7 +95,7 @@ class TableResult:
         def sql(self) -> str:
             """The query that gives the values, '' if there is none."""
 
-        def plot(self) -> alt.TopLevelMixin:
+        def plot(self) -> Chart:
             """An altair chart of the result."""
 
     else:
@@ -237,10 +239,8 @@ class TableResult:
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]
-            table = text.format_text(each.rows, each.right, alike)
-            tables.append(
-                "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
-            )
+            title = f"{text.escape_controls(each.title)}\n" if each.title else ""
+            tables.append(title + text.format_text(each.rows, each.right, alike))
         tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
         remarks = self.remarks()
         above = [x.words for x in remarks if x.kind == text.DIRECTION]
@@ -305,12 +305,10 @@ def require_charts() -> None:
 def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Block:
     """A frame as text, numbers aligned right; words of a status are coloured."""
     numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-    statuses = [i for i, name in enumerate(frame.columns) if name in STATUSES]
-    header, *cells = text.format_table(frame)
-    rows = [
-        [text.Status(cell) if i in statuses else cell for i, cell in enumerate(row)]
-        for row in cells
-    ]
+    header, *rows = text.format_table(frame)
+    for i in (i for i, name in enumerate(header) if name in STATUSES):
+        for row in rows:
+            row[i] = text.Status(row[i])
     return Block([header, *rows], numbers, title, wraps)
 
 
@@ -383,20 +381,18 @@ def load_output(module: str) -> Any:
     return import_module(f"rankql.output.{module}")
 
 
-def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin:
+def draw_chart(module: str, function: str, *arguments: Any) -> Chart:
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
     spec = getattr(load_output(module), function)(*arguments)
-    chart: alt.TopLevelMixin = load_output("panels").to_altair(spec)
+    chart: Chart = load_output("panels").to_altair(spec)
     return chart
 
 
 def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.DataFrame:
     """A frame without `idle` columns, those that are all NULL except `mean`, and a lone slice."""
-    return frame[[name for name in frame.columns if name not in idle and not _is_idle(frame[name])]]
-
-
-def _is_idle(column: pl.Series) -> bool:
-    if column.name == "slice":
-        return bool((column == "all").all())
-    return column.name != "mean" and column.null_count() == len(column) > 0
+    kept = [name for name in frame.columns if name not in idle]
+    if "slice" in kept and (frame["slice"] == "all").all():
+        kept.remove("slice")
+    empty = {name for name in kept if frame[name].null_count() == len(frame) > 0} - {"mean"}
+    return frame[[name for name in kept if name not in empty]]
