@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import (
     COUNTED,
     ERROR,
@@ -32,21 +32,15 @@ from rankql.macros import quote
 from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.results import Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
-
-if TYPE_CHECKING:
-    import altair as alt
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
 TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
-_KEYS = {
-    **dict.fromkeys(("slice", "letter", "system", "metric"), pl.String), "queries": pl.Int64,
-}  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -202,10 +196,9 @@ class MeansResult(TableResult):
         paths = self.input_paths
         turned = TURNED.get((rows, columns))
         if turned is not None and (not turned or len(self.systems) > 1):
-            for name, value in {"n": n, "margins": margins}.items():
-                require(
-                    not value, f"{name}= needs slices by two attributes. Pass rows= and columns="
-                )
+            for name in [name for name, value in {"n": n, "margins": margins}.items() if value]:
+                needs = f"{name}= needs slices by two attributes"
+                raise RankqlError(f"{needs}. Pass rows= and columns=")
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
                 self.summary, higher, self.systems, groupings=self.meta.groupings, turned=turned,
@@ -367,7 +360,7 @@ class MeansResult(TableResult):
         return [f"{few} {'; '.join(parts)}"] if parts else []
 
     @name_arguments
-    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+    def plot(self, metric: str | None = None) -> Chart:
         """An altair chart of the means with intervals, of one metric or of all."""
         return draw_chart("charts", "plot_means", self, metric)
 
@@ -478,66 +471,40 @@ def make_wide_table(
     """
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
-    several = "system" in summary.columns
-    if len(systems) > 1 and (turned or len(slices) > 1):
+    several, sliced, labels = "system" in summary.columns, len(slices) > 1, {}
+    rows: list[tuple[list[Any], list[tuple[Any, Any, str]]]] = []
+    if by_system := len(systems) > 1 and (turned or sliced):
         labels = _label_slices(summary, groupings)
-        return _side_by_side(means, labels, higher_is_better, systems, marks, letters, fields)
-    rows = [(part, name) for part in slices for name in (systems if several else [None])]
-    keys: dict[str, list[Any]] = {}
-    if len(slices) > 1:
-        keys["slice"] = [part for part, _ in rows]
-    if several:
-        keys |= {"letter": [letters[str(name)] for _, name in rows]} if letters else {}
-        keys["system"] = [name for _, name in rows]
-    if len(slices) > 1:
-        keys["queries"] = [
-            max(means[part, name, metric]["queries"] for metric in higher_is_better)
-            for part, name in rows
-        ]
-    schema = {name: _KEYS[name] for name in keys}
-    columns = dict(
-        zip(higher_is_better, text.unique_names([*higher_is_better], schema, "metric"), strict=True)
-    )
-    data, named = dict(keys), {}
-    for metric, column in columns.items():
-        data[column] = [means[part, name, metric]["mean"] for part, name in rows]
-        schema[column] = pl.Float64
-        if marks:
-            (named[column],) = text.unique_names([f"{column} marks"], [*schema, *columns.values()])
-            data[named[column]] = [marks.get((metric, part, str(name)), "") for part, name in rows]
-            schema[named[column]] = pl.String
-    higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
-    return WideTable(pl.DataFrame(data, schema), higher, named, {}, **fields)
-
-
-def _side_by_side(
-    means: Mapping[tuple[Any, Any, Any], Mapping[str, Any]],
-    labels: Mapping[str, Mapping[str, str]],
-    higher_is_better: Mapping[str, bool | None],
-    systems: Sequence[str],
-    marks: Mapping[tuple[str, str, str], str] | None,
-    letters: Mapping[str, str] | None,
-    fields: Mapping[str, Any],
-) -> WideTable:
-    """A row for each metric and slice, with the attributes, and a column for each system."""
-    keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
-    heads = [f"{letters[name]} {name}" if letters else name for name in systems]
-    heads = text.unique_names(heads, keys, "system")
+        keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
+        names = [f"{letters[name]} {name}" if letters else name for name in systems]
+        for metric, (part, values) in itertools.product(higher_is_better, labels.items()):
+            rows.append(([metric, *values.values()], [(part, name, metric) for name in systems]))
+    else:
+        there = {"slice": sliced, "letter": several and letters, "system": several}
+        keys, names = [name for name, has in there.items() if has], [*higher_is_better]
+        for part, system in itertools.product(slices, systems if several else [None]):
+            known = {"slice": part, "letter": (letters or {}).get(str(system)), "system": system}
+            rows.append(([known[x] for x in keys], [(part, system, name) for name in names]))
+        keys += ["queries"] * sliced
+    heads = text.unique_names(names, keys, "system" if by_system else "metric")
     marked = text.unique_names([f"{x} marks" for x in heads], [*keys, *heads]) if marks else []
-    rows = []
-    for metric in higher_is_better:
-        for part, values in labels.items():
-            of = [means[part, name, metric] for name in systems]
-            cells = [metric, *values.values(), max(x["queries"] for x in of)]
-            noted = [marks.get((metric, part, x), "") for x in systems] if marks else []
-            rows.append([*cells, *(x["mean"] for x in of), *noted])
-    types = dict.fromkeys(keys, pl.String) | {"queries": pl.Int64}
-    columns = {**types, **dict.fromkeys(heads, pl.Float64), **dict.fromkeys(marked, pl.String)}
-    return WideTable(
-        pl.DataFrame(rows, columns, orient="row"), dict.fromkeys(heads, True),
-        dict(zip(heads, marked, strict=False)), {}, ["metric"] * (len(labels) > 1),
-        higher_is_better, **fields,
-    )  # fmt: skip
+    data = []
+    for left, places in rows:
+        of = [means[place] for place in places]
+        queries = [max(x["queries"] for x in of)] if "queries" in keys else []
+        noted = [marks.get((name, part, str(x)), "") for part, x, name in places] if marks else []
+        data.append([*left, *queries, *(x["mean"] for x in of), *noted])
+    kinds = (pl.Int64 if name == "queries" else pl.String for name in keys)
+    types: dict[str, Any] = dict(zip(keys, kinds, strict=True)) | dict.fromkeys(heads, pl.Float64)
+    table = pl.DataFrame(data, types | dict.fromkeys(marked, pl.String), orient="row")
+    marks_of = dict(zip(heads, marked, strict=False))
+    if by_system:
+        parts = ["metric"] * (len(labels) > 1)
+        all_higher = dict.fromkeys(heads, True)
+        return WideTable(table, all_higher, marks_of, {}, parts, higher_is_better, **fields)
+    table = table.select(*keys, *(x for name in heads for x in (name, marks_of.get(name)) if x))
+    higher = dict(zip(heads, higher_is_better.values(), strict=True))
+    return WideTable(table, higher, marks_of, **fields)
 
 
 def _label_slices(
