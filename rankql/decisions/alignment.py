@@ -251,17 +251,15 @@ def describe_seen(result: Result, a: str, b: str) -> str:
     )
 
 
-def describe_ceilings(result: Result, systems: Sequence[str]) -> Iterator[str]:
-    """Notes on metrics that have their best value for nearly all queries in all systems."""
+def describe_limits(result: Result, systems: Sequence[str]) -> Iterator[str]:
+    """Notes on metrics that are the best value for nearly all queries, and on many systems."""
     rows, key = result.frame(), result.meta.query
     for name in result.metrics if len(systems) > 1 else ():
         highest = means.metric_range(name)[1]
         if result.higher_is_better(name) and highest == 1:
             values = rows.select(key, means.compared_value(name, result.meta))
-            best = values.group_by(key).agg(
-                (pl.col(name) == 1).all(), pl.col(name).count().alias("n")
-            )
-            best = best.filter(pl.col("n") == len(systems))
+            best = values.group_by(key).agg((pl.col(name) == 1).all(), n=pl.col(name).count())
+            best = best.filter(n=len(systems))
             share = best[name].sum() / len(best) if len(best) else 0.0
             if share >= CEILING:
                 both = "both" if len(systems) == 2 else f"all {len(systems)} systems"
@@ -269,16 +267,11 @@ def describe_ceilings(result: Result, systems: Sequence[str]) -> Iterator[str]:
                     f"{name} is 1 for {share:.0%} of queries in {both}: it can hardly show a "
                     "difference. Choose a stricter one, such as a smaller k"
                 )
-
-
-def describe_many(systems: Sequence[str]) -> list[str]:
-    """A note on the best of many systems."""
-    if len(systems) <= MANY_SYSTEMS:
-        return []
-    return [
-        f"The best of {len(systems)} systems is partly the luckiest: its mean is too high on "
-        "average. Confirm it on queries that did not choose it"
-    ]
+    if len(systems) > MANY_SYSTEMS:
+        yield (
+            f"The best of {len(systems)} systems is partly the luckiest: its mean is too high on "
+            "average. Confirm it on queries that did not choose it"
+        )
 
 
 def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:

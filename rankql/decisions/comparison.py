@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import results, text
+from rankql.decisions import pair_tables
 from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
-from rankql.decisions.pair_tables import (
-    lay_out_pair,
-    mark_pairs,
-    name_letters,
-    tabulate_pair,
-    typeset_pair,
-)
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.means_result import TURNED, WideTable, make_wide_table
@@ -30,8 +24,6 @@ from rankql.stats.means import ROUNDING
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from rankql.decisions.pairs import Settings
 
 
@@ -94,7 +86,7 @@ class Comparison(EvaluatedTable):
         if self._long:
             return self.pairs
         view = self._view()
-        return tabulate_pair(self.pairs) if view is None else view.table
+        return pair_tables.tabulate_pair(self.pairs) if view is None else view.table
 
     def _view(self) -> results.TableResult | None:
         if self.pairs.is_empty():
@@ -115,9 +107,9 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Yes, No or Undecided for two systems; of more, which one leads; of one, its means."""
-        return text.escape_controls(
-            comparison_title(self.result, self.pairs, self.systems, self.settings.percent)
-        )
+        percent = self.settings.percent
+        title = comparison_title(self.result, self.pairs, self.systems, percent)
+        return text.escape_controls(title)
 
     @property
     def method(self) -> str:
@@ -212,7 +204,7 @@ class Comparison(EvaluatedTable):
         metric: str | None = None,
         a: str | None = None,
         b: str | None = None,
-    ) -> alt.TopLevelMixin:
+    ) -> results.Chart:
         """An altair chart: differences by query, means, distribution, slices or cutoffs.
 
         "slices" draws the differences over all queries and by slice, "distribution" the values per
@@ -238,10 +230,8 @@ class Comparison(EvaluatedTable):
         """
         require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 
-        def render_page() -> str:
-            return str(
-                results.load_output("report").render_report(self, title, date, texts, max_drop)
-            )
+        def render_page() -> Any:
+            return results.load_output("report").render_report(self, title, date, texts, max_drop)
 
         results.save_result(self, path, self._render_page if self._long else render_page, [texts])
 
@@ -266,8 +256,8 @@ class Comparison(EvaluatedTable):
             return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]
-        letters = {} if base is not None else name_letters(order)
-        marks = mark_pairs(self.pairs, letters, base)
+        letters = {} if base is not None else pair_tables.name_letters(order)
+        marks = pair_tables.mark_pairs(self.pairs, letters, base)
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
@@ -296,7 +286,7 @@ class Comparison(EvaluatedTable):
         """
         if self._view() is not None or self._long:
             return super().to_latex()
-        block = typeset_pair(self.pairs)
+        block = pair_tables.typeset_pair(self.pairs)
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
         tested = [
@@ -314,7 +304,7 @@ class Comparison(EvaluatedTable):
             return super()._rendered()
         if self._long:
             return [results.make_block(self.visible_pairs(), wraps=True)]
-        return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
+        return [pair_tables.lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:

@@ -23,12 +23,10 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
     """The table of one pair: both means, the difference, its interval, p and the verdict."""
     a, b = pairs.select("a", "b").row(0)
     keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
-    last = ["lo", "hi", "p", "verdict"]
-    names = text.unique_names([a, b, f"{b} - {a}"], [*keys, *last], "system")
+    taken = [*keys, "lo", "hi", "p", "verdict"]
+    names = text.unique_names([a, b, f"{b} - {a}"], taken, "system")
     means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
-    return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(
-        pairs.select(last[3:])
-    )
+    return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(pairs["verdict"])
 
 
 _MEANS = ("mean_a", "mean_b", "difference")
