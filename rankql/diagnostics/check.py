@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Unpack
@@ -340,9 +341,7 @@ class Report(TableResult):
 
     def to_dict(self) -> dict[str, Any]:
         """The findings and the checked tables, as plain values."""
-        findings = [
-            {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
-        ]
+        findings = [{**asdict(x), "examples": list(x.examples)} for x in self.findings]
         return {**super().to_dict(), "table": findings}
 
     @property
@@ -352,10 +351,8 @@ class Report(TableResult):
             f"{label} ({text.format_count(about['rows'], 'row')})"
             for label, about in self.tables.items()
         )
-        counts = [
-            (level, sum(finding.level == level for finding in self.findings)) for level in LEVELS
-        ]
-        totals = ", ".join(text.format_count(count, level) for level, count in counts if count)
+        counts = Counter(finding.level for finding in self.findings)
+        totals = ", ".join(text.format_count(counts[x], x) for x in LEVELS if counts[x])
         judged = any({"rel", "grade"} & {*about["columns"]} for about in self.tables.values())
         unread = "" if judged else ", without judgments"
         return f"Check of {tables}{unread} at k = {self.k}: {totals or 'no problems found'}"

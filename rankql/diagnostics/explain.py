@@ -79,7 +79,7 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    with _open(run, qrels, metric, con, options) as evaluation, evaluation_errors(evaluation):
+    with _open(run, qrels, metric, con, options) as evaluation:
         return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
 
 
@@ -98,11 +98,13 @@ def explain_items(
     The second value is the formula of a contribution.
     """
     with _open(run, qrels, metric, con, options) as evaluation:
-        terms = metric_terms(evaluation)
+        terms, keys = metric_terms(evaluation), evaluation.inputs.keys
         evaluation = replace(evaluation, inputs=select_queries(evaluation.inputs, of))
-        with evaluation_errors(evaluation):
-            sql = items_sql(evaluation, terms)
-            return fetch_frame(evaluation.session, sql), terms.formula
+        sql = f"""{_contributions_sql(evaluation, terms)}
+SELECT {keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
+FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
+ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
+        return fetch_frame(evaluation.session, sql), terms.formula
 
 
 @contextmanager
@@ -126,7 +128,9 @@ def _open(
         require(conventions.ties in ("item", "order"), f"explain does not support "
                 f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' "
                 "or ties='order'")  # fmt: skip
-        yield plan_metrics(session, inputs, [metric], conventions)
+        evaluation = plan_metrics(session, inputs, [metric], conventions)
+        with evaluation_errors(evaluation):
+            yield evaluation
 
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
@@ -150,7 +154,7 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     sql = positions_sql(evaluation, terms)
     with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
-        result = _evaluate(evaluation, True, is_missing, notes=absent + notes)
+        result = _evaluate(evaluation, absent + notes, is_missing)
         rows = fetch_frame(session, sql)
     value, formula = result.frame()[metric.name][0], terms.formula
     if value is None:
@@ -216,32 +220,28 @@ def _sort_by_loss(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _evaluate(
-    evaluation: Evaluation,
-    one_query: bool = False,
-    is_missing: bool = False,
-    notes: Sequence[str] = (),
+    evaluation: Evaluation, of_query: Sequence[str] | None = None, is_missing: bool = False
 ) -> Result:
     """The result of evaluate.
 
-    `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
+    of_query: notes on the query, if the inputs have one only. `is_missing`: the run lacks it.
     """
-    session, inputs = evaluation.session, evaluation.inputs
-    sentences = [*inputs.notes]
+    session, inputs, notes = evaluation.session, evaluation.inputs, of_query or []
     if not is_missing:
         unique = unique_columns(inputs, evaluation.metrics, evaluation.conventions)
         evidence = Evidence(evaluation, count_rankings(evaluation), unique=unique)
-        kept = [check for check in RANKINGS if not one_query or check.name not in OF_RANKINGS]
+        kept = [x for x in RANKINGS if of_query is None or x.name not in OF_RANKINGS]
         found = inspect(kept, evidence)
-        sentences = [*session.notes, *inputs.notes, *([] if one_query else found)]
+        notes = found if of_query is None else of_query
     else:
         require_unique_rows(evaluation, [("qrels", "item", "")])
     return Result(
         meta=evaluation.make_meta(),
         sql=evaluation.sql,
         columns=evaluation.columns,
-        notes=[*sentences, *notes],
+        notes=[*([] if is_missing else session.notes), *inputs.notes, *notes],
         values=fetch_frame(session, evaluation.query.sql),
-        interval=None if one_query else "auto",
+        interval="auto" if of_query is None else None,
     )
 
 
@@ -328,9 +328,7 @@ def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, boo
     """The evaluation of one query, its id, and whether it is missing in the run."""
     source = "run" if evaluation.inputs.qrels is None else "qrels"
     selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
-    in_run, judged = (
-        selected.run_sql(f"SELECT query FROM {name} LIMIT 1") for name in ("run", source)
-    )
+    in_run, judged = (selected.run_sql(f"SELECT query FROM {x} LIMIT 1") for x in ("run", source))
     if judged:
         return selected, judged[0][0], not in_run
     if in_run:
@@ -375,15 +373,6 @@ def positions_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
     column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
         "weight", "ranked.weight")  # fmt: skip
     return _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
-
-
-def items_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
-    """The SQL of many rankings: every item that counts, where it stands and what it contributes."""
-    inputs = evaluation.inputs
-    return f"""{_contributions_sql(evaluation, terms)}
-SELECT {inputs.keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
-FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
-ORDER BY {inputs.keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 
 def losses_sql(evaluation: Evaluation) -> str:
@@ -520,8 +509,19 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
     options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
     options |= metric.arguments(vars(conventions))
     cutoff = explanation.cut or literal(metric.k)
-    over, ideal_cutoff = _over(explanation.weight, cutoff, options.get("denominator", "k"))
-    discount, discounts = "", ()
+    over = ideal_cutoff = discount = ""
+    discounts = ()
+    if "{over}" in explanation.weight:
+        denominator = options.get("denominator", "k")
+        over = {
+            "k": f"rankql_size({cutoff}, retrieved)",
+            "retrieved": "retrieved",
+            "min": f"least({cutoff}, relevant)",
+            "R": "relevant",
+            "found": "{found}",
+        }[denominator]
+        if denominator == "retrieved" or (denominator == "k" and cutoff == "NULL"):
+            ideal_cutoff = "retrieved"
     if "{discount}" in explanation.weight:
         discount = f"(log2({{place}} + 1) / log2({options['base']}::DOUBLE))"
         if isinstance(options["discounts"], tuple):
@@ -544,18 +544,3 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
         normalised=explanation.normalised,
         ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
     )
-
-
-def _over(weight: str, cutoff: str, denominator: str) -> tuple[str, str]:
-    """The denominator of a share, and the cutoff of the ideal ranking if that depends on it."""
-    if "{over}" not in weight:
-        return "", ""
-    over = {
-        "k": f"rankql_size({cutoff}, retrieved)",
-        "retrieved": "retrieved",
-        "min": f"least({cutoff}, relevant)",
-        "R": "relevant",
-        "found": "{found}",
-    }[denominator]
-    is_retrieved = denominator == "retrieved" or (denominator == "k" and cutoff == "NULL")
-    return over, "retrieved" if is_retrieved else ""
