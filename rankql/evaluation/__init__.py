@@ -2,7 +2,7 @@
 
 `evaluate` makes a `request`, from which `plan` reads the inputs (`collapse` keeps the best chunk of
 each document, `catalogue` knows the items of train and others) and resolves metrics and
-conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
+conventions. An `Evaluation` (`evaluation`) has all of it, answers what the grades are, and
 every later query takes it. `reduce` writes the query that gives one row per ranking, with columns
 of the `protocol`, and `formulas` has the metrics as columns of polars; `readable` writes the query
 of named `ctes` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are

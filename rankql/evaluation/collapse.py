@@ -20,9 +20,7 @@ from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
 # The columns of the positions and grades of documents, and of the ranks of chunks.
-POS, REL, PLACE, LINE = (
-    f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk", "line")
-)
+POS, REL, PLACE, LINE = (f"{INTERNAL_PREFIX}{x}" for x in ("moved", "highest", "chunk", "line"))
 
 
 def collapse_chunks(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:

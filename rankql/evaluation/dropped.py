@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from rankql import errors
-from rankql.evaluation.catalogue import train_cte
+from rankql.evaluation.catalogue import train_steps
+from rankql.evaluation.ctes import with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items
@@ -30,10 +31,10 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
         query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
         return f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
 
-    why = "in train for the same user"
     remedy = "Pass the interactions before the run as train="
-    texts = "seen='drop'", why, remedy
-    return _drop_rows(session, inputs, conventions, train_cte(inputs), is_seen, texts)
+    texts = "seen='drop'", "in train for the same user", remedy
+    train = with_ctes(train_steps(inputs))
+    return _drop_rows(session, inputs, conventions, train, is_seen, texts)
 
 
 def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
@@ -127,26 +128,21 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         finite = math.isfinite(errors.as_number(value))
         errors.require(finite, f"min_score must be a finite number, not {errors.describe(value)}")
     named = {*limits} - {None}
-    errors.require(
-        not named or inputs.many, "min_score= has names of systems, but there is one run"
-    )
-    runs = {}
+    alone = bool(named) and not inputs.many
+    errors.require(not alone, "min_score= has names of systems, but there is one run")
+    runs, of_row = {}, inputs.system and f"CAST({quote(inputs.system)} AS VARCHAR)"
     for system, table in inputs.runs.items():
-        of = (
-            literal(system) if inputs.system is None else f"CAST({quote(inputs.system)} AS VARCHAR)"
-        )
+        of = of_row or literal(system)
         cases = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in limits.items() if x)
         least = f"(CASE {of} {cases} END)" if named else literal(min_score)
-        fits = (
-            f"coalesce({table.number('score')} >= {table.signed('score', least)}, {least} IS NULL)"
-        )
+        reaches = f"{table.number('score')} >= {table.signed('score', least)}"
+        fits = f"coalesce({reaches}, {least} IS NULL)"
         places = [table.roles[role] for role in ("pos", "score") if role in table.roles]
         values = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
         runs[system] = replace(table, sql=f"(SELECT * REPLACE ({values}) FROM {table.sql})")
     if named and (systems := read_systems(session, inputs)) and (unknown := named - {*systems}):
-        raise errors.RankqlError(
-            errors.describe_unknown("system in min_score", min(unknown), systems)
-        )
+        error = errors.describe_unknown("system in min_score", min(unknown), systems)
+        raise errors.RankqlError(error)
     return replace(inputs, runs=runs, min_score=asked)
 
 

@@ -19,8 +19,13 @@ from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.dropped import drop_identical, drop_seen, keep_scores
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
+from rankql.evaluation.evaluation import (
+    Evaluation,
+    grade_scale,
+    has_fractions,
+    has_grade,
+    highest_grade,
+)
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.macros import INTERNAL_PREFIX, quote

@@ -39,16 +39,12 @@ def read_printed(
         if suffix_of(name) in (*PARQUET, *CSV) or not os.path.isfile(name):
             return None
         with suppress(UnicodeDecodeError, json.JSONDecodeError):
-            return _read_json(name) if suffix_of(name) in JSON else _read_text(name)
-        return None
+            if suffix_of(name) not in JSON:
+                return _read_text(name)
+            data = json.loads(read_text(name))
     if isinstance(data, Mapping):
         return _read_dict(data)
     return _read_frame(data, query, system) if isinstance(data, pl.DataFrame) else None
-
-
-def _read_json(path: str) -> tuple[pl.DataFrame, list[str]] | None:
-    value = json.loads(read_text(path))
-    return _read_dict(value) if isinstance(value, dict) else None
 
 
 def _read_dict(data: Mapping[Any, Any]) -> tuple[pl.DataFrame, list[str]] | None:

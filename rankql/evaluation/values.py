@@ -284,9 +284,8 @@ def set_directions(
     neither = [name for name in metrics if result.higher_is_better(name) is None]
     # The user may have written another expression under the name of a metric of shown items.
     own = [name for name in metrics if not parse.is_metric(name) or parse.find_shown(name)]
-    defined = {
-        x: not parse.lower_is_better(x) for x in metrics if x not in own and x not in neither
-    }
+    directed = [name for name in metrics if name not in (*own, *neither)]
+    defined = {name: not parse.lower_is_better(name) for name in directed}
     if isinstance(higher_is_better, Mapping):
         names, stated = [*dict.fromkeys([*metrics, *others])], {}
         for name, value in higher_is_better.items():
@@ -318,10 +317,10 @@ def _may_be_lower(name: str) -> bool:
 def _ask_direction(result: Result, names: Sequence[str]) -> None:
     """Ask whether lower values are better, but for expressions that negate them."""
     spelled = result.meta.call.get("options", {}).get("metrics") or ()
-    pairs = (
-        spelled.items() if isinstance(spelled, Mapping) else (x.split(" = ", 1) for x in spelled)
+    own = (
+        spelled if isinstance(spelled, Mapping) else dict(x.partition(" = ")[::2] for x in spelled)
     )
-    negated = {name for name, *sql in pairs if "".join(sql).lstrip(" (").startswith("-")}
+    negated = {name for name, sql in own.items() if sql.lstrip(" (").startswith("-")}
     if names := [x for x in names if x not in negated and not x.startswith("-")]:
         calls = [{"higher_is_better": dict.fromkeys(names, value)} for value in (False, True)]
         raise Question(f"{text.join_words(names)}: is lower or higher better?", calls)

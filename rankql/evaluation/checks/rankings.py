@@ -10,21 +10,14 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from rankql.evaluation import means
 from rankql.evaluation.catalogue import cutoff, reads_catalogue
 from rankql.evaluation.checks.columns import validate_numbers
 from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
-from rankql.evaluation.grades import grade_scale, has_fractions
-from rankql.evaluation.means import (
-    BOTH,
-    cluster_codes,
-    compared_value,
-    describe_clusters,
-    left_out_if,
-    undefined_value,
-)
+from rankql.evaluation.evaluation import grade_scale, has_fractions
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
@@ -309,7 +302,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     others = [
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.record.if_silent is None
-        and undefined_value(m.name, vars(evaluation.conventions)) is None
+        and means.undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
@@ -324,7 +317,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        left_out = left_out_if(metric.name, rules) == BOTH
+        left_out = means.left_out_if(metric.name, rules) == means.BOTH
         if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()
@@ -450,7 +443,7 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
     names, meta = evaluation.names, evaluation.make_meta()
-    compared = (compared_value(name, meta) for name in names)
+    compared = (means.compared_value(name, meta) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
@@ -463,9 +456,9 @@ def _clusters(evidence: Evidence) -> Iterable[Facts]:
     query, cluster = evidence.evaluation.inputs.query, str(evidence.evaluation.cluster)
     queries = evidence.values[[query, cluster]]
     queries = queries.filter(queries[query].alias("key").is_first_distinct())
-    codes = cluster_codes(queries, query, cluster)
+    codes = means.cluster_codes(queries, query, cluster)
     sizes = codes.value_counts()["count"].to_list()
-    yield {"text": describe_clusters(sizes, cluster)}
+    yield {"text": means.describe_clusters(sizes, cluster)}
 
 
 def _users(evidence: Evidence) -> Iterable[Facts]:
