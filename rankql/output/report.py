@@ -204,9 +204,8 @@ def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) 
         [f"{pos:,}", labels[item], _format_grade(rel), *map(text.format_cell, values)]
         for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
     ]
-    return Block(
-        [["position", "item", "grade", "contribution", "loss"], *rows], (0, 2, 3, 4), title
-    )
+    header = ["position", "item", "grade", "contribution", "loss"]
+    return Block([header, *rows], (0, 2, 3, 4), title)
 
 
 def _format_pos(pos: int | None) -> str:
