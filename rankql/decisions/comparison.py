@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import results, text
-from rankql.decisions import pair_tables
 from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
-from rankql.evaluation.means_result import TURNED, WideTable, make_wide_table
+from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.layout import Block
+from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, resolve_names, worst_value
 from rankql.stats.means import ROUNDING
+from rankql.text import Name, Status
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Comparison(EvaluatedTable):
         if self._long:
             return self.pairs
         view = self._view()
-        return pair_tables.tabulate_pair(self.pairs) if view is None else view.table
+        return tabulate_pair(self.pairs) if view is None else view.table
 
     def _view(self) -> results.TableResult | None:
         if self.pairs.is_empty():
@@ -256,8 +258,8 @@ class Comparison(EvaluatedTable):
             return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]
-        letters = {} if base is not None else pair_tables.name_letters(order)
-        marks = pair_tables.mark_pairs(self.pairs, letters, base)
+        letters = {} if base is not None else name_letters(order)
+        marks = mark_pairs(self.pairs, letters, base)
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
@@ -286,7 +288,7 @@ class Comparison(EvaluatedTable):
         """
         if self._view() is not None or self._long:
             return super().to_latex()
-        block = pair_tables.typeset_pair(self.pairs)
+        block = typeset_pair(self.pairs)
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
         tested = [
@@ -304,7 +306,7 @@ class Comparison(EvaluatedTable):
             return super()._rendered()
         if self._long:
             return [results.make_block(self.visible_pairs(), wraps=True)]
-        return [pair_tables.lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
+        return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
@@ -458,3 +460,140 @@ def _describe_leader(metric: str, means: pl.DataFrame, pairs: pl.DataFrame, lowe
 def _join_names(names: Sequence[str]) -> str:
     """Join names, or count them if there are many."""
     return text.join_words(names) if len(names) <= NAMES else f"{len(names)} systems"
+
+
+# The marks of systems that differ significantly from the baseline.
+MARKS = {BETTER: "†", WORSE: "‡"}
+
+
+def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The table of one pair: both means, the difference, its interval, p and the verdict."""
+    a, b = pairs.select("a", "b").row(0)
+    keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
+    taken = [*keys, "lo", "hi", "p", "verdict"]
+    names = text.unique_names([a, b, f"{b} - {a}"], taken, "system")
+    means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
+    return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(pairs["verdict"])
+
+
+_MEANS = ("mean_a", "mean_b", "difference")
+# For other verdicts, a note has the reason.
+_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
+
+
+def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
+    """The table of one pair as text."""
+    keys, names, difference, by_metric = _read_pair(pairs)
+    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", "p"]
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+    for metric, rows in by_metric.items():
+        for i, row in enumerate(rows):
+            lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
+            body.append([
+                *(Name("" if i and key == "metric" else row[key]) for key in keys),
+                *(_format(row[name], places) for name in names),
+                "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
+                text.format_p_cell(row["p"], alpha),
+                Status(verdict if verdict in _TESTED else "not tested"),
+            ])  # fmt: skip
+    return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
+
+
+def typeset_pair(pairs: pl.DataFrame) -> Block:
+    """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
+    _, names, difference, by_metric = _read_pair(pairs)
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+
+    def number(value: float | None, metric: str) -> str:
+        return _format(value, decimals[metric]).replace(",", "{,}")
+
+    for metric, rows in by_metric.items():
+        for row in rows:
+            part = row.get("slice", "all")
+            ends = [number(row[x], metric) for x in ("lo", "hi")]
+            interval = f"\\;[{ends[0]}, {ends[1]}]" if ends[0] else ""
+            mark = MARKS.get(row["verdict"], "")
+            values = [number(row[x], metric) for x in names]
+            body.append([
+                metric if part == "all" else f"  {part}",
+                *(text.Math(x) if x else "" for x in values[:2]),
+                text.Math(values[2] + interval, mark) if values[2] else "",
+            ])  # fmt: skip
+    return Block([["metric", *names[:2], difference], *body], range(1, 4))
+
+
+def _read_pair(
+    pairs: pl.DataFrame,
+) -> tuple[list[str], list[str], str, dict[str, list[dict[str, Any]]]]:
+    """The keys and the three means of the table of one pair, a short third name, and its rows."""
+    table = tabulate_pair(pairs)
+    first = table.columns.index("lo") - 3
+    keys, names = table.columns[:first], table.columns[first : first + 3]
+    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    by_metric: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_dicts():
+        by_metric.setdefault(row["metric"], []).append(row)
+    return keys, names, difference, by_metric
+
+
+def _format(value: float | None, decimals: int) -> str:
+    return "" if value is None else text.format_decimal(value, decimals)
+
+
+def _count_decimals(
+    by_metric: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]
+) -> dict[str, int]:
+    """The decimals of each metric, the same for all but those with large values.
+
+    They show on which side of 0 a bound lies, and the sign of the difference of the means.
+    """
+    counts, small = dict[str, int](), list[str]()
+    for metric, rows in by_metric.items():
+        values = (abs(row[x] or 0) for row in rows for x in (*names, "lo", "hi"))
+        small += [metric] * (max(values) < LARGE)
+        counts[metric] = max(_decimals(row, names) for row in rows)
+    return counts | dict.fromkeys(small, max((counts[name] for name in small), default=0))
+
+
+def _decimals(row: Mapping[str, Any], names: Sequence[str]) -> int:
+    a, b, difference, lo, hi = (row[name] for name in (*names, "lo", "hi"))
+    if a is None or b is None or difference is None:
+        return 0
+    ends = [x for x in (lo, hi) if x is not None]
+    unit = max(map(abs, (a, b, *ends))) <= 1
+    count = 4 if unit or len(ends) < 2 else max(0, text.count_decimals(lo, hi))
+
+    def agrees(n: int) -> bool:
+        sign = (b > a) - (b < a) if round(difference, n) else 0
+        means = round(round(b, n) - round(a, n), n)
+        same = (means > 0) - (means < 0) == sign
+        return same and all(round(x, n) or abs(x) < 1e-12 for x in ends)
+
+    return next((n for n in range(count, 12) if agrees(n)), 12)
+
+
+def mark_pairs(
+    pairs: pl.DataFrame, letters: Mapping[str, str], baseline: str | None
+) -> dict[tuple[str, str, str], str]:
+    """The marks by metric, slice and system: letters of those that are worse, or † and ‡."""
+    rows = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
+    columns = rows["metric", "slice", "a", "b", "verdict"].rows()
+    if baseline is not None:
+        return {(metric, part, b): MARKS[word] for metric, part, _, b, word in columns}
+    beaten: dict[tuple[str, str, str], list[str]] = {}
+    for metric, part, a, b, word in columns:
+        winner, loser = (b, a) if word == BETTER else (a, b)
+        beaten.setdefault((metric, part, winner), []).append(loser)
+    apart = ", " if len(letters) > 26 else ""
+    return {
+        key: apart.join(letter for name, letter in letters.items() if name in losers)
+        for key, losers in beaten.items()
+    }
+
+
+def name_letters(systems: Sequence[str]) -> dict[str, str]:
+    """A letter for each system: a to z, aa, ab, ..."""
+    words = (
+        "".join(x) for n in itertools.count(1) for x in itertools.product(ascii_lowercase, repeat=n)
+    )
+    return dict(zip(systems, words, strict=False))
