@@ -483,80 +483,65 @@ _TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
 
 def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     """The table of one pair as text."""
-    keys, names, difference, by_metric = _read_pair(pairs)
-    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", "p"]
-    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
-    for metric, rows in by_metric.items():
-        for i, row in enumerate(rows):
-            lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
-            body.append([
-                *(Name("" if i and key == "metric" else row[key]) for key in keys),
-                *(_format(row[name], places) for name in names),
-                "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
-                text.format_p_cell(row["p"], alpha),
-                Status(verdict if verdict in _TESTED else "not tested"),
-            ])  # fmt: skip
+    header, rows = _format_pair(pairs)
+    keys, body, above = header[:-3], list[list[str]](), ""
+    for row in rows:
+        body.append([
+            *(Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
+            *(row[name] for name in _MEANS),
+            f"{row['lo']} to {row['hi']}" if row["lo"] else "",
+            text.format_p_cell(row["p_adjusted"], alpha),
+            Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
+        ])  # fmt: skip
+        above = row["metric"]
+    header = [*keys, *map(Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
     return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
 
 
 def typeset_pair(pairs: pl.DataFrame) -> Block:
     """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
-    _, names, difference, by_metric = _read_pair(pairs)
-    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
-
-    def number(value: float | None, metric: str) -> str:
-        return _format(value, decimals[metric]).replace(",", "{,}")
-
-    for metric, rows in by_metric.items():
-        for row in rows:
-            part = row.get("slice", "all")
-            ends = [number(row[x], metric) for x in ("lo", "hi")]
-            interval = f"\\;[{ends[0]}, {ends[1]}]" if ends[0] else ""
-            mark = MARKS.get(row["verdict"], "")
-            values = [number(row[x], metric) for x in names]
-            body.append([
-                metric if part == "all" else f"  {part}",
-                *(text.Math(x) if x else "" for x in values[:2]),
-                text.Math(values[2] + interval, mark) if values[2] else "",
-            ])  # fmt: skip
-    return Block([["metric", *names[:2], difference], *body], range(1, 4))
+    header, rows = _format_pair(pairs)
+    body = list[list[str]]()
+    for row in rows:
+        *means, change, lo, hi = (row[x].replace(",", "{,}") for x in (*_MEANS, "lo", "hi"))
+        interval = f"\\;[{lo}, {hi}]" if lo else ""
+        body.append([
+            row["metric"] if row["slice"] == "all" else f"  {row['slice']}",
+            *(text.Math(x) if x else "" for x in means),
+            text.Math(change + interval, MARKS.get(row["verdict"], "")) if change else "",
+        ])  # fmt: skip
+    return Block([["metric", *header[-3:]], *body], range(1, 4))
 
 
-def _read_pair(
-    pairs: pl.DataFrame,
-) -> tuple[list[str], list[str], str, dict[str, list[dict[str, Any]]]]:
-    """The keys and the three means of the table of one pair, a short third name, and its rows."""
-    table = tabulate_pair(pairs)
-    first = table.columns.index("lo") - 3
-    keys, names = table.columns[:first], table.columns[first : first + 3]
-    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
-    by_metric: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_dicts():
-        by_metric.setdefault(row["metric"], []).append(row)
-    return keys, names, difference, by_metric
+def _format_pair(pairs: pl.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
+    """The names of the keys and of the three means, the last one short; and rows with text."""
+    rows, header = pairs.to_dicts(), tabulate_pair(pairs).columns
+    header = header[: header.index("lo")]
+    header[-1] = header[-1] if text.display_width(header[-1]) <= NAME else "difference"
+    decimals = _count_decimals(rows)
+    for row in rows:
+        for name in (*_MEANS, "lo", "hi"):
+            number, places = row[name], decimals[row["metric"]]
+            row[name] = "" if number is None else text.format_decimal(number, places)
+    return header, rows
 
 
-def _format(value: float | None, decimals: int) -> str:
-    return "" if value is None else text.format_decimal(value, decimals)
-
-
-def _count_decimals(
-    by_metric: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]
-) -> dict[str, int]:
+def _count_decimals(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The decimals of each metric, the same for all but those with large values.
 
     They show on which side of 0 a bound lies, and the sign of the difference of the means.
     """
-    counts, small = dict[str, int](), list[str]()
-    for metric, rows in by_metric.items():
-        values = (abs(row[x] or 0) for row in rows for x in (*names, "lo", "hi"))
-        small += [metric] * (max(values) < LARGE)
-        counts[metric] = max(_decimals(row, names) for row in rows)
-    return counts | dict.fromkeys(small, max((counts[name] for name in small), default=0))
+    counts, large = dict[str, int](), set[str]()
+    for row in rows:
+        metric, values = row["metric"], (abs(row[x] or 0) for x in (*_MEANS, "lo", "hi"))
+        large |= {metric} if max(values) >= LARGE else set()
+        counts[metric] = max(_decimals(row), counts.get(metric, 0))
+    small = {name: count for name, count in counts.items() if name not in large}
+    return counts | dict.fromkeys(small, max(small.values(), default=0))
 
 
-def _decimals(row: Mapping[str, Any], names: Sequence[str]) -> int:
-    a, b, difference, lo, hi = (row[name] for name in (*names, "lo", "hi"))
+def _decimals(row: Mapping[str, Any]) -> int:
+    a, b, difference, lo, hi = (row[name] for name in (*_MEANS, "lo", "hi"))
     if a is None or b is None or difference is None:
         return 0
     ends = [x for x in (lo, hi) if x is not None]
