@@ -250,17 +250,14 @@ class MeansResult(TableResult):
             # Nothing is said of a column that is called like its role, unless it had a rival.
             unused = any(isinstance(x, Unused) for x in roles.values())
             rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
-            named = {
-                role: f"({x})" if ", " in x and "(" not in x else x
-                for role, x in roles.items()
-                if (x != role or role in rivals) and role != UNREAD
-            }  # fmt: skip
-            if named:
-                used = ", ".join(
-                    x if isinstance(x, Unused) else f"{role} = {x}" for role, x in named.items()
-                )
-                tables.setdefault(used, []).append(label)
-        used = "; ".join(f"{text.join_words(labels)}: {used}" for used, labels in tables.items())
+            used = []
+            for role, x in roles.items():
+                if (x != role or role in rivals) and role != UNREAD:
+                    name = f"({x})" if ", " in x and "(" not in x else x
+                    used.append(name if isinstance(name, Unused) else f"{role} = {name}")
+            if used:
+                tables.setdefault(", ".join(used), []).append(label)
+        named = [f"{text.join_words(labels)}: {x}" for x, labels in tables.items()] or ["as named"]
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         used_rules = "; ".join([str(Conventions(**self.conventions)), *others])
@@ -268,13 +265,13 @@ class MeansResult(TableResult):
         ends = [text.list_names(names.split(", ")) for names in unread.values()]
         if len(unread) > 1:
             ends = [f"{names} ({label})" for names, label in zip(ends, unread, strict=True)]
-        used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
-        columns = [text.Note(used, heading="Columns")] if self.columns else []
-        weighting = [self._weighting()] if self.meta.weight else []
+        named += [f"not read: {', '.join(ends)}"] if ends else []
+        notes = [text.Note(used_rules, heading="Conventions")]
+        notes += [text.Note("; ".join(named), heading="Columns")] if self.columns else []
+        notes += [self._weighting()] if self.meta.weight else []
         why = "each slice counts once, and the slices are fixed, not a sample"
-        method = f"in the {MEAN_OF_SLICES}, {why}"
-        means = [text.Note(method, heading="Method")] if self.meta.mean else []
-        return [text.Note(used_rules, heading="Conventions"), *columns, *weighting, *means]
+        method = text.Note(f"in the {MEAN_OF_SLICES}, {why}", heading="Method")
+        return notes + [method] * bool(self.meta.mean)
 
     def _weighting(self) -> text.Note:
         """The effective number of queries, and the number of those that do not count."""
@@ -397,45 +394,30 @@ class WideTable(TableResult):
 
     def _rendered(self) -> list[Block]:
         """A block for each part, such as a metric."""
-        means, parts = [*self.higher_is_better], [*self.parts]
+        means = [*self.higher_is_better]
         cells = {name: self._cells(name) for name in means}
-        columns = (*self.marks.values(), *self.counts.values())
-        others = [*means, *columns, *parts]
+        others = [*means, *self.marks.values(), *self.counts.values(), *self.parts]
         keys = [name for name in self.table.columns if name not in others]
-        header: list[text.Cell | str] = ["" if name == "letter" else name for name in keys]
+        header = ["" if name == "letter" else name for name in keys]
         for name in means:
             header += [text.Name(name), *["n"] * (name in self.counts)]
-        first = sum(name != "queries" for name in keys)
-        rows = self.table.to_dicts()
-        blocks, members_of = list[Block](), dict[tuple[Any, ...], list[int]]()
-        for i, row in enumerate(rows):
-            members_of.setdefault(tuple(row[name] for name in parts), []).append(i)
-        for part, members in members_of.items():
-            body = [
-                [
-                    *(f"{rows[i][x]:,}" if x == "queries" else text.Name(rows[i][x]) for x in keys),
-                    *(cell for x in means for cell in (cells[x][i], *self._count(rows[i], x))),
-                ]
-                for i in members
-            ]
-            right = range(first, len(header))
-            blocks.append(Block([header, *body], right, ", ".join(part), wraps=True))
-        return blocks
-
-    def _count(self, row: Mapping[str, Any], column: str) -> list[str]:
-        """The number of queries of a mean, where it is shown."""
-        return [f"{row[self.counts[column]] or 0:,}"] if column in self.counts else []
+        blocks: dict[tuple[Any, ...], list[list[str]]] = {}
+        for i, row in enumerate(self.table.to_dicts()):
+            line = [f"{row[x]:,}" if x == "queries" else text.Name(row[x]) for x in keys]
+            for name in means:
+                line.append(cells[name][i])
+                line += [f"{row[self.counts[name]] or 0:,}"] if name in self.counts else []
+            blocks.setdefault(tuple(row[x] for x in self.parts), [header]).append(line)
+        right = range(len(keys) - ("queries" in keys), len(header))
+        return [Block(rows, right, ", ".join(part), True) for part, rows in blocks.items()]
 
     def _cells(self, column: str) -> list[text.Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
         means, best = self.table[column], self._find_best(column)
         marks = self.table[self.marks[column]] if column in self.marks else [""] * len(means)
         decimals = FEW_DECIMALS if (means.abs() >= LARGE).any() else DECIMALS
-        texts = ("" if mean is None else text.format_decimal(mean, decimals) for mean in means)
-        return [
-            text.Cell(x, mark, i in best)
-            for i, (x, mark) in enumerate(zip(texts, marks, strict=True))
-        ]
+        texts = ["" if mean is None else text.format_decimal(mean, decimals) for mean in means]
+        return [text.Cell(x, marks[i], i in best) for i, x in enumerate(texts)]
 
     def _find_best(self, column: str) -> set[int]:
         """The rows where this system has the best mean; equal values have no best one."""
