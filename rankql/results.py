@@ -121,14 +121,13 @@ class TableResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The data with its metadata and notes, as plain values."""
-        paths = ["data", *self._details, *["method"] * bool(self.method)]
-        values = {path: _plain(attrgetter(path.rstrip("?"))(self)) for path in paths}
-        details = {
-            path.rstrip("?").rpartition(".")[2]: value
-            for path, value in values.items()
-            if value is not None or not path.endswith("?")
-        }
-        return {"table": details.pop("data"), **details, "notes": [*self.notes]}
+        details = {"table": _plain(self.data)}
+        for path in (*self._details, *["method"] * bool(self.method)):
+            name, optional, _ = path.partition("?")
+            value = _plain(attrgetter(name)(self))
+            if value is not None or not optional:
+                details[name.rpartition(".")[2]] = value
+        return details | {"notes": [*self.notes]}
 
     def to_json(self) -> str:
         """The data with its metadata and notes, as JSON."""
@@ -185,16 +184,11 @@ class TableResult:
         """The lines below the table: method, queries, metadata and notes."""
         notes = [*map(Note.of, self.notes)]
         queries = [*self._count_queries(), *(x for x in notes if x.share is not None)]
-        return [
-            *[Note(self.method, heading="Method")] * bool(self.method),
-            *([text.join_queries(queries)] if queries else []),
-            *self._assumptions(),
-            *(
-                Note(x, kind=x.kind, level=x.level, heading="Note")
-                for x in notes
-                if x.share is None
-            ),
-        ]
+        others = [x for x in notes if x.share is None]
+        lines = [Note(self.method, heading="Method")] * bool(self.method)
+        lines += [text.join_queries(queries)] if queries else []
+        lines += self._assumptions()
+        return lines + [Note(x, kind=x.kind, level=x.level, heading="Note") for x in others]
 
     def quiet(self) -> Self:
         """The result with those remarks alone that change how numbers are read."""
@@ -283,13 +277,12 @@ class TableResult:
         lacking = self.lacks_charts
         charts = ((), ()) if lacking else self._charts()
         notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
-        shown, folded = (
-            f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
-            for each in charts
-            for figures in [
-                [f"<figure>{load_output('panels').render_svg(chart)}</figure>" for chart in each]
-            ]
-        )
+
+        def draw(each: Sequence[Any]) -> str:
+            figures = [f"<figure>{load_output('panels').render_svg(x)}</figure>" for x in each]
+            return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
+
+        shown, folded = map(draw, charts)
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
         body = f"{sentences}{tables}{shown}{more}{notes}"
         main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
