@@ -76,12 +76,10 @@ class Evaluation:
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
-        return [
-            readable.write_catalogue_query(
-                self.inputs, [m for m in metrics if m.k == k], self.conventions, self.groupings
-            )
-            for k in dict.fromkeys(metric.k for metric in metrics)
-        ]
+        cutoffs = dict.fromkeys(metric.k for metric in metrics)
+        by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
+        write = readable.write_catalogue_query
+        return [write(self.inputs, x, self.conventions, self.groupings) for x in by_cutoff]
 
     @property
     def reduced(self) -> bool:

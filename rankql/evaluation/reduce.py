@@ -389,9 +389,7 @@ class Reduction:
             return bool(self.frame["repeats"].any())
         if not self.has("gains"):
             return None
-        numbered = self.frame.select(
-            pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
-        )
+        numbered = self.frame.select("items", "gains", i=pl.int_range(pl.len(), dtype=pl.UInt64))
         top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
         # A number of its own for every ranking and item. The product wraps.
         own = pl.col("i") * _ODD
