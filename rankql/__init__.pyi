@@ -13,9 +13,8 @@ from .decisions.gate import gate
 from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
 from .decisions.verify import Verification, verify
-from .diagnostics.check import check
+from .diagnostics.check import Finding, Report, check
 from .diagnostics.explain import Explanation, explain
-from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
 from .diagnostics.monitor import Monitoring, monitor

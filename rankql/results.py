@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import polars as pl
 
@@ -35,6 +35,8 @@ SENTENCES = 12
 # The columns that say how something went.
 STATUSES = ("verdict", "status", "alarm")
 
+# A chart of altair, which is imported when one is drawn.
+Chart: TypeAlias = "alt.TopLevelMixin"
 # The packages of charts, and how to install them.
 CHARTS = ("altair", "vl_convert")
 INSTALL = "pip install 'rankql[report]'"
@@ -93,7 +95,7 @@ class TableResult:
         def sql(self) -> str:
             """The query that gives the values, '' if there is none."""
 
-        def plot(self) -> alt.TopLevelMixin:
+        def plot(self) -> Chart:
             """An altair chart of the result."""
 
     else:
@@ -119,14 +121,13 @@ class TableResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The data with its metadata and notes, as plain values."""
-        paths = ["data", *self._details, *["method"] * bool(self.method)]
-        values = {path: _plain(attrgetter(path.rstrip("?"))(self)) for path in paths}
-        details = {
-            path.rstrip("?").rpartition(".")[2]: value
-            for path, value in values.items()
-            if value is not None or not path.endswith("?")
-        }
-        return {"table": details.pop("data"), **details, "notes": [*self.notes]}
+        details = {"table": _plain(self.data)}
+        for path in (*self._details, *["method"] * bool(self.method)):
+            name, optional, _ = path.partition("?")
+            value = _plain(attrgetter(name)(self))
+            if value is not None or not optional:
+                details[name.rpartition(".")[2]] = value
+        return details | {"notes": [*self.notes]}
 
     def to_json(self) -> str:
         """The data with its metadata and notes, as JSON."""
@@ -183,16 +184,11 @@ class TableResult:
         """The lines below the table: method, queries, metadata and notes."""
         notes = [*map(Note.of, self.notes)]
         queries = [*self._count_queries(), *(x for x in notes if x.share is not None)]
-        return [
-            *[Note(self.method, heading="Method")] * bool(self.method),
-            *([text.join_queries(queries)] if queries else []),
-            *self._assumptions(),
-            *(
-                Note(x, kind=x.kind, level=x.level, heading="Note")
-                for x in notes
-                if x.share is None
-            ),
-        ]
+        others = [x for x in notes if x.share is None]
+        lines = [Note(self.method, heading="Method")] * bool(self.method)
+        lines += [text.join_queries(queries)] if queries else []
+        lines += self._assumptions()
+        return lines + [Note(x, kind=x.kind, level=x.level, heading="Note") for x in others]
 
     def quiet(self) -> Self:
         """The result with those remarks alone that change how numbers are read."""
@@ -237,10 +233,8 @@ class TableResult:
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]
-            table = text.format_text(each.rows, each.right, alike)
-            tables.append(
-                "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
-            )
+            title = f"{text.escape_controls(each.title)}\n" if each.title else ""
+            tables.append(title + text.format_text(each.rows, each.right, alike))
         tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
         remarks = self.remarks()
         above = [x.words for x in remarks if x.kind == text.DIRECTION]
@@ -283,13 +277,12 @@ class TableResult:
         lacking = self.lacks_charts
         charts = ((), ()) if lacking else self._charts()
         notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
-        shown, folded = (
-            f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
-            for each in charts
-            for figures in [
-                [f"<figure>{load_output('panels').render_svg(chart)}</figure>" for chart in each]
-            ]
-        )
+
+        def draw(each: Sequence[Any]) -> str:
+            figures = [f"<figure>{load_output('panels').render_svg(x)}</figure>" for x in each]
+            return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
+
+        shown, folded = map(draw, charts)
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
         body = f"{sentences}{tables}{shown}{more}{notes}"
         main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
@@ -305,12 +298,10 @@ def require_charts() -> None:
 def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Block:
     """A frame as text, numbers aligned right; words of a status are coloured."""
     numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-    statuses = [i for i, name in enumerate(frame.columns) if name in STATUSES]
-    header, *cells = text.format_table(frame)
-    rows = [
-        [text.Status(cell) if i in statuses else cell for i, cell in enumerate(row)]
-        for row in cells
-    ]
+    header, *rows = text.format_table(frame)
+    for i in (i for i, name in enumerate(header) if name in STATUSES):
+        for row in rows:
+            row[i] = text.Status(row[i])
     return Block([header, *rows], numbers, title, wraps)
 
 
@@ -383,20 +374,18 @@ def load_output(module: str) -> Any:
     return import_module(f"rankql.output.{module}")
 
 
-def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin:
+def draw_chart(module: str, function: str, *arguments: Any) -> Chart:
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
     spec = getattr(load_output(module), function)(*arguments)
-    chart: alt.TopLevelMixin = load_output("panels").to_altair(spec)
+    chart: Chart = load_output("panels").to_altair(spec)
     return chart
 
 
 def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.DataFrame:
     """A frame without `idle` columns, those that are all NULL except `mean`, and a lone slice."""
-    return frame[[name for name in frame.columns if name not in idle and not _is_idle(frame[name])]]
-
-
-def _is_idle(column: pl.Series) -> bool:
-    if column.name == "slice":
-        return bool((column == "all").all())
-    return column.name != "mean" and column.null_count() == len(column) > 0
+    kept = [name for name in frame.columns if name not in idle]
+    if "slice" in kept and (frame["slice"] == "all").all():
+        kept.remove("slice")
+    empty = {name for name in kept if frame[name].null_count() == len(frame) > 0} - {"mean"}
+    return frame[[name for name in kept if name not in empty]]

@@ -46,16 +46,14 @@ def output_path(
         raise RankqlError(f"output must be the path of a file, not {path!r}") from error
     if target == STDOUT:
         return target
-    wrong = ""
+    wrong, read = "", [*CALL_PATHS.get(), *named_paths(inputs)]
     if suffixes and target.suffix.lower() not in suffixes:
         wrong = f"must end in one of: {', '.join(suffixes)}"
     elif not target.parent.is_dir():
         wrong = f"is in a folder that does not exist: {str(target.parent)!r}"
     elif target.exists() and not target.is_file():  # a device, or no name at all
         wrong = "is not a regular file"
-    elif target.exists() and any(
-        _reads(each, target) for each in [*CALL_PATHS.get(), *named_paths(inputs)]
-    ):
+    elif target.exists() and any(_reads(each, target) for each in read):
         wrong = "would overwrite an input"
     if wrong:
         raise RankqlError(f"output {str(path)!r} {wrong}")

@@ -112,9 +112,8 @@ def combine_results(
         result = next(iter(results.values()))
         return replace(result, notes=[*notes, *result.notes])
     combined = combine.combine_systems(results)
-    return replace(
-        combined, notes=[*notes, *combine.require_same_judgments(results), *combined.notes]
-    )
+    notes += [*combine.require_same_judgments(results), *combined.notes]
+    return replace(combined, notes=notes)
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:

@@ -151,9 +151,7 @@ def associate(
     if pair is not None:
         notes.insert(0, f"Each value is the change per key: {pair[1]} - {pair[0]}")
     table, remarks = _correlate(pairs, [*joined], names, [*ratios], confidence)
-    return Association(
-        table, pairs, [*joined], names, [*ratios], pair, confidence, [*notes, *remarks]
-    )
+    return Association(table, pairs, [*joined], names, [*ratios], pair, confidence, notes + remarks)
 
 
 def _correlate(

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import results, text
-from rankql.decisions.alignment import query_differences
-from rankql.decisions.pair_tables import (
-    lay_out_pair,
-    mark_pairs,
-    name_letters,
-    tabulate_pair,
-    typeset_pair,
-)
-from rankql.decisions.validity import describe_seen, find_few_ranked
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
+from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
-from rankql.evaluation.means_result import TURNED, WideTable, make_wide_table
+from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.layout import Block
+from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, resolve_names, worst_value
 from rankql.stats.means import ROUNDING
+from rankql.text import Name, Status
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from rankql.decisions.pairs import Settings
 
 
@@ -116,9 +109,9 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Yes, No or Undecided for two systems; of more, which one leads; of one, its means."""
-        return text.escape_controls(
-            comparison_title(self.result, self.pairs, self.systems, self.settings.percent)
-        )
+        percent = self.settings.percent
+        title = comparison_title(self.result, self.pairs, self.systems, percent)
+        return text.escape_controls(title)
 
     @property
     def method(self) -> str:
@@ -213,7 +206,7 @@ class Comparison(EvaluatedTable):
         metric: str | None = None,
         a: str | None = None,
         b: str | None = None,
-    ) -> alt.TopLevelMixin:
+    ) -> results.Chart:
         """An altair chart: differences by query, means, distribution, slices or cutoffs.
 
         "slices" draws the differences over all queries and by slice, "distribution" the values per
@@ -239,10 +232,8 @@ class Comparison(EvaluatedTable):
         """
         require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 
-        def render_page() -> str:
-            return str(
-                results.load_output("report").render_report(self, title, date, texts, max_drop)
-            )
+        def render_page() -> Any:
+            return results.load_output("report").render_report(self, title, date, texts, max_drop)
 
         results.save_result(self, path, self._render_page if self._long else render_page, [texts])
 
@@ -469,3 +460,125 @@ def _describe_leader(metric: str, means: pl.DataFrame, pairs: pl.DataFrame, lowe
 def _join_names(names: Sequence[str]) -> str:
     """Join names, or count them if there are many."""
     return text.join_words(names) if len(names) <= NAMES else f"{len(names)} systems"
+
+
+# The marks of systems that differ significantly from the baseline.
+MARKS = {BETTER: "†", WORSE: "‡"}
+
+
+def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The table of one pair: both means, the difference, its interval, p and the verdict."""
+    a, b = pairs.select("a", "b").row(0)
+    keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
+    taken = [*keys, "lo", "hi", "p", "verdict"]
+    names = text.unique_names([a, b, f"{b} - {a}"], taken, "system")
+    means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
+    return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(pairs["verdict"])
+
+
+_MEANS = ("mean_a", "mean_b", "difference")
+# For other verdicts, a note has the reason.
+_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
+
+
+def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
+    """The table of one pair as text."""
+    header, rows = _format_pair(pairs)
+    keys, body, above = header[:-3], list[list[str]](), ""
+    for row in rows:
+        body.append([
+            *(Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
+            *(row[name] for name in _MEANS),
+            f"{row['lo']} to {row['hi']}" if row["lo"] else "",
+            text.format_p_cell(row["p_adjusted"], alpha),
+            Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
+        ])  # fmt: skip
+        above = row["metric"]
+    header = [*keys, *map(Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
+    return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
+
+
+def typeset_pair(pairs: pl.DataFrame) -> Block:
+    """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
+    header, rows = _format_pair(pairs)
+    body = list[list[str]]()
+    for row in rows:
+        *means, change, lo, hi = (row[x].replace(",", "{,}") for x in (*_MEANS, "lo", "hi"))
+        interval = f"\\;[{lo}, {hi}]" if lo else ""
+        body.append([
+            row["metric"] if row["slice"] == "all" else f"  {row['slice']}",
+            *(text.Math(x) if x else "" for x in means),
+            text.Math(change + interval, MARKS.get(row["verdict"], "")) if change else "",
+        ])  # fmt: skip
+    return Block([["metric", *header[-3:]], *body], range(1, 4))
+
+
+def _format_pair(pairs: pl.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
+    """The names of the keys and of the three means, the last one short; and rows with text."""
+    rows, header = pairs.to_dicts(), tabulate_pair(pairs).columns
+    header = header[: header.index("lo")]
+    header[-1] = header[-1] if text.display_width(header[-1]) <= NAME else "difference"
+    decimals = _count_decimals(rows)
+    for row in rows:
+        for name in (*_MEANS, "lo", "hi"):
+            number, places = row[name], decimals[row["metric"]]
+            row[name] = "" if number is None else text.format_decimal(number, places)
+    return header, rows
+
+
+def _count_decimals(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The decimals of each metric, the same for all but those with large values.
+
+    They show on which side of 0 a bound lies, and the sign of the difference of the means.
+    """
+    counts, large = dict[str, int](), set[str]()
+    for row in rows:
+        metric, values = row["metric"], (abs(row[x] or 0) for x in (*_MEANS, "lo", "hi"))
+        large |= {metric} if max(values) >= LARGE else set()
+        counts[metric] = max(_decimals(row), counts.get(metric, 0))
+    small = {name: count for name, count in counts.items() if name not in large}
+    return counts | dict.fromkeys(small, max(small.values(), default=0))
+
+
+def _decimals(row: Mapping[str, Any]) -> int:
+    a, b, difference, lo, hi = (row[name] for name in (*_MEANS, "lo", "hi"))
+    if a is None or b is None or difference is None:
+        return 0
+    ends = [x for x in (lo, hi) if x is not None]
+    unit = max(map(abs, (a, b, *ends))) <= 1
+    count = 4 if unit or len(ends) < 2 else max(0, text.count_decimals(lo, hi))
+
+    def agrees(n: int) -> bool:
+        sign = (b > a) - (b < a) if round(difference, n) else 0
+        means = round(round(b, n) - round(a, n), n)
+        same = (means > 0) - (means < 0) == sign
+        return same and all(round(x, n) or abs(x) < 1e-12 for x in ends)
+
+    return next((n for n in range(count, 12) if agrees(n)), 12)
+
+
+def mark_pairs(
+    pairs: pl.DataFrame, letters: Mapping[str, str], baseline: str | None
+) -> dict[tuple[str, str, str], str]:
+    """The marks by metric, slice and system: letters of those that are worse, or † and ‡."""
+    rows = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
+    columns = rows["metric", "slice", "a", "b", "verdict"].rows()
+    if baseline is not None:
+        return {(metric, part, b): MARKS[word] for metric, part, _, b, word in columns}
+    beaten: dict[tuple[str, str, str], list[str]] = {}
+    for metric, part, a, b, word in columns:
+        winner, loser = (b, a) if word == BETTER else (a, b)
+        beaten.setdefault((metric, part, winner), []).append(loser)
+    apart = ", " if len(letters) > 26 else ""
+    return {
+        key: apart.join(letter for name, letter in letters.items() if name in losers)
+        for key, losers in beaten.items()
+    }
+
+
+def name_letters(systems: Sequence[str]) -> dict[str, str]:
+    """A letter for each system: a to z, aa, ab, ..."""
+    words = (
+        "".join(x) for n in itertools.count(1) for x in itertools.product(ascii_lowercase, repeat=n)
+    )
+    return dict(zip(systems, words, strict=False))

@@ -13,7 +13,6 @@ import polars as pl
 from rankql import errors, text
 from rankql.decisions import alignment, arguments, verdict
 from rankql.decisions.arguments import Results
-from rankql.decisions.validity import describe_rare_losses
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
@@ -136,12 +135,10 @@ def gate(
     errors.require_choice("inconclusive", inconclusive, *verdict.ON_INCONCLUSIVE)
     errors.require_flag("minimum_bound", minimum_bound)
     for name, is_set in (("max_drop", max_drop is not None), ("equivalence", bool(equivalence))):
-        errors.require(
-            baseline is not None or not is_set, f"{name}= needs a baseline. Pass baseline="
-        )
-    errors.require(
-        alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}"
-    )
+        lacks_baseline = baseline is None and is_set
+        errors.require(not lacks_baseline, f"{name}= needs a baseline. Pass baseline=")
+    narrow = alpha < 0.5 or not equivalence
+    errors.require(narrow, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     require_known_options(options, gate)
@@ -206,9 +203,8 @@ def gate(
     meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
     if any(limit.of_slices for limit in [*minima, *drops]):
         meta = average_slices(replace(meta, cluster=cluster))
-    run_result = set_directions(
-        run_result.derive(meta=meta, interval=None), higher_is_better, names
-    )
+    run_result = run_result.derive(meta=meta, interval=None)
+    run_result = set_directions(run_result, higher_is_better, names)
     if any(not limit.bound for limit in drops):
         notes.append(
             "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "
@@ -236,7 +232,8 @@ def gate(
                 each.identical = len(prints) == 1 and None not in prints
         rows += limit_rows(drops, pairs, pair, alpha, min_queries)
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
-        notes += describe_rare_losses([x for x in few if x.units >= max(2, min_queries)])
+        enough = [x for x in few if x.units >= max(2, min_queries)]
+        notes += alignment.describe_rare_losses(enough)
     notes += arguments.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
@@ -267,9 +264,9 @@ def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
 
     Of the queries that are judged for both. The run then fails, a baseline decides nothing.
     """
-    keys = [(result.meta.query, result.frame()) for result in (run, baseline)]
     known = [
-        frame.select(pl.col(key).cast(pl.String).alias("query"), MISSING) for key, frame in keys
+        result.frame().select(pl.col(result.meta.query).cast(pl.String).alias("query"), MISSING)
+        for result in (run, baseline)
     ]
     both = known[0].join(known[1], on="query", suffix="_baseline")
     of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]

@@ -7,42 +7,22 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions.alignment import describe_left_out, hash_rankings, keep_shared_queries
-from rankql.decisions.validity import describe_ceilings, describe_many, describe_rare_losses
-from rankql.decisions.verdict import (
-    BETTER,
-    NO_DIFFERENCE,
-    NO_DIRECTION,
-    NOT_SIGNIFICANT,
-    SIGNIFICANT,
-    TOO_FEW,
-    WORSE,
-)
+from rankql.decisions import alignment
+from rankql.decisions import verdict as verdicts
 from rankql.evaluation.means import COUNTED, describe_clusters
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import SystemValues
+from rankql.stats import tests as significance
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
-from rankql.stats.tests import (
-    CLUSTERS,
-    CORRECTIONS,
-    LEAST_ALPHA,
-    NO_INTERVAL,
-    NOT_TESTABLE,
-    POWER,
-    TESTS,
-    PairedTest,
-    TestResult,
-    run_family,
-)
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -64,17 +44,18 @@ class Settings:
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
-        for name, choices in (("test", [*TESTS]), ("correction", CORRECTIONS)):
+        known = {"test": [*significance.TESTS], "correction": significance.CORRECTIONS}
+        for name, choices in known.items():
             if (value := getattr(self, name)) not in choices:
                 raise errors.RankqlError(errors.describe_unknown(name, value, choices))
-        errors.require_probability("confidence", self.confidence, LEAST_ALPHA)
+        errors.require_probability("confidence", self.confidence, significance.LEAST_ALPHA)
         for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
             errors.require_whole_number(name, getattr(self, name), smallest)
 
     @property
-    def paired_test(self) -> PairedTest:
+    def paired_test(self) -> significance.PairedTest:
         """The test."""
-        return TESTS[self.test](self.resamples, self.seed)
+        return significance.TESTS[self.test](self.resamples, self.seed)
 
     @property
     def alpha(self) -> float:
@@ -109,7 +90,7 @@ class PairComparison:
     lower_is_better: bool = False
     # Are the rankings of both systems known to be the same?
     identical: bool = False
-    result: TestResult = field(default_factory=TestResult)
+    result: significance.TestResult = field(default_factory=significance.TestResult)
 
     @property
     def queries(self) -> int:
@@ -132,7 +113,7 @@ class PairComparison:
 
         None if that is more than the largest difference that is possible.
         """
-        if self.result.reason == NOT_TESTABLE:
+        if self.result.reason == significance.NOT_TESTABLE:
             return None
         level = settings.alpha if self.result.level is None else self.result.level
         size = settings.paired_test.detectable(self.sample, level)
@@ -143,8 +124,8 @@ class PairComparison:
         if self.result.p_adjusted is None:
             return self.result.reason
         if self.result.p_adjusted > settings.alpha:
-            return NOT_SIGNIFICANT
-        return BETTER if (self.sample.mean > 0) != self.lower_is_better else WORSE
+            return verdicts.NOT_SIGNIFICANT
+        return verdicts.BETTER if (self.sample.mean > 0) != self.lower_is_better else verdicts.WORSE
 
 
 def list_pairs(
@@ -154,7 +135,7 @@ def list_pairs(
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
     columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
-    shared = result if alone else keep_shared_queries(result)
+    shared = result if alone else alignment.keep_shared_queries(result)
     summary, common = (
         {row[:3]: row[3:] for row in each.means.select(columns).rows()} if each else {}
         for each in (result if whole else None, shared)
@@ -179,7 +160,7 @@ def list_pairs(
                 overall, result.lower_is_better(metric),
             )
         )  # fmt: skip
-    hashes = functools.cache(lambda name: hash_rankings(result, name))
+    hashes = functools.cache(lambda name: alignment.hash_rankings(result, name))
     for each in comparisons:
         if not alone and each.overall is None and each.queries and each.sample.is_zero:
             known = hashes(each.a)
@@ -196,18 +177,19 @@ def run_tests(
     for comparison in comparisons:
         small = comparison.slice != "all" and comparison.queries < settings.min_queries
         reason = OVERALL if comparison.overall is not None else ""
-        reason = reason or NO_DIFFERENCE * comparison.identical
+        reason = reason or verdicts.NO_DIFFERENCE * comparison.identical
         reason = reason or settings.paired_test.explain_untestable(comparison.sample)
-        comparison.result = TestResult(reason=reason or TOO_FEW * small)
+        comparison.result = significance.TestResult(reason=reason or verdicts.TOO_FEW * small)
         if result.higher_is_better(comparison.metric) is None:
-            ends = TestResult()
+            ends = significance.TestResult()
             if not comparison.result.reason:  # the interval of this test alone
                 ends = settings.paired_test.apply(comparison.sample, settings.alpha)
-            comparison.result = TestResult(lo=ends.lo, hi=ends.hi, reason=NO_DIRECTION)
+            comparison.result = replace(ends, p=None, reason=verdicts.NO_DIRECTION)
         elif not comparison.result.reason:
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
-    outcomes = run_family(samples, settings.paired_test, settings.correction, settings.alpha)
+    test, correction = settings.paired_test, settings.correction
+    outcomes = significance.run_family(samples, test, correction, settings.alpha)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
     return comparisons, len(tested)
@@ -243,9 +225,9 @@ def compare_pairs(
     if len(systems) < 2:
         return table, method, [f"There is only one system, {systems[0]!r}, so nothing is compared"]
     notes = list[str]()
-    if count := sum(pair.result.reason == NO_INTERVAL for pair in comparisons):
+    if count := sum(pair.result.reason == significance.NO_INTERVAL for pair in comparisons):
         have = f"{text.format_count(count, 'row')} {text.has_or_have(count)}"
-        notes.append(f"{have} no interval: {NO_INTERVAL}")
+        notes.append(f"{have} no interval: {significance.NO_INTERVAL}")
     if settings.cluster is not None:
         notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
@@ -255,8 +237,9 @@ def compare_pairs(
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     tested = [pair.sample for pair in comparisons if pair.result.p is not None]
-    notes += [*describe_left_out(result), *direction, *describe_rare_losses(tested)]
-    return table, method, [*notes, *describe_ceilings(result, systems), *describe_many(systems)]
+    notes += [*alignment.describe_left_out(result), *direction]
+    notes += [*alignment.describe_rare_losses(tested), *alignment.describe_limits(result, systems)]
+    return table, method, notes
 
 
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
@@ -296,7 +279,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
         return _describe_untested(pair)
-    significant, mean = verdict in SIGNIFICANT, pair.sample.mean
+    significant, mean = verdict in verdicts.SIGNIFICANT, pair.sample.mean
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
     if result.lo is not None and result.hi is not None:
@@ -312,13 +295,14 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
-        return f"{b} {'beats' if verdict == BETTER else 'loses to'} {a} by {basis}"
+        return f"{b} {'beats' if verdict == verdicts.BETTER else 'loses to'} {a} by {basis}"
     words = f"no significant difference between {b} and {a}: {basis}"
     detectable = pair.detectable(settings) if result.level != 0 else None
     if detectable is None or detectable <= abs(mean):
         return words
     size = text.round_significant(detectable)
-    return f"{words}. A difference of about {size} would have been detected with {POWER:.0%} power"
+    power = f"{significance.POWER:.0%} power"
+    return f"{words}. A difference of about {size} would have been detected with {power}"
 
 
 def _describe_untested(pair: PairComparison) -> str:
@@ -330,10 +314,11 @@ def _describe_untested(pair: PairComparison) -> str:
     if abs(change) > ROUNDING:
         size = f"{b} differs from {a} by {text.format_number(change)}"
     queries = text.format_queries(pair.n)
-    if reason == NO_DIFFERENCE or (pair.overall is None and pair.sample.is_zero):
+    if reason == verdicts.NO_DIFFERENCE or (pair.overall is None and pair.sample.is_zero):
         return f"{size} for every query ({queries})"
-    few = f"it needs at least 2 queries, or {CLUSTERS} clusters"
-    why = {NOT_TESTABLE: few, NO_DIRECTION: "neither a higher nor a lower value is better"}
+    few = f"it needs at least 2 queries, or {significance.CLUSTERS} clusters"
+    neither = "neither a higher nor a lower value is better"
+    why = {significance.NOT_TESTABLE: few, verdicts.NO_DIRECTION: neither}
     return f"{size} ({queries}). Not tested: {why.get(reason, reason)}"
 
 

@@ -124,9 +124,8 @@ def _name_runs(names: Mapping[str, str], runs: Any, tables: Mapping[str, Any]) -
     labels = [label for label in names if label == "run" or label.startswith("run ")]
     if is_several_runs(runs):
         by_label = {f"run {name}": run for name, run in runs.items()}
-        by_label = (
-            by_label if labels != ["run"] else dict(zip(labels, by_label.values(), strict=False))
-        )
+        if labels == ["run"]:
+            by_label = dict(zip(labels, runs.values(), strict=False))
     else:
         listed = runs if isinstance(runs, list) and labels != ["run"] else [runs]
         listed = [x for x in listed if x is not None]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -19,9 +19,9 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings, evaluation_errors
 from rankql.evaluation.ctes import number_positions, score_order
+from rankql.evaluation.dropped import is_separator
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import read_rankings
@@ -29,16 +29,13 @@ from rankql.evaluation.request import EvaluationOptions, RankingRules, parse_gro
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
-from rankql.results import draw_chart
+from rankql.results import Chart, draw_chart
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, adjust_p_values
 from rankql.writing import remember_inputs
-
-if TYPE_CHECKING:
-    import altair as alt
 
 # The name of the last loss, which is that of the order of the final ranking.
 ORDER = "order"
@@ -298,7 +295,7 @@ class Funnel(EvaluatedTable):
         adjusted = adjust_p_values([1.0 if p is None else p for p in results], "holm")
         return [worst, *(x for x, p in zip(others, adjusted, strict=True) if p > ALPHA)]
 
-    def plot(self) -> alt.TopLevelMixin:
+    def plot(self) -> Chart:
         """A waterfall chart from the ideal to the final ranking, by altair."""
         return draw_chart("panels", "draw_funnel", self)
 
@@ -405,9 +402,8 @@ def _stage_number(names: Sequence[str]) -> str:
 def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
     """nDCG@k, the losses and the recall of the stages for every query, as one result."""
     key, (metric,) = final.meta.query, final.metrics
-    rows = final.frame().with_columns(
-        pl.lit(False).alias(MISSING), pl.col(key).cast(pl.String).alias(_KEY)
-    )
+    known = {MISSING: pl.lit(False), _KEY: pl.col(key).cast(pl.String)}
+    rows = final.frame().with_columns(**known)
     defined = pl.col(metric).is_not_null()
     before: pl.Expr = pl.lit(1.0)
     columns: dict[str, pl.Expr] = {}

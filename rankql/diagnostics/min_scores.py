@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import duckdb
 import polars as pl
@@ -15,12 +15,9 @@ from rankql.evaluation.means import require_interval
 from rankql.evaluation.request import EvaluationOptions, RankingRules, Request
 from rankql.evaluation.values import read_values
 from rankql.registry.parse import parse
-from rankql.results import TableResult, draw_chart
+from rankql.results import Chart, TableResult, draw_chart
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
-
-if TYPE_CHECKING:
-    import altair as alt
 
 ANSWERED, FALSE_ANSWER, FALSE_ABSTENTION = SHARES = ("answered", "FalseAnswer", "FalseAbstention")
 
@@ -70,11 +67,10 @@ class MinScores(TableResult):
         if self.chosen is None:
             return [frame]
         is_chosen = pl.col("min_score") == self.chosen
-        return [
-            frame.with_columns(chosen=pl.when(is_chosen).then(pl.lit("<-")).otherwise(pl.lit("")))
-        ]
+        mark = pl.when(is_chosen).then(pl.lit("<-")).otherwise(pl.lit(""))
+        return [frame.with_columns(chosen=mark)]
 
-    def plot(self) -> alt.TopLevelMixin:
+    def plot(self) -> Chart:
         """The means by score, a line with its band for each. It needs altair."""
         return draw_chart("panels", "draw_min_scores", self)
 

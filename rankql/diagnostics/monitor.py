@@ -14,23 +14,8 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.diagnostics.daily_values import (
-    JUDGED,
-    KEYS,
-    METRIC,
-    QUERIES,
-    SHARE,
-    UNDEFINED,
-    WATCHED,
-    WEEK,
-    add_day,
-    cut_to_day,
-    find_complete_weeks,
-    find_daily_values,
-    read_daily_values,
-    read_means,
-    share_name,
-)
+from rankql.diagnostics import daily_values
+from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
 from rankql.errors import RankqlError, require
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import (
@@ -193,9 +178,8 @@ class Monitoring(TableResult):
         band = (pl.col("expected") - pl.col("limit")).abs().tail(SILENT).mean()
         compared = self.table.filter(pl.col("alarm").is_not_null(), kind=METRIC)
         seen = compared.group_by(KEYS, maintain_order=True).agg(loss=band * WEEK_LIMIT)
-        losses = [
-            f"{row['loss']:.4f} of {_name(row)}" for row in seen.head(SHOWN_ALARMS).to_dicts()
-        ]
+        rows = seen.head(SHOWN_ALARMS).to_dicts()
+        losses = [f"{row['loss']:.4f} of {_name(row)}" for row in rows]
         mean = f"in the mean of {SILENT} {self._period.name}s is an alarm"
         return f"a loss of {text.join_words(losses)} {mean}" if losses else ""
 
@@ -356,7 +340,7 @@ def monitor(
         used = [day, query, *itertools.chain(*groups)]
         is_plain = qrels is attributes is None and not options.keys() & NO_VALUES
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
-            values = find_daily_values(session, run, used, metrics or [])
+            values = daily_values.find_daily_values(session, run, used, metrics or [])
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
@@ -365,33 +349,36 @@ def monitor(
             columns = text.join_words(values)
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")
         day = run.actual_name(day)
-        run, read = cut_to_day(session, run, day)
+        run, read = daily_values.cut_to_day(session, run, day)
         total, filled = count_values(session, run, [day])
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
             run = replace(run, sql=f"(SELECT * FROM {run.sql} WHERE {quote(day)} IS NOT NULL)")
         if values:
             weekly = period == "week"
-            result, is_query = read_daily_values(session, run, values, day, query, groups, weekly)
+            result, is_query = daily_values.read_daily_values(
+                session, run, values, day, query, groups, weekly
+            )
             result = set_directions(result, higher_is_better)
-            daily = read_means(result, len(day))
+            daily = daily_values.read_means(result, len(day))
             if not is_query:  # the values have no error, so only the days say how much they vary
                 unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
                 daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
             return _watch(session, result, daily, run, day, read, period, baseline, notes)
         query = run.actual_name(query)
         names = list_metrics(metrics or ("nDCG@10",))
-        shares = [*dict.fromkeys(share_name(metric.name) for metric in parse(names))]
-        tables = {label: add_day(session, session.table(source, label), run, day, query)
-                  for label, source in (("qrels", qrels), ("attributes", attributes))
-                  if source is not None}  # fmt: skip
+        shares = [*dict.fromkeys(daily_values.share_name(metric.name) for metric in parse(names))]
+        sources = {"qrels": qrels, "attributes": attributes}
+        tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
+                  for x, source in sources.items() if source is not None}  # fmt: skip
         rel = run.find("rel", options.get("rel"))
         if qrels is None and rel:  # are all items judged?
             total, filled = count_values(session, run, [rel])
             shares = [] if filled[rel] == total else shares
         unit = day
         if period == "week":
-            unit, week = WEEK, f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
+            unit = daily_values.WEEK
+            week = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
             run, *others = (table.with_column(unit, week, "DATE", (day,))
                             for table in (run, *tables.values()))  # fmt: skip
             tables = dict(zip(tables, others, strict=True))
@@ -401,10 +388,10 @@ def monitor(
         result = evaluate(metrics=[*names, *shares], **inputs)
         result = set_directions(result, higher_is_better)
         require_named(result.columns)
-        daily = read_means(result, len(unit))
+        daily = daily_values.read_means(result, len(unit))
         if shares:
             judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})
-            only = read_means(judged, len(unit))
+            only = daily_values.read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
         return _watch(session, result, daily, run, day, read, period, baseline, notes)
@@ -419,7 +406,7 @@ def _watch(
     require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
             f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
     if period == "week":
-        daily = find_complete_weeks(daily, result)
+        daily = daily_values.find_complete_weeks(daily, result)
     units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
     complete = daily.filter("complete")["day"]
     first, least = _find_baseline(complete, str(baseline or units.baseline), units)
@@ -513,7 +500,10 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
-        frame, share = series[part, metric, kind], series.get((part, share_name(metric), SHARE))
+        frame, share = (
+            series[part, metric, kind],
+            series.get((part, daily_values.share_name(metric), SHARE)),
+        )
         # Fit a step and a ramp to the days from each possible start on, by least squares.
         back = frame.filter(pl.col("day") <= peak, ~pl.col("outlying"))
         back = back.drop_nulls("loss").tail(182).reverse()

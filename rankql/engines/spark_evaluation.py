@@ -32,8 +32,8 @@ from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
+from rankql.sources.private import private_connection
 from rankql.sources.session import open_session
-from rankql.sources.tables import Table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -148,20 +148,10 @@ def evaluate_in_spark(
     reason = next(filter(None, reasons), "")
     require(not reason, f"conventions={conventions!r} is not supported in Spark: {reason}")
     task = partitions.Task(
-        [*runs],
-        columns,
-        system,
-        (),
-        attached,
-        asked,
-        resolved,
-        memory,
-        descending,
+        [*runs], columns, system, (), attached, asked, resolved, memory, descending
     )
     with open_session(None) as duckdb_session:
-        empty = {
-            label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
-        }
+        empty = {x: to_arrow_schema(frame.schema).empty_table() for x, frame in frames.items()}
         inputs = task.read_inputs(duckdb_session, empty)
         _refuse_computed(inputs)
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
@@ -180,20 +170,25 @@ def evaluate_in_spark(
         f"{', '.join(names)}: metrics of all rankings together are not supported in Spark, where "
         "no partition has them all. Use rankql.evaluate",
     )
+    systems: Sequence[str] = ()
+    if inputs.system is not None:
+        found = frames["run"].select(_column(inputs.system).cast("string")).distinct().collect()
+        systems = tuple(sorted(row[0] for row in found if row[0] is not None))
     task = replace(
         task,
         metrics=plan.metrics,
         conventions=plan.conventions,
-        systems=_systems(frames, inputs),
+        systems=systems,
         meta=meta,
     )
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
-    none = partitions.evaluate_partition(task, empty)
-    values = _distribute(rows, labels, task, partitions.evaluate_partition, none)
-    none = partitions.count_partition(task, empty)
-    counted = _distribute(rows, labels, task, partitions.count_partition, none)
+    values = _distribute(rows, labels, task, partitions.evaluate_partition, empty)
+    counted = _distribute(rows, labels, task, partitions.count_partition, empty)
     moments, totals = _add_up(counted, meta)
     notes = partitions.describe_totals(plan, meta, totals)
+    with private_connection(threads=1) as con:
+        con.register("groups", moments)
+        summary = means.summarise(con, meta, interval, confidence, "groups")
     return SparkResult(
         meta=meta,
         sql=sql,
@@ -201,7 +196,7 @@ def evaluate_in_spark(
         notes=notes,
         interval=interval,
         confidence=confidence,
-        means=means.summarise_groups(moments, meta, interval, confidence),
+        means=summary,
         values=values,
         counts=totals.values(),
     )
@@ -253,9 +248,7 @@ def _refuse_computed(inputs: Inputs) -> None:
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """The highest grade if a metric depends on it, or none."""
-    (name,) = {
-        table.roles["rel"] for table in inputs.judging if table.roles["rel"] in frame.columns
-    }
+    (name,) = {*frame.columns} & {table.roles["rel"] for table in inputs.judging}
     conventions = vars(task.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = _column(name)
@@ -266,24 +259,15 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
     return pa.Table.from_pylist([{name: highest}], schema)
 
 
-def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
-    """The systems of a run with several."""
-    if inputs.system is None:
-        return ()
-    name = _column(inputs.system).cast("string")
-    rows = frames["run"].select(name).distinct().collect()
-    return tuple(sorted(row[0] for row in rows if row[0] is not None))
-
-
 def _distribute(
     rows: DataFrame,
     labels: Sequence[str],
     task: partitions.Task,
     evaluate: Callable[[partitions.Task, partitions.Tables], pl.DataFrame | None],
-    none: pl.DataFrame | None,
+    empty: partitions.Tables,
 ) -> DataFrame:
-    """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
-    oldest = pl.CompatLevel.oldest()  # text, not views of it
+    """What `evaluate` returns for each partition, in the columns of that for no rows."""
+    none, oldest = evaluate(task, empty), pl.CompatLevel.oldest()  # text, not views of it
     schema = pa.schema([]) if none is None else none.to_arrow(compat_level=oldest).schema
 
     class PartitionEvaluator:
@@ -298,7 +282,11 @@ def _distribute(
 
         def terminate(self) -> Iterator[pa.Table]:
             if self.batches:
-                tables = _split_by_table(pa.Table.from_batches(self.batches), labels)
+                tables, parts = {}, pa.Table.from_batches(self.batches)
+                for i, label in enumerate(labels):
+                    structs = parts.filter(pc.equal(parts["table"], i))[str(i)].combine_chunks()
+                    names = [field.name for field in structs.type]
+                    tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
                 if (values := evaluate(task, tables)) is not None:
                     missing = [n for n in schema.names if n not in values.columns]
                     values = values.with_columns(pl.lit(None).alias(n) for n in missing)
@@ -315,9 +303,18 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
 
     Column "0" holds the rows of the first table as structs, "1" those of the second, and so on.
     """
-    selected = [_select_columns(frames[table.label], inputs, table) for table in inputs.tables]
-    key_type = _key_type(inputs, selected)
-    parts = []
+    selected, parts = [], []
+    for table in inputs.tables:
+        attributes = inputs.attributes_in(inputs.cte_of(table))
+        own = inputs.extra if any(table is run for run in inputs.runs.values()) else ()
+        read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
+        frame = frames[table.label]
+        names = dict.fromkeys(name for name in read if name in frame.columns)
+        selected.append(frame.select(*map(_column, names)))
+    both = zip(inputs.tables, selected, strict=True)
+    kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
+    numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)
+    key_type = "double" if numbers else "string"
     for i, (table, frame) in enumerate(zip(inputs.tables, selected, strict=True)):
         key = _column(table.roles["query"]).cast(key_type).alias("key")
         row = F.struct(*(_column(name) for name in frame.columns))
@@ -325,29 +322,3 @@ def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFram
         rows = [(row if j == i else empty[j]).alias(str(j)) for j in range(len(selected))]
         parts.append(frame.select(key, F.lit(i).alias("table"), *rows))
     return reduce(lambda one, other: one.union(other), parts).repartition("key").drop("key")
-
-
-def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame:
-    attributes = inputs.attributes_in(inputs.cte_of(table))
-    own = inputs.extra if any(table is run for run in inputs.runs.values()) else ()
-    read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
-    names = dict.fromkeys(name for name in read if name in frame.columns)
-    return frame.select(*(_column(name) for name in names))
-
-
-def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
-    """The type that the queries of all tables are cast to."""
-    both = zip(inputs.tables, frames, strict=True)
-    kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
-    numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)
-    return "double" if numbers else "string"
-
-
-def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table]:
-    """The rows of a partition as the tables that they come from."""
-    tables = {}
-    for i, label in enumerate(labels):
-        structs = rows.filter(pc.equal(rows["table"], i))[str(i)].combine_chunks()
-        names = [field.name for field in structs.type]
-        tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
-    return tables

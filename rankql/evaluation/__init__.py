@@ -1,8 +1,8 @@
 """Evaluation: from tables and metrics to values per query, and from these to a `Result`.
 
-`evaluate` makes a `request`, from which `plan` reads the inputs (`collapse` keeps the best chunk of
-each document, `catalogue` knows the items of train and others) and resolves metrics and
-conventions, for which it asks about `grades`. An `Evaluation` (`evaluation`) has all of it, and
+`evaluate` makes a `request`, from which `plan` reads the inputs (`dropped` leaves out items that
+do not count, `catalogue` knows the items of train and others) and resolves metrics and
+conventions. An `Evaluation` (`evaluation`) has all of it, answers what the grades are, and
 every later query takes it. `reduce` writes the query that gives one row per ranking, with columns
 of the `protocol`, and `formulas` has the metrics as columns of polars; `readable` writes the query
 of named `ctes` that `result.sql` shows, a macro per metric; `compute` runs both. The `checks` are

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import polars as pl
-
 from rankql.errors import require
 from rankql.evaluation.ctes import select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -77,7 +75,7 @@ def add_training(
     """
     users = 0
     if inputs.train:
-        train = train_cte(inputs)
+        train = with_ctes(train_steps(inputs))
         place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
         pairs = "SELECT DISTINCT query, item FROM train"
         counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
@@ -139,17 +137,8 @@ def _load_catalogue(
     return replace(inputs, known=known, catalogue_size=f"{size:,}{of}"), size
 
 
-def count_seen(inputs: Inputs, values: pl.DataFrame) -> dict[str | None, tuple[int, int]]:
-    """The items shown of each system, and how many of them the user has in train."""
-    items_shown, _, repeated = HIDDEN
-    names = values["system"] if inputs.many else pl.repeat(None, len(values), eager=True)
-    sums = values.select(names.alias("system"), items_shown, repeated).group_by("system")
-    rows = sums.agg(pl.col(items_shown, repeated).sum()).sort("system").rows()
-    return {system: (int(total), int(count or 0)) for system, total, count in rows}
-
-
-def train_cte(inputs: Inputs) -> str:
-    """The interactions of training with standard names, as a WITH clause."""
+def train_steps(inputs: Inputs) -> dict[str, str]:
+    """The interactions of training with standard names, as a step."""
     assert inputs.train
     fields = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
-    return with_ctes({"train": select_from(inputs.train.sql, fields)})
+    return {"train": select_from(inputs.train.sql, fields)}

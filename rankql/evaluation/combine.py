@@ -53,15 +53,10 @@ def combine(
             f"{join_words(names)} cannot be combined: a value of the complete catalogue follows "
             "from all rankings at once. Evaluate them together"
         )
-    rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
-    return Result(
-        replace(parts[0].meta, tables={}, call={}),
-        columns=parts[0].columns,
-        notes=_merge_notes(parts),
-        interval=interval,
-        confidence=confidence,
-        values=rows,
-    )
+    first, meta = parts[0], replace(parts[0].meta, tables={}, call={})
+    rows = _concat([part.frame() for part in parts], first.keys).sort(first.keys)
+    fields: dict[str, Any] = {"interval": interval, "confidence": confidence, "values": rows}
+    return Result(meta, columns=first.columns, notes=_merge_notes(parts), **fields)
 
 
 def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
@@ -103,14 +98,12 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     ]
     keys = [frame[first.meta.query].dtype for frame in frames]
     kinds = {"numbers" if x.is_numeric() else "text" if x in TEXT_TYPES else str(x) for x in keys}
-    require(
-        len(kinds) == 1, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type"
-    )
-    described = [x for x in metrics if all(x in part.catalogue_metrics for part in parts)]
+    one = len(kinds) == 1
+    require(one, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type")
     catalogue = {
         x: [row | {"system": name} for name, part in results.items()
             for row in part.meta.catalogue[x]]
-        for x in described
+        for x in metrics if all(x in part.catalogue_metrics for part in parts)
     }  # fmt: skip
     fields: dict[str, Any] = {"tables": {}, "call": {}, "metric_weights": weights}
     meta = replace(first.meta, system=True, metrics=metrics, catalogue=catalogue, **fields)

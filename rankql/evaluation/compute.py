@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.catalogue import COUNTED, HIDDEN, count_seen
+from rankql.evaluation.catalogue import COUNTED, HIDDEN
 from rankql.evaluation.checks.counters import Counters, no_shared_items, read_counters
 from rankql.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
 from rankql.evaluation.ctes import TOP, with_ctes
@@ -70,26 +70,20 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
         others, more = _fetch(apart, lambda part: part.query.sql)
         values = values.with_columns(others[metric.name] for metric in apart.metrics)
         notes += more
-    rules = vars(evaluation.conventions)
-    metrics = [
-        m for m in evaluation.metrics if m.record and rule(rules, "missing", m.name) == "zero"
-    ]
-    if not metrics or not values[MISSING].any():
-        return values, notes
-    signed = pl.lit(False)
-    if any(metric.keeps_sign(rules) for metric in metrics):
-        # A negative grade has a value below 0.
-        frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")
-        signed = pl.col(evaluation.inputs.query).is_in(frame["query"].implode())
-    filled = []
-    for metric in metrics:
-        assert metric.record
+    rules, filled = vars(evaluation.conventions), []
+    signed: pl.Expr | None = None
+    for metric in evaluation.metrics if values[MISSING].any() else ():
+        if metric.record is None or rule(rules, "missing", metric.name) != "zero":
+            continue
         worst, value = pl.lit(metric.record.worst, pl.Float64), pl.col(metric.name)
         if metric.keeps_sign(rules):
+            if signed is None:  # a negative grade has a value below 0
+                frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")
+                signed = pl.col(evaluation.inputs.query).is_in(frame["query"].implode())
             worst = pl.when(~signed).then(worst)
         missing = pl.col(MISSING) & value.is_not_null()
         filled.append(pl.when(missing).then(worst).otherwise(value).alias(metric.name))
-    return values.with_columns(filled), notes
+    return values.with_columns(filled) if filled else values, notes
 
 
 def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
@@ -130,12 +124,15 @@ def split_hidden(
     """
     if not evaluation.hidden:
         return values, {}
-    items_shown, popular, _ = HIDDEN
+    items_shown, popular, repeated = HIDDEN
     reads = any(metric.shown for metric in evaluation.metrics)
     if reads and values[items_shown].sum() and not values[popular].sum():
         raise no_shared_items(evaluation, "train", evaluation.inputs.popular)
     visible = [name for name in values.columns if name not in HIDDEN]
-    return values[visible], count_seen(evaluation.inputs, values)
+    names = values["system"] if evaluation.inputs.many else pl.lit(None)
+    sums = values.select(system=names, n=items_shown, seen=repeated).group_by("system")
+    rows = sums.agg(pl.col("n", "seen").sum()).sort("system").rows()
+    return values[visible], {system: (int(n), int(seen or 0)) for system, n, seen in rows}
 
 
 def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:

@@ -1,17 +1,28 @@
-"""Items that do not count as shown: seen in train, the query itself, and those below a score."""
+"""Items that do not count as shown: seen in train, the query itself, and those below a score.
+
+Also chunks of a document but the best one: collapse= makes rankings of documents.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankql import errors
-from rankql.evaluation.catalogue import train_cte
+from rankql.errors import RankqlError, require
+from rankql.evaluation.catalogue import train_steps
+from rankql.evaluation.checks.columns import validate_columns
+from rankql.evaluation.checks.duplicates import require_unique_rows
+from rankql.evaluation.ctes import BY_ITEM, with_ctes
+from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.request import RankingRules
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items
+from rankql.sources.computed import add_column
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session
@@ -30,10 +41,10 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
         query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
         return f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
 
-    why = "in train for the same user"
     remedy = "Pass the interactions before the run as train="
-    texts = "seen='drop'", why, remedy
-    return _drop_rows(session, inputs, conventions, train_cte(inputs), is_seen, texts)
+    texts = "seen='drop'", "in train for the same user", remedy
+    train = with_ctes(train_steps(inputs))
+    return _drop_rows(session, inputs, conventions, train, is_seen, texts)
 
 
 def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
@@ -127,26 +138,21 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
         finite = math.isfinite(errors.as_number(value))
         errors.require(finite, f"min_score must be a finite number, not {errors.describe(value)}")
     named = {*limits} - {None}
-    errors.require(
-        not named or inputs.many, "min_score= has names of systems, but there is one run"
-    )
-    runs = {}
+    alone = bool(named) and not inputs.many
+    errors.require(not alone, "min_score= has names of systems, but there is one run")
+    runs, of_row = {}, inputs.system and f"CAST({quote(inputs.system)} AS VARCHAR)"
     for system, table in inputs.runs.items():
-        of = (
-            literal(system) if inputs.system is None else f"CAST({quote(inputs.system)} AS VARCHAR)"
-        )
+        of = of_row or literal(system)
         cases = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in limits.items() if x)
         least = f"(CASE {of} {cases} END)" if named else literal(min_score)
-        fits = (
-            f"coalesce({table.number('score')} >= {table.signed('score', least)}, {least} IS NULL)"
-        )
+        reaches = f"{table.number('score')} >= {table.signed('score', least)}"
+        fits = f"coalesce({reaches}, {least} IS NULL)"
         places = [table.roles[role] for role in ("pos", "score") if role in table.roles]
         values = ", ".join(f"CASE WHEN {fits} THEN {quote(x)} END AS {quote(x)}" for x in places)
         runs[system] = replace(table, sql=f"(SELECT * REPLACE ({values}) FROM {table.sql})")
     if named and (systems := read_systems(session, inputs)) and (unknown := named - {*systems}):
-        raise errors.RankqlError(
-            errors.describe_unknown("system in min_score", min(unknown), systems)
-        )
+        error = errors.describe_unknown("system in min_score", min(unknown), systems)
+        raise errors.RankqlError(error)
     return replace(inputs, runs=runs, min_score=asked)
 
 
@@ -168,3 +174,184 @@ def read_systems(session: Session, inputs: Inputs) -> list[str]:
     (table,), name = inputs.runs.values(), f"CAST({quote(inputs.system)} AS VARCHAR)"
     sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
     return [system for (system,) in fetch(session, sql)]
+
+
+# The columns of the positions and grades of documents, and of the ranks of chunks.
+POS, REL, PLACE = (f"{INTERNAL_PREFIX}{x}" for x in ("moved", "highest", "chunk"))
+
+
+def collapse_chunks(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:
+    """The inputs with documents instead of chunks, and notes on what was dropped."""
+    assert rules.collapse is not None
+    validate_columns(session, inputs)
+    if not inputs.scored:  # renumbering would hide them
+        unique = [("run", "pos", "WHERE pos IS NOT NULL")]
+        require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
+    ties = rules.conventions.ties
+    task = _Task(session, inputs, rules.collapse, rules.positions == "keep", ties)
+    require(
+        not (task.keep and inputs.scored) or ties == "item",
+        f"positions='keep' orders equal scores by item, so ties={ties!r} has no effect. Pass "
+        "ties='item', or positions='renumber'",
+    )
+    runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
+    task.require_documents(runs.values())
+    collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
+    judged, notes = task.collapse_qrels(runs.values())
+    dropped = map(task.note_dropped, runs.values(), collapsed.values())
+    notes = [*inputs.notes, *filter(None, dropped), *notes]
+    return replace(inputs, runs=collapsed, qrels=judged, notes=notes)
+
+
+def is_separator(rule: str) -> bool:
+    """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
+    return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", rule) is not None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is collapsed, and how."""
+
+    session: Session
+    inputs: Inputs
+    # A column, a separator, or an SQL expression.
+    rule: str
+    # Do the positions of dropped rows stay empty?
+    keep: bool
+    ties: str
+
+    def name(self, table: Table) -> str:
+        """The name of the column of documents."""
+        if is_separator(self.rule) and not table.has(self.rule):
+            return f"{table.roles['item']} before the last {self.rule!r}"
+        return table.actual_name(self.rule) if table.has(self.rule) else self.rule
+
+    def add_document(self, table: Table) -> Table:
+        """The table with the column of documents."""
+        if table.has(self.rule):
+            return table
+        if not is_separator(self.rule):
+            return add_column(self.session, table, "collapse", self.rule)
+        if "item" not in table.roles:
+            raise RankqlError(f"collapse={self.rule!r} needs ids in {table.label}. Pass item='...'")
+        item, pattern = table.key("item", as_text=True), rf"^(.*)\Q{self.rule}\E.*$"
+        document = rf"regexp_replace({item}, {literal(pattern)}, '\1', 's')"
+        return table.with_column(self.name(table), document, "VARCHAR", [table.roles["item"]])
+
+    def require_documents(self, runs: Iterable[Table]) -> None:
+        """Refuse rows without a document, and a separator that no id contains."""
+        chunks = 0
+        for table in runs:
+            name = self.name(table)
+            document, item = quote(name), quote(table.roles.get("item", name))
+            rows, known, chunked = self.session.row(
+                f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
+                f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
+            )
+            chunks += chunked
+            require(
+                known == rows,
+                f"{table.label}: {name} is NULL in {rows - known:,} of {rows:,} rows. Fill it, or "
+                "leave them out",
+            )
+        require(
+            bool(chunks) or not is_separator(self.rule),
+            f"collapse={self.rule!r}: no id of the run contains {self.rule!r}. Pass the separator "
+            "of your ids, or a column of documents",
+        )
+
+    def collapse_run(self, table: Table) -> Table:
+        """The run with the best chunk of each document."""
+        document, item = self.name(table), table.roles.get("item")
+        roles, origins = {**table.roles, "item": document}, dict(table.origins)
+        keys = ", ".join(quote(name) for name in self.inputs.ids(table) if name != item)
+        best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
+        source, hidden, last = table.sql, PLACE, ""
+        if self.inputs.scored and self.ties == "order":
+            source = f"(SELECT *, row_number() OVER () AS {LINE} FROM {source})"
+            order, hidden = f"DESC NULLS LAST, {LINE}", f"{PLACE}, {LINE}"
+            last = f" ORDER BY {LINE}"
+        elif self.inputs.scored:
+            tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
+            order = f"DESC NULLS LAST{tied}"
+        place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
+        chunks = f"PARTITION BY {keys}, {quote(document)}"
+        fields, moved = "*", f"* EXCLUDE ({hidden})"
+        if "rel" in roles:
+            fields += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
+            roles["rel"], origins[REL] = REL, f"highest {table.roles['rel']} of a document"
+        if self.inputs.scored and self.keep:
+            moved += f", CASE WHEN {best} IS NOT NULL THEN {PLACE} END AS {POS}"
+            roles["pos"], origins[POS] = POS, f"rank by {table.roles['score']}"
+        elif not (self.inputs.scored or self.keep):
+            # Rows move up by the number of those dropped above them; other gaps stay.
+            rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
+            moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
+            roles["pos"], origins[POS] = POS, f"{table.role_columns['pos']} (renumbered)"
+        rows = f"(SELECT *, {place} FROM {source})"
+        first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
+        rows = f"(SELECT {fields} FROM {rows} QUALIFY {first})"
+        return self._load(table, f"(SELECT {moved} FROM {rows}{last})", roles, origins)
+
+    def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
+        """The judgments of documents, and a note if they were of chunks."""
+        qrels = self.inputs.qrels
+        if qrels is None or self.rule.lower() == qrels.roles["item"].lower():
+            return qrels, []
+        try:
+            table = self.add_document(qrels)
+        except RankqlError:  # it has no such column
+            return qrels, []
+        if not qrels.has(self.rule) and not self._judges_chunks(table, runs):
+            return qrels, []
+        document = self.name(table)
+        best = f"PARTITION BY {quote(table.roles['query'])}, {quote(document)} ORDER BY "
+        best += f"{table.number('rel')} DESC NULLS LAST"
+        sql = f"(SELECT * FROM {table.sql} QUALIFY row_number() OVER ({best}) = 1)"
+        judged = self._load(table, sql, {**table.roles, "item": document}, table.origins)
+        return judged, [
+            f"qrels: {self._count(table):,} judgments of chunks count as {self._count(judged):,} "
+            "of documents, each with the highest grade of its chunks"
+        ]
+
+    def _judges_chunks(self, qrels: Table, runs: Iterable[Table]) -> bool:
+        """Are chunks judged, not documents? Refuses both."""
+        documents, judged = (
+            " UNION ALL ".join(
+                f"SELECT {table.key('query', True)} AS q_, {table.key('item', True)} AS i_, "
+                f"CAST({quote(self.name(table))} AS VARCHAR) AS d_ FROM {table.sql}"
+                for table in tables
+            )
+            for tables in (runs, [qrels])
+        )
+        sql = f"""WITH documents AS (SELECT DISTINCT q_, d_ FROM ({documents})),
+            judged AS ({judged})
+            SELECT (SELECT min(i_) FROM judged SEMI JOIN documents USING (q_, d_) WHERE i_ <> d_),
+                   (SELECT min(i_) FROM judged SEMI JOIN documents
+                    ON judged.q_ = documents.q_ AND i_ = documents.d_)"""
+        chunk, document = self.session.row(sql)
+        require(
+            chunk is None or document is None,
+            f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. Write "
+            "ids of one kind",
+        )
+        return chunk is not None
+
+    def note_dropped(self, before: Table, after: Table) -> str:
+        """A note on the rows that were dropped from a run, '' if there are none."""
+        rows = self._count(before)
+        dropped = rows - self._count(after)
+        rest = "their positions stay empty" if self.keep else "the rows below move up"
+        note = f"{before.label}: {dropped:,} of {rows:,} rows repeat a document "
+        return f"{note}({self.name(before)}) and are dropped; {rest}" if dropped else ""
+
+    def _count(self, table: Table) -> int:
+        return int(self.session.value(f"SELECT count(*) FROM {table.sql}"))
+
+    def _load(
+        self, table: Table, sql: str, roles: dict[str, str], origins: Mapping[str, str]
+    ) -> Table:
+        """The rows of documents, computed once: several queries read them."""
+        loaded = self.session.load(table.label, sql, text=table.text)
+        documents = replace(loaded, origins=origins, context=table.context)
+        return replace(documents, roles=roles, ascending=table.ascending)

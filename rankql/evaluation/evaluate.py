@@ -25,7 +25,6 @@ from rankql.evaluation.request import (
     RankingRules,
     Request,
     parse_groupings,
-    require_place_of_qrels,
     require_tables,
 )
 from rankql.evaluation.result import Result, check_values, write_values
@@ -198,8 +197,7 @@ def evaluate(
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
-    require_tables(run, qrels)
-    require_place_of_qrels(qrels, con)
+    require_tables(run, qrels, con)
     if judge is None:
         require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
     else:
@@ -279,6 +277,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
                 check_values(meta, values)
             place = values if path is None else write_values(meta, values, path)
         evidence = replace(evidence, values=values, seen=seen, outside=outside)
+        query = evaluation.query
         return Result(
             meta=meta,
             sql=evaluation.sql,
@@ -290,9 +289,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             interval=request.interval,
             confidence=request.confidence,
             values=place,
-            steps=Steps(
-                evaluation.query.steps, evaluation.query.select, partial(_run_step, request)
-            ),
+            steps=Steps(query.steps, query.select, partial(_run_step, request)),
         )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""`Evaluation`: what is evaluated, and the rules of it, on the tables of a session."""
+"""`Evaluation`: what is evaluated, and the rules of it, on the tables of a session.
+
+Below it are questions about the grades that resolve rules, each asked at most once.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import rankql
 from rankql.evaluation import readable
 from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.means import Meta, average_slices
+from rankql.evaluation.protocol import SCALES
 from rankql.evaluation.request import Request
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
@@ -72,12 +76,10 @@ class Evaluation:
     def catalogue_queries(self) -> list[tuple[list[str], str]]:
         """The queries of metrics of the catalogue, with their names."""
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
-        return [
-            readable.write_catalogue_query(
-                self.inputs, [m for m in metrics if m.k == k], self.conventions, self.groupings
-            )
-            for k in dict.fromkeys(metric.k for metric in metrics)
-        ]
+        cutoffs = dict.fromkeys(metric.k for metric in metrics)
+        by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
+        write = readable.write_catalogue_query
+        return [write(self.inputs, x, self.conventions, self.groupings) for x in by_cutoff]
 
     @property
     def reduced(self) -> bool:
@@ -155,3 +157,46 @@ class Evaluation:
             **fields,
         )
         return average_slices(meta) if self.request and self.request.mean else meta
+
+
+def has_grade(session: Session, inputs: Inputs, condition: str) -> bool:
+    """Whether the condition on {rel} holds for any grade."""
+    for table in inputs.judging:
+        # Compare the column itself: DuckDB then skips what its statistics rule out.
+        grade = table.integer("rel") or table.number("rel")
+        sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(rel=grade)} LIMIT 1"
+        if sql not in session.answers:
+            session.answers[sql] = bool(session.rows(sql))
+        if session.answers[sql]:
+            return True
+    return False
+
+
+def has_fractions(session: Session, inputs: Inputs) -> bool:
+    """Whether a grade is between 0 and 1."""
+    if all(table.integer("rel") for table in inputs.judging) or grade_scale(session, inputs):
+        return False
+    return has_grade(session, inputs, "{rel} > 0 AND {rel} < 1")
+
+
+def grade_scale(session: Session, inputs: Inputs) -> int:
+    """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+    are_whole = all(table.integer("rel") for table in inputs.judging)
+    fraction = "" if are_whole else " OR {rel} <> floor({rel})"
+    for end in SCALES:
+        if not has_grade(session, inputs, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+            return end
+    return 0
+
+
+def highest_grade(session: Session, inputs: Inputs) -> float:
+    """The highest grade, or 0."""
+    # The end of a scale is found without reading all rows.
+    end = grade_scale(session, inputs)
+    if end and has_grade(session, inputs, f"{{rel}} = {end}"):
+        return float(end)
+    grades = " UNION ALL ".join(
+        f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in inputs.judging
+    )
+    sql = f"SELECT coalesce(max(rel), 0) FROM ({grades}) WHERE rel > 0"
+    return float(session.value(sql))

@@ -83,14 +83,10 @@ class Rankings:
 
     def powers(self) -> list[pl.Series]:
         """2^grade - 1 of each item."""
-        return self.column("powers", lambda: map(self.power, (grade for _, grade in self.items)))
-
-    def power(self, grade: pl.Series) -> pl.Series:
-        """2^grade - 1."""
         # A sum of steps takes less time than a power.
-        steps = range(1, len(self.counts) + 1)
-        powers = (to_double(grade >= step) * 2.0 ** (step - 1) for step in steps)
-        return sum_columns(powers, self.zero)
+        steps = {step: 2.0 ** (step - 1) for step in range(1, len(self.counts) + 1)}
+        powers = ((to_double(x >= step) * y for step, y in steps.items()) for _, x in self.items)
+        return self.column("powers", lambda: (sum_columns(x, self.zero) for x in powers))
 
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""
@@ -368,40 +364,37 @@ class Formula:
     """A metric as columns, and the options that it supports."""
 
     value: Callable[[Rankings, Options], pl.Series]
-    options: frozenset[str]
+    # Separated by blanks.
+    options: str = ""
     # The weight of a ranking in a mean over all rankings.
     weight: Callable[[Rankings, Options], pl.Series] | None = None
 
 
-def _formula(value: Any, options: str = "", weight: Any = None) -> Formula:
-    return Formula(value, frozenset(options.split()), weight)
-
-
 _one = lambda r, o: r.zero + 1  # noqa: E731
 METRICS = {
-    "ndcg": _formula(normalized_gains, "ideal"),
-    "dcg": _formula(discounted_gains),
-    "idcg": _formula(ideal_gains, "ideal"),
-    "cg": _formula(gains),
-    "ap": _formula(average_precision, "threshold denominator", _one),
-    "rr": _formula(reciprocal_rank, "threshold"),
-    "precision_at": _formula(precision, "threshold denominator"),
-    "recall_at": _formula(recall, "threshold"),
-    "f1_at": _formula(f1, "threshold denominator"),
-    "hit_at": _formula(success, "threshold"),
-    "all_rel_at": _formula(all_relevant, "threshold"),
-    "arhr": _formula(reciprocals, "threshold"),
-    "r_precision": _formula(precision_at_r, "threshold"),
-    "set_ap": _formula(set_precision, "threshold"),
-    "err": _formula(expected_reciprocal_rank, "max_rel p"),
-    "rbp": _formula(rank_biased_precision, "p threshold max_rel"),
-    "bpref": _formula(binary_preference, "threshold"),
-    "judged_at": _formula(judged_share),
-    "micro_precision_at": _formula(precision, "threshold denominator", divisor),
-    "micro_recall_at": _formula(
+    "ndcg": Formula(normalized_gains, "ideal"),
+    "dcg": Formula(discounted_gains),
+    "idcg": Formula(ideal_gains, "ideal"),
+    "cg": Formula(gains),
+    "ap": Formula(average_precision, "threshold denominator", _one),
+    "rr": Formula(reciprocal_rank, "threshold"),
+    "precision_at": Formula(precision, "threshold denominator"),
+    "recall_at": Formula(recall, "threshold"),
+    "f1_at": Formula(f1, "threshold denominator"),
+    "hit_at": Formula(success, "threshold"),
+    "all_rel_at": Formula(all_relevant, "threshold"),
+    "arhr": Formula(reciprocals, "threshold"),
+    "r_precision": Formula(precision_at_r, "threshold"),
+    "set_ap": Formula(set_precision, "threshold"),
+    "err": Formula(expected_reciprocal_rank, "max_rel p"),
+    "rbp": Formula(rank_biased_precision, "p threshold max_rel"),
+    "bpref": Formula(binary_preference, "threshold"),
+    "judged_at": Formula(judged_share),
+    "micro_precision_at": Formula(precision, "threshold denominator", divisor),
+    "micro_recall_at": Formula(
         recall, "threshold", lambda r, o: to_double(r.relevant(o["threshold"]))
     ),
-    "micro_f1_at": _formula(
+    "micro_f1_at": Formula(
         f1, "threshold denominator", lambda r, o: divisor(r, o) + r.relevant(o["threshold"])
     ),
 }

@@ -128,22 +128,17 @@ def average_slices(meta: Meta) -> Meta:
 
 
 def summarise(
-    con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
-) -> pl.DataFrame:
-    """The summary of the values per query in `rows`, a table of the connection."""
-    groups = create_macros(con, _groups_sql(meta, interval))
-    return summarise_moments(con, f"({groups})", meta, interval, confidence, jackknife=True)
-
-
-def summarise_moments(
-    con: duckdb.DuckDBPyConnection, groups: str, meta: Meta, interval: str | None,
-    confidence: float, jackknife: bool = False,
+    con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float,
+    groups: str = "",
 ) -> pl.DataFrame:  # fmt: skip
-    """The summary, from the moments of `counted_values_sql` by system, slice and metric.
+    """The summary of the values per query in `rows`, a table of the connection.
 
-    jackknife: they have it, if queries have weights. The summary has the column `ERROR` if there is
-    an interval.
+    groups: a table with the moments of `counted_values_sql` by system, slice and metric, if another
+    engine has taken them, which has no jackknife. The summary has the column `ERROR` if there is an
+    interval.
     """
+    jackknife = not groups
+    groups = groups or f"({create_macros(con, _groups_sql(meta, interval))})"
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
     # `values_sql` has squares or logarithms of some metrics.
@@ -179,13 +174,10 @@ def summarise_moments(
     }
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
+    numbers_of = zip(metrics, *means["queries", "missing", "units"], strict=True)
     counted = [  # no expression of polars, for which forked processes would wait
-        queries - (left_out_if(name, meta.conventions) == MISSED) * missing
-        if name in meta.catalogue
-        else units
-        for name, (queries, missing, units) in zip(
-            metrics, means["queries", "missing", "units"].rows(), strict=True
-        )
+        n - (left_out_if(name, meta.conventions) == MISSED) * m if name in meta.catalogue else units
+        for name, n, m, units in numbers_of
     ]
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     varied = pl.when(pl.col("least") < pl.col("most")).then("error")
@@ -217,16 +209,14 @@ def mean_intervals(
     if interval is None:
         return [NO_INTERVAL] * means.height
     names = ("n_eff", "mean", "error", "df", "skewness", "units", "least", "most")
-    ends: list[Ends] = []
-    for metric, row in zip(metrics, means.select(names).rows(), strict=True):
+    ends = [NO_INTERVAL] * means.height
+    for i, (metric, row) in enumerate(zip(metrics, means.select(names).rows(), strict=True)):
         n, mean, error, df, skewness, units, least, most = row
-        if mean is None or error is None:
-            ends.append(NO_INTERVAL)
-            continue
-        known = skewness is not None and math.isfinite(skewness)
-        slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
-        moments = Moments(n, mean, error, df, slope, least, most, *metric_range(metric))
-        ends.append(describe_interval(moments, confidence, interval))
+        if mean is not None and error is not None:
+            known = skewness is not None and math.isfinite(skewness)
+            slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
+            moments = Moments(n, mean, error, df, slope, least, most, *metric_range(metric))
+            ends[i] = describe_interval(moments, confidence, interval)
     return ends
 
 
@@ -245,17 +235,17 @@ def metric_range(metric: str) -> tuple[float, float]:
 def sliced_attributes(meta: Meta) -> dict[str, str]:
     """The attributes of slices and their columns in our SQL; not attributes for clusters only."""
     sliced = {name for group in meta.groupings for name in group}
-    return {name: _attribute(meta, name) for name in meta.by if name in sliced}
+    return {name: x for name, x in own_columns(meta.by).items() if name in sliced}
+
+
+def own_columns(names: Sequence[str]) -> dict[str, str]:
+    """The columns of attributes in our SQL, where their own names may be taken."""
+    return {name: f"{INTERNAL_PREFIX}by_{i}" for i, name in enumerate(names)}
 
 
 def system_columns(meta: Meta) -> list[str]:
     """The column of the systems, or nothing for one system."""
     return ["system"] if meta.system else []
-
-
-def _attribute(meta: Meta, name: str) -> str:
-    """The column of an attribute in our SQL, where its own name may be taken."""
-    return f"{INTERNAL_PREFIX}by_{meta.by.index(name)}"
 
 
 def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str] = ("i",)) -> str:
@@ -311,7 +301,7 @@ def values_sql(meta: Meta) -> str:
     absent = MISSING
     if meta.paired:
         absent = f"bool_or({MISSING}) OVER (PARTITION BY {quote(meta.query)})"
-    by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta.by]
+    by = [f"{quote(name)} AS {column}" for name, column in own_columns(meta.by).items()]
     keys = ", ".join([f"{quote(meta.query)} AS query", *system_columns(meta), *by])
     parts = []
     for i, name in enumerate(meta.metrics):
@@ -375,7 +365,7 @@ def value_label(column: str) -> str:
 def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
     """The queries of every slice, in the order of a summary; a frame of them, id first."""
     queries_of = {"all": queries.to_series()}
-    inner = {name: f"{INTERNAL_PREFIX}by_{i}" for i, name in enumerate(queries.columns)}
+    inner = own_columns(queries.columns)
     key, rows = next(iter(inner.values())), queries.rename(inner)
     with private_connection(threads=1) as con:
         con.register("rows", rows)
@@ -471,15 +461,6 @@ def counted_values_sql(meta: Meta, *keys: str) -> str:
     fields = [*keys, *system_columns(meta), *sliced_attributes(meta).values(), "i", "micro"]
     fields += [*(f"{sql} AS {name}" for name, sql in columns.items()), "undefined", "missing"]
     return f"SELECT {', '.join(fields)} FROM ({values_sql(meta)})"
-
-
-def summarise_groups(
-    groups: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
-) -> pl.DataFrame:
-    """The summary, from the moments that another engine has taken."""
-    with private_connection(threads=1) as con:
-        con.register("groups", groups)
-        return summarise_moments(con, "groups", meta, interval, confidence)
 
 
 def absent_column(column: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import (
     COUNTED,
     ERROR,
@@ -32,21 +32,15 @@ from rankql.macros import quote
 from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.results import Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
-
-if TYPE_CHECKING:
-    import altair as alt
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
 TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
-_KEYS = {
-    **dict.fromkeys(("slice", "letter", "system", "metric"), pl.String), "queries": pl.Int64,
-}  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -204,10 +198,9 @@ class MeansResult(TableResult):
         paths = self.input_paths
         turned = TURNED.get((rows, columns))
         if turned is not None and (not turned or len(self.systems) > 1):
-            for name, value in {"n": n, "margins": margins}.items():
-                require(
-                    not value, f"{name}= needs slices by two attributes. Pass rows= and columns="
-                )
+            for name in [name for name, value in {"n": n, "margins": margins}.items() if value]:
+                needs = f"{name}= needs slices by two attributes"
+                raise RankqlError(f"{needs}. Pass rows= and columns=")
             higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
                 self.summary, higher, self.systems, groupings=self.meta.groupings, turned=turned,
@@ -259,17 +252,14 @@ class MeansResult(TableResult):
             # Nothing is said of a column that is called like its role, unless it had a rival.
             unused = any(isinstance(x, Unused) for x in roles.values())
             rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
-            named = {
-                role: f"({x})" if ", " in x and "(" not in x else x
-                for role, x in roles.items()
-                if (x != role or role in rivals) and role != UNREAD
-            }  # fmt: skip
-            if named:
-                used = ", ".join(
-                    x if isinstance(x, Unused) else f"{role} = {x}" for role, x in named.items()
-                )
-                tables.setdefault(used, []).append(label)
-        used = "; ".join(f"{text.join_words(labels)}: {used}" for used, labels in tables.items())
+            used = []
+            for role, x in roles.items():
+                if (x != role or role in rivals) and role != UNREAD:
+                    name = f"({x})" if ", " in x and "(" not in x else x
+                    used.append(name if isinstance(name, Unused) else f"{role} = {name}")
+            if used:
+                tables.setdefault(", ".join(used), []).append(label)
+        named = [f"{text.join_words(labels)}: {x}" for x, labels in tables.items()] or ["as named"]
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         used_rules = "; ".join([str(Conventions(**self.conventions)), *others])
@@ -277,13 +267,13 @@ class MeansResult(TableResult):
         ends = [text.list_names(names.split(", ")) for names in unread.values()]
         if len(unread) > 1:
             ends = [f"{names} ({label})" for names, label in zip(ends, unread, strict=True)]
-        used = "; ".join([used or "as named", *([f"not read: {', '.join(ends)}"] if ends else [])])
-        columns = [text.Note(used, heading="Columns")] if self.columns else []
-        weighting = [self._weighting()] if self.meta.weight else []
+        named += [f"not read: {', '.join(ends)}"] if ends else []
+        notes = [text.Note(used_rules, heading="Conventions")]
+        notes += [text.Note("; ".join(named), heading="Columns")] if self.columns else []
+        notes += [self._weighting()] if self.meta.weight else []
         why = "each slice counts once, and the slices are fixed, not a sample"
-        method = f"in the {MEAN_OF_SLICES}, {why}"
-        means = [text.Note(method, heading="Method")] if self.meta.mean else []
-        return [text.Note(used_rules, heading="Conventions"), *columns, *weighting, *means]
+        method = text.Note(f"in the {MEAN_OF_SLICES}, {why}", heading="Method")
+        return notes + [method] * bool(self.meta.mean)
 
     def _weighting(self) -> text.Note:
         """The effective number of queries, and the number of those that do not count."""
@@ -369,7 +359,7 @@ class MeansResult(TableResult):
         return [f"{few} {'; '.join(parts)}"] if parts else []
 
     @name_arguments
-    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+    def plot(self, metric: str | None = None) -> Chart:
         """An altair chart of the means with intervals, of one metric or of all."""
         return draw_chart("charts", "plot_means", self, metric)
 
@@ -406,45 +396,30 @@ class WideTable(TableResult):
 
     def _rendered(self) -> list[Block]:
         """A block for each part, such as a metric."""
-        means, parts = [*self.higher_is_better], [*self.parts]
+        means = [*self.higher_is_better]
         cells = {name: self._cells(name) for name in means}
-        columns = (*self.marks.values(), *self.counts.values())
-        others = [*means, *columns, *parts]
+        others = [*means, *self.marks.values(), *self.counts.values(), *self.parts]
         keys = [name for name in self.table.columns if name not in others]
-        header: list[text.Cell | str] = ["" if name == "letter" else name for name in keys]
+        header = ["" if name == "letter" else name for name in keys]
         for name in means:
             header += [text.Name(name), *["n"] * (name in self.counts)]
-        first = sum(name != "queries" for name in keys)
-        rows = self.table.to_dicts()
-        blocks, members_of = list[Block](), dict[tuple[Any, ...], list[int]]()
-        for i, row in enumerate(rows):
-            members_of.setdefault(tuple(row[name] for name in parts), []).append(i)
-        for part, members in members_of.items():
-            body = [
-                [
-                    *(f"{rows[i][x]:,}" if x == "queries" else text.Name(rows[i][x]) for x in keys),
-                    *(cell for x in means for cell in (cells[x][i], *self._count(rows[i], x))),
-                ]
-                for i in members
-            ]
-            right = range(first, len(header))
-            blocks.append(Block([header, *body], right, ", ".join(part), wraps=True))
-        return blocks
-
-    def _count(self, row: Mapping[str, Any], column: str) -> list[str]:
-        """The number of queries of a mean, where it is shown."""
-        return [f"{row[self.counts[column]] or 0:,}"] if column in self.counts else []
+        blocks: dict[tuple[Any, ...], list[list[str]]] = {}
+        for i, row in enumerate(self.table.to_dicts()):
+            line = [f"{row[x]:,}" if x == "queries" else text.Name(row[x]) for x in keys]
+            for name in means:
+                line.append(cells[name][i])
+                line += [f"{row[self.counts[name]] or 0:,}"] if name in self.counts else []
+            blocks.setdefault(tuple(row[x] for x in self.parts), [header]).append(line)
+        right = range(len(keys) - ("queries" in keys), len(header))
+        return [Block(rows, right, ", ".join(part), True) for part, rows in blocks.items()]
 
     def _cells(self, column: str) -> list[text.Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
         means, best = self.table[column], self._find_best(column)
         marks = self.table[self.marks[column]] if column in self.marks else [""] * len(means)
         decimals = FEW_DECIMALS if (means.abs() >= LARGE).any() else DECIMALS
-        texts = ("" if mean is None else text.format_decimal(mean, decimals) for mean in means)
-        return [
-            text.Cell(x, mark, i in best)
-            for i, (x, mark) in enumerate(zip(texts, marks, strict=True))
-        ]
+        texts = ["" if mean is None else text.format_decimal(mean, decimals) for mean in means]
+        return [text.Cell(x, marks[i], i in best) for i, x in enumerate(texts)]
 
     def _find_best(self, column: str) -> set[int]:
         """The rows where this system has the best mean; equal values have no best one."""
@@ -480,66 +455,40 @@ def make_wide_table(
     """
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
-    several = "system" in summary.columns
-    if len(systems) > 1 and (turned or len(slices) > 1):
+    several, sliced, labels = "system" in summary.columns, len(slices) > 1, {}
+    rows: list[tuple[list[Any], list[tuple[Any, Any, str]]]] = []
+    if by_system := len(systems) > 1 and (turned or sliced):
         labels = _label_slices(summary, groupings)
-        return _side_by_side(means, labels, higher_is_better, systems, marks, letters, fields)
-    rows = [(part, name) for part in slices for name in (systems if several else [None])]
-    keys: dict[str, list[Any]] = {}
-    if len(slices) > 1:
-        keys["slice"] = [part for part, _ in rows]
-    if several:
-        keys |= {"letter": [letters[str(name)] for _, name in rows]} if letters else {}
-        keys["system"] = [name for _, name in rows]
-    if len(slices) > 1:
-        keys["queries"] = [
-            max(means[part, name, metric]["queries"] for metric in higher_is_better)
-            for part, name in rows
-        ]
-    schema = {name: _KEYS[name] for name in keys}
-    columns = dict(
-        zip(higher_is_better, text.unique_names([*higher_is_better], schema, "metric"), strict=True)
-    )
-    data, named = dict(keys), {}
-    for metric, column in columns.items():
-        data[column] = [means[part, name, metric]["mean"] for part, name in rows]
-        schema[column] = pl.Float64
-        if marks:
-            (named[column],) = text.unique_names([f"{column} marks"], [*schema, *columns.values()])
-            data[named[column]] = [marks.get((metric, part, str(name)), "") for part, name in rows]
-            schema[named[column]] = pl.String
-    higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
-    return WideTable(pl.DataFrame(data, schema), higher, named, {}, **fields)
-
-
-def _side_by_side(
-    means: Mapping[tuple[Any, Any, Any], Mapping[str, Any]],
-    labels: Mapping[str, Mapping[str, str]],
-    higher_is_better: Mapping[str, bool | None],
-    systems: Sequence[str],
-    marks: Mapping[tuple[str, str, str], str] | None,
-    letters: Mapping[str, str] | None,
-    fields: Mapping[str, Any],
-) -> WideTable:
-    """A row for each metric and slice, with the attributes, and a column for each system."""
-    keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
-    heads = [f"{letters[name]} {name}" if letters else name for name in systems]
-    heads = text.unique_names(heads, keys, "system")
+        keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
+        names = [f"{letters[name]} {name}" if letters else name for name in systems]
+        for metric, (part, values) in itertools.product(higher_is_better, labels.items()):
+            rows.append(([metric, *values.values()], [(part, name, metric) for name in systems]))
+    else:
+        there = {"slice": sliced, "letter": several and letters, "system": several}
+        keys, names = [name for name, has in there.items() if has], [*higher_is_better]
+        for part, system in itertools.product(slices, systems if several else [None]):
+            known = {"slice": part, "letter": (letters or {}).get(str(system)), "system": system}
+            rows.append(([known[x] for x in keys], [(part, system, name) for name in names]))
+        keys += ["queries"] * sliced
+    heads = text.unique_names(names, keys, "system" if by_system else "metric")
     marked = text.unique_names([f"{x} marks" for x in heads], [*keys, *heads]) if marks else []
-    rows = []
-    for metric in higher_is_better:
-        for part, values in labels.items():
-            of = [means[part, name, metric] for name in systems]
-            cells = [metric, *values.values(), max(x["queries"] for x in of)]
-            noted = [marks.get((metric, part, x), "") for x in systems] if marks else []
-            rows.append([*cells, *(x["mean"] for x in of), *noted])
-    types = dict.fromkeys(keys, pl.String) | {"queries": pl.Int64}
-    columns = {**types, **dict.fromkeys(heads, pl.Float64), **dict.fromkeys(marked, pl.String)}
-    return WideTable(
-        pl.DataFrame(rows, columns, orient="row"), dict.fromkeys(heads, True),
-        dict(zip(heads, marked, strict=False)), {}, ["metric"] * (len(labels) > 1),
-        higher_is_better, **fields,
-    )  # fmt: skip
+    data = []
+    for left, places in rows:
+        of = [means[place] for place in places]
+        queries = [max(x["queries"] for x in of)] if "queries" in keys else []
+        noted = [marks.get((name, part, str(x)), "") for part, x, name in places] if marks else []
+        data.append([*left, *queries, *(x["mean"] for x in of), *noted])
+    kinds = (pl.Int64 if name == "queries" else pl.String for name in keys)
+    types: dict[str, Any] = dict(zip(keys, kinds, strict=True)) | dict.fromkeys(heads, pl.Float64)
+    table = pl.DataFrame(data, types | dict.fromkeys(marked, pl.String), orient="row")
+    marks_of = dict(zip(heads, marked, strict=False))
+    if by_system:
+        parts = ["metric"] * (len(labels) > 1)
+        all_higher = dict.fromkeys(heads, True)
+        return WideTable(table, all_higher, marks_of, {}, parts, higher_is_better, **fields)
+    table = table.select(*keys, *(x for name in heads for x in (name, marks_of.get(name)) if x))
+    higher = dict(zip(heads, higher_is_better.values(), strict=True))
+    return WideTable(table, higher, marks_of, **fields)
 
 
 def _label_slices(

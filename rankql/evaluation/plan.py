@@ -17,10 +17,14 @@ from rankql.evaluation.catalogue import add_training, require_sources
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
-from rankql.evaluation.collapse import collapse_chunks
-from rankql.evaluation.dropped import drop_identical, drop_seen, keep_scores
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.grades import grade_scale, has_fractions, has_grade, highest_grade
+from rankql.evaluation.dropped import collapse_chunks, drop_identical, drop_seen, keep_scores
+from rankql.evaluation.evaluation import (
+    Evaluation,
+    grade_scale,
+    has_fractions,
+    has_grade,
+    highest_grade,
+)
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.macros import INTERNAL_PREFIX, quote

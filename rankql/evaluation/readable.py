@@ -83,11 +83,8 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
 
 def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Rows:
     """The rows that the readable query reads."""
-    return (
-        ctes.rows_needed(metrics, conventions)
-        if ctes.ranks_before_join(inputs, conventions)
-        else "all"
-    )
+    before_join = ctes.ranks_before_join(inputs, conventions)
+    return ctes.rows_needed(metrics, conventions) if before_join else "all"
 
 
 def write_catalogue_query(
@@ -129,9 +126,7 @@ def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str
     if catalogue.USERS_OF in read or catalogue.PLACE in read:
         rows += f" LEFT JOIN {inputs.popular} USING (item)"
     if catalogue.SEEN in read:
-        assert inputs.train
-        keys = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
-        steps["train"] = ctes.select_from(inputs.train.sql, keys)
+        steps |= catalogue.train_steps(inputs)
         both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
         steps["seen"] = ctes.select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
         rows += " LEFT JOIN seen USING (query, item)"
@@ -188,9 +183,8 @@ def unique_columns(
     if inputs.scored or reduced:
         return columns
     # Bpref and the like read items that are not relevant too.
-    reads_all = any(
-        m.record and m.record.rows == "judged" and not m.record.sums_gains for m in metrics
-    )
+    records = [metric.record for metric in metrics if metric.record]
+    reads_all = any(x.rows == "judged" and not x.sums_gains for x in records)
     if inputs.qrels is not None:
         judged = ctes.JUDGED if removed or reads_all else f"{ctes.JUDGED[:-1]} AND qrels.rel > 0)"
         return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
@@ -229,13 +223,9 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
     together = [metric.name for metric in metrics if is_catalogue(metric)]
     refuse_weights(together, inputs.weight)
     placed = {m.name for m in metrics if m.record is None and re.search(r"\bpos\b", m.expression)}
-    cut = next(
-        (m.name for m in metrics if is_cut(m) or m.shown or m.name in {*together, *placed}), None
-    )
-    require(
-        cut is None or not expected,
-        f"{cut} needs positions, but ties='expected' has none. Use ties='item'",
-    )
+    placed |= {m.name for m in metrics if is_cut(m) or m.shown or m.name in together}
+    for name in [m.name for m in metrics if expected and m.name in placed]:
+        raise RankqlError(f"{name} needs positions, but ties='expected' has none. Use ties='item'")
     for metric in metrics if expected else ():
         refused = metric.record.no_expected_ties if metric.record else None
         known = metric.arguments(vars(conventions)) if metric.record else {}
@@ -279,9 +269,9 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
                 )
     names = [inputs.query, *inputs.by, MISSING, *(metric.name for metric in metrics)]
     for i, name in enumerate(names):
+        several = name.lower() in map(str.lower, names[:i])
         require(
-            name.lower() not in map(str.lower, names[:i]),
-            f"Two columns of the result would be called {name!r}. Rename one of them",
+            not several, f"Two columns of the result would be called {name!r}. Rename one of them"
         )
 
 
@@ -315,12 +305,10 @@ def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str
     if metric.record.compares_scores:
         expected = conventions.ties == "expected"  # where `score` is that of the order
         return f"{macro}(rel, {ctes.original_score(inputs, conventions) if expected else 'score'})"
-    if metric.record.halves_ties and inputs.scored:
-        return macro_call(
-            f"{macro}_by_score", [rel, ctes.order_score(inputs, conventions)], options
-        )
     columns = [rel, "pos"]
-    if conventions.ties == "expected":
+    if metric.record.halves_ties and inputs.scored:
+        macro, columns = f"{macro}_by_score", [rel, ctes.order_score(inputs, conventions)]
+    elif conventions.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         options["ties"] = "expected"
     return macro_call(macro, columns, options)

@@ -33,8 +33,7 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation import ctes, formulas
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
-from rankql.evaluation.grades import grade_scale
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale
 from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
 from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
@@ -156,9 +155,8 @@ class Reduction:
             if self.few:
                 judged["best_grade"] = "max(rel)"
             judged |= self._attributes("qrels")
-            steps["judged"] = ctes.select_from(
-                "qrels", ["query", *_columns(judged)], "GROUP BY query"
-            )
+            columns = ["query", *_columns(judged)]
+            steps["judged"] = ctes.select_from("qrels", columns, "GROUP BY query")
             fields = [*judged, *fields]
             queries = "judged"
             if inputs.many:
@@ -170,9 +168,8 @@ class Reduction:
         columns = [inputs.attribute(name) for name in by]
         for home in ("run", "attributes"):
             if by and {*map(inputs.attribute, inputs.attributes_in(home))} - {*fields}:
-                rankings += (
-                    f"\n    LEFT JOIN {ctes.attributes_by_query(inputs, home)} USING (query)"
-                )
+                attributes = ctes.attributes_by_query(inputs, home)
+                rankings += f"\n    LEFT JOIN {attributes} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
         if self.has("repeats"):
@@ -313,9 +310,8 @@ class Reduction:
             order = f"PARTITION BY {keys} ORDER BY {ctes.score_order(ties)}"
             position = f"row_number() OVER ({order}) AS pos"
             rest = f"WHERE tied QUALIFY pos <= {self.k}"
-            top += "\n    UNION ALL\n" + ctes.select_from(
-                "candidates", [keys, "item", position], rest
-            )
+            tied = ctes.select_from("candidates", [keys, "item", position], rest)
+            top = f"{top}\n    UNION ALL\n{tied}"
         steps["top"] = top
         words = {"common": "count(rel)"} | self.words.sums("rel", "pos")
         steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
@@ -351,9 +347,8 @@ class Reduction:
         steps["found"] = ctes.select_from("lists", [*columns, "best", "rels", *positions])
         tied = "list_bool_or(list_transform(places, lambda p: best[p + 1] = best[p]))"
         flags = {"tied": f"many OR coalesce({tied}, false)", "highest": "best[1]"}
-        steps["rankings"] = ctes.select_from(
-            "found", [*columns, "places", "rels", *_columns(flags)]
-        )
+        fields = [*columns, "places", "rels", *_columns(flags)]
+        steps["rankings"] = ctes.select_from("found", fields)
         return "rankings", [*counters, *flags, *lists]
 
     def _count_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
@@ -394,9 +389,7 @@ class Reduction:
             return bool(self.frame["repeats"].any())
         if not self.has("gains"):
             return None
-        numbered = self.frame.select(
-            pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
-        )
+        numbered = self.frame.select("items", "gains", i=pl.int_range(pl.len(), dtype=pl.UInt64))
         top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
         # A number of its own for every ranking and item. The product wraps.
         own = pl.col("i") * _ODD
@@ -458,9 +451,8 @@ class Reduction:
         if self.form != "lists":
             if self.ideal_retrieved:
                 known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
-            return formulas.Rankings(
-                [*enumerate(self.words.read(batch), start=1)], **known
-            ), flagged
+            words = [*enumerate(self.words.read(batch), start=1)]
+            return formulas.Rankings(words, **known), flagged
         places, rels, shared = _sort_items(batch)
         if not self.inputs.scored:
             flagged = flagged | shared | (batch["firsts"].fill_null(0) > 1)
@@ -479,13 +471,10 @@ def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
     numbered = batch.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("i"), "places", "rels")
     rows = numbered.filter(pl.col("places").list.len() > 0).explode("places", "rels")
     rows = rows.sort("i", "places").cast({"places": pl.Float64})
-    shared = rows.filter(
-        (rows["i"] == rows["i"].shift()) & (rows["places"] == rows["places"].shift())
-    )
+    same = (rows["i"] == rows["i"].shift()) & (rows["places"] == rows["places"].shift())
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
-    sorted_items = numbered.select(
-        "i", pl.col("i").is_in(shared["i"].unique().implode()).alias("shared")
-    )
+    shared = pl.col("i").is_in(rows.filter(same)["i"].unique().implode())
+    sorted_items = numbered.select("i", shared=shared)
     sorted_items = sorted_items.join(lists, on="i", how="left", maintain_order="left")
     return sorted_items["places"], sorted_items["rels"], sorted_items["shared"]
 
@@ -564,7 +553,7 @@ def supported_options(
     arguments, gain = metric.arguments(known), metric.gain(known)
     threshold = metric.threshold(known)
     if (
-        not arguments.keys() <= formula.options | {"k", "negative"}
+        not arguments.keys() <= {*formula.options.split(), "k", "negative"}
         or not isinstance(gain, str)
         or min(threshold, conventions.threshold) <= 0
     ):

@@ -191,8 +191,9 @@ def _is_array(data: Any) -> bool:
     return one and all(isinstance(x, Number) or getattr(x, "shape", None) == () for x in data)
 
 
-def require_tables(run: Any, qrels: Any) -> None:
-    """Refuse arrays of labels and scores, as scikit-learn takes them."""
+def require_tables(run: Any, qrels: Any, con: Any) -> None:
+    """Refuse arrays of labels and scores, as scikit-learn takes them, and metrics as judgments."""
+    require_place_of_qrels(qrels, con)
     if _is_array(run) and _is_array(qrels) and len(run) == len(qrels) > 0:
         raise RankqlError(
             "evaluate takes tables, not arrays of labels and scores. Make a frame: pl.DataFrame("
@@ -206,14 +207,12 @@ def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     listed = by if isinstance(by, list | tuple) else [by]
     if all(isinstance(name, str) for name in listed):
         listed = [listed]
-    groups = [[each] if isinstance(each, str) else each for each in listed]
-    valid = all(
-        isinstance(group, list | tuple) and all(isinstance(name, str) for name in group)
-        for group in groups
-    )
-    require(valid, f"by must be names of columns, or lists of them, not {by!r}")
-    groups = [[*map(name_expression, group)] for group in groups]
     distinct: dict[frozenset[str], list[str]] = {}
-    for group in filter(None, groups):
-        distinct.setdefault(frozenset(group), [*dict.fromkeys(group)])
+    for each in listed:
+        group = [each] if isinstance(each, str) else each
+        valid = isinstance(group, list | tuple) and all(isinstance(name, str) for name in group)
+        require(valid, f"by must be names of columns, or lists of them, not {by!r}")
+        names = [*dict.fromkeys(map(name_expression, group))]
+        if names:
+            distinct.setdefault(frozenset(names), names)
     return [*distinct.values()]

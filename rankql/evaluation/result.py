@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -23,7 +23,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.manifest import format_manifest, hash_numbers
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import value_range
-from rankql.results import TableResult, draw_chart
+from rankql.results import Chart, TableResult, draw_chart
 from rankql.sources.frames import fetch_rows, register_frame
 from rankql.sources.private import private_connection
 from rankql.text import Note, format_queries
@@ -47,9 +47,6 @@ WEIGHT_SUMS = {
     "defined": "fsum(weight) FILTER (WHERE defined)",
     "squares": "fsum(weight * weight) FILTER (WHERE defined)",
 }
-
-if TYPE_CHECKING:
-    import altair as alt
 
 
 @dataclass(eq=False, repr=False)
@@ -173,7 +170,7 @@ class Result(MeansResult):
         return weighted
 
     @errors.name_arguments
-    def plot(self, metric: str | None = None, kind: str = "means") -> alt.TopLevelMixin:
+    def plot(self, metric: str | None = None, kind: str = "means") -> Chart:
         """An altair chart of the means with intervals, of one metric or of all.
 
         With kind="distribution", of the values per query: by system, or by slice of one system.

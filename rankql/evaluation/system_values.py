@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -195,39 +196,35 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
     meta, judge = result.meta, result.judge
     values, rows = SystemValues.of(result, meta.cluster), []
     people = values if judge is None else SystemValues.of(result.without_judge(), meta.cluster)
+
+    def interval_of(sample: Sample | None) -> dict[str, Any]:
+        """The interval of a mean, if it has one, and whether its values are too skewed."""
+        ends = means.NO_INTERVAL
+        if sample is not None and sample.units > 1 and result.interval is not None:
+            ends = means.describe_interval(sample.moments, result.confidence, result.interval)
+        return dict(zip(("lo", "hi", means.SKEWED), ends, strict=True))
+
     for row in summary.iter_rows(named=True):
         name, label = row["metric"], row["slice"]
         systems = [row.get("system", values.systems[0])]
         if meta.cluster is not None and result.interval is not None:
-            ends = means.NO_INTERVAL
-            if name not in result.overall_metrics:
-                sample = people.sample(name, systems, label)
-                if sample.units > 1:
-                    ends = means.describe_interval(
-                        sample.moments, result.confidence, result.interval
-                    )
-            row["lo"], row["hi"], row[means.SKEWED] = ends
+            of_queries = name not in result.overall_metrics
+            row |= interval_of(people.sample(name, systems, label) if of_queries else None)
         if judge is not None:
             sample = values.sample(name, systems, label)
             row |= {"judged": len(values.slices[label]), "lambda": None, "worth": None}
             if isinstance(sample, CorrectedSample):
                 row |= {"lambda": sample.lam, "worth": sample.worth(1 - result.confidence)}
                 if sample.lam:
-                    moments = sample.moments
-                    row["mean"] = min(max(sample.mean, moments.range.lo), moments.range.hi)
-                    if result.interval is not None:
-                        ends = means.describe_interval(moments, result.confidence, result.interval)
-                        row["lo"], row["hi"], row[means.SKEWED] = ends
+                    limits = sample.moments.range
+                    row |= {"mean": min(max(sample.mean, limits.lo), limits.hi)}
+                    row |= interval_of(sample)
         rows.append(row)
     for row in [x for x in rows if x["slice"] == "all"] if meta.mean else ():
         systems = [row.get("system", values.systems[0])]
         sample = values.sample(row["metric"], systems, means.MEAN_OF_SLICES)
-        ends = means.NO_INTERVAL
-        if sample.units > 1 and result.interval is not None:
-            ends = means.describe_interval(sample.moments, result.confidence, result.interval)
         mean = {"slice": means.MEAN_OF_SLICES, "mean": sample.mean if sample.units else None}
-        mean |= dict(zip(("lo", "hi", means.SKEWED), ends, strict=True))
-        rows.append({**row, **mean, "n_eff": None, means.ERROR: None})
+        rows.append(row | mean | interval_of(sample) | {"n_eff": None, means.ERROR: None})
     place = summary.columns.index("queries") + 1
     added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64} if judge else {}
     names = [*summary.columns[:place], *added, *summary.columns[place:]]

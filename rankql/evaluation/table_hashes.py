@@ -53,10 +53,9 @@ def record_tables(evaluation: Evaluation, only: Sequence[str] = ()) -> dict[str,
 
     only: the labels of the tables; all of them by default.
     """
-    inputs = evaluation.inputs
-    tables: dict[str, Any] = {
-        "run" if name is None else f"run {name}": table for name, table in inputs.runs.items()
-    }
+    inputs, tables = evaluation.inputs, dict[str, Any]()
+    for name, table in inputs.runs.items():
+        tables["run" if name is None else f"run {name}"] = table
     for label in ("qrels", "attributes", "train", "catalogue"):
         tables[label] = getattr(inputs, label)
     return {

@@ -98,9 +98,8 @@ def make_dot_panel(
     are differences, with a sign.
     """
     name, value = frame.columns[:2]
-    numbers = {
-        row[0]: format_interval(row[1:4], "" if domain is None else "+") for row in frame.rows()
-    }
+    sign = "" if domain is None else "+"
+    numbers = {row[0]: format_interval(row[1:4], sign) for row in frame.rows()}
     labels = {x: number.partition(" (")[0].replace("-", "−") for x, number in numbers.items()}
     rows, bounds = row_axis(name, frame[name]), {} if domain is None else {"domain": domain}
     scale = {"zero": False, "padding": 12, **bounds}

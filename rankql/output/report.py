@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import polars as pl
 
 import rankql
 from rankql import text
 from rankql.decisions.gate import gate_comparison
-from rankql.diagnostics.contributions import EXPLAINED
-from rankql.diagnostics.explain import explain_items
+from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
+from rankql.errors import RankqlError
 from rankql.evaluation.request import EvaluationOptions
 from rankql.layout import Block
-from rankql.output import charts, panels, report_source
+from rankql.macros import quote
+from rankql.output import charts, panels
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import CONFIG, METRICS, select_pairs, shorten_names
+from rankql.output.panels import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
+from rankql.registry.metric_record import Metric
+from rankql.registry.parse import is_metric, parse_any
 from rankql.results import make_block, require_charts
+from rankql.sources.reading import open_runs
+from rankql.sources.session import open_session
+from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
-    from rankql.decisions.comparison import Comparison
+    from rankql.decisions.comparison import ComparedRuns, Comparison
     from rankql.decisions.gate_limits import Limits
 
 
@@ -40,11 +48,11 @@ def render_report(
     import jinja2
     import markupsafe
 
-    with report_source.open_source(comparison, report_source.Texts(texts)) as source:
+    with open_source(comparison, Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]
     if max_drop:
         gate = gate_comparison(comparison, max_drop)
-        sections.insert(0, report_source.Section("gate", gate.title, gate._rendered()))
+        sections.insert(0, Section("gate", gate.title, gate._rendered()))
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True,
@@ -95,17 +103,17 @@ def render_report(
 PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
 
 
-def make_cases_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_cases_section(source: ReportSource) -> Section | None:
     """Show the queries that lost and gained most, and why."""
     comparison, runs = source.comparison, source.runs
     pairs = select_pairs(comparison)[:PAIRS]
     if not pairs:
         return None
-    section = report_source.Section("cases", "Largest losses and gains")
+    section = Section("cases", "Largest losses and gains")
     if runs is None:
         section.notes = [source.reason]
         return section if source.reason else None
-    metrics = filter(None, map(report_source.parse_metric, comparison.metrics))
+    metrics = filter(None, map(parse_metric, comparison.metrics))
     metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
         return None
@@ -132,7 +140,7 @@ def make_cases_section(source: report_source.ReportSource) -> report_source.Sect
             left = f"Not shown: {option}= leaves items out. Leave them out of the runs instead."
             section.notes = [left]
             return section
-    with suppress(*report_source.ERRORS):
+    with suppress(*ERRORS):
         left_out = ("by", "attributes", "output", "train", "catalogue", "seen", "min_score")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
@@ -141,7 +149,7 @@ def make_cases_section(source: report_source.ReportSource) -> report_source.Sect
         labels = source.texts.label("item", items["item"].drop_nulls().unique())
         queries_shown = source.texts.label("query", queries)
 
-        def make_case(a: str, b: str, row: tuple[Any, ...]) -> report_source.Case:
+        def make_case(a: str, b: str, row: tuple[Any, ...]) -> Case:
             """Show a query: the items that moved it, and the top of both rankings."""
             query, of_a, of_b, difference = row
             rankings = [items.filter(system=name, query=str(query)) for name in (a, b)]
@@ -155,7 +163,7 @@ def make_cases_section(source: report_source.ReportSource) -> report_source.Sect
             for name, ranking, value in zip((a, b), rankings, (of_a, of_b), strict=True):
                 title = f"{name}: {metric} {value:.4f}; {formula}"
                 tables.append(_tabulate_top(ranking, title, labels))
-            return report_source.Case(queries_shown[str(query)], of_a, of_b, difference, tables)
+            return Case(queries_shown[str(query)], of_a, of_b, difference, tables)
 
         for a, b, title, rows in selected:
             section.cases[title] = [make_case(a, b, row) for row in rows.rows()]
@@ -196,9 +204,8 @@ def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) 
         [f"{pos:,}", labels[item], _format_grade(rel), *map(text.format_cell, values)]
         for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
     ]
-    return Block(
-        [["position", "item", "grade", "contribution", "loss"], *rows], (0, 2, 3, 4), title
-    )
+    header = ["position", "item", "grade", "contribution", "loss"]
+    return Block([header, *rows], (0, 2, 3, 4), title)
 
 
 def _format_pos(pos: int | None) -> str:
@@ -213,7 +220,7 @@ def _format_grade(rel: Any) -> str:
 CUTOFF_METRICS = 3
 
 
-def make_means_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_means_section(source: ReportSource) -> Section | None:
     """Show the means of the systems; those of a pair are in the table of differences."""
     comparison = source.comparison
     if len(comparison.systems) == 2 and select_pairs(comparison):
@@ -221,16 +228,16 @@ def make_means_section(source: report_source.ReportSource) -> report_source.Sect
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
     blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
-    return report_source.Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
+    return Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
 
 
-def make_differences_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_differences_section(source: ReportSource) -> Section | None:
     """Show the differences of pairs and slices with their intervals."""
     comparison = source.comparison
     pairs, count = select_pairs(comparison), comparison.pairs["slice"].n_unique()
     if not pairs:
         return None
-    section = report_source.Section("differences", "Differences")
+    section = Section("differences", "Differences")
     if len(comparison.systems) == 2:
         section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
     else:
@@ -260,7 +267,7 @@ def make_differences_section(source: report_source.ReportSource) -> report_sourc
 FEW_VALUES = 3
 
 
-def make_queries_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_queries_section(source: ReportSource) -> Section | None:
     """Show the values of the queries, and what every query gained or lost."""
     comparison, directed = source.comparison, source.comparison.higher_is_better
     left_out = {*comparison.result.overall_metrics, *source.same}
@@ -269,7 +276,7 @@ def make_queries_section(source: report_source.ReportSource) -> report_source.Se
     pairs = select_pairs(comparison)
     if not metrics:
         return None
-    section = report_source.Section("queries", "Queries")
+    section = Section("queries", "Queries")
     # The means say it all of few different values, and what each query gained says more of a pair.
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
@@ -296,21 +303,21 @@ def make_queries_section(source: report_source.ReportSource) -> report_source.Se
     return section
 
 
-def make_cutoffs_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_cutoffs_section(source: ReportSource) -> Section | None:
     """Show the means by cutoff."""
     comparison = source.comparison
-    parsed = filter(None, map(report_source.parse_metric, comparison.metrics))
+    parsed = filter(None, map(parse_metric, comparison.metrics))
     metrics = [m for m in parsed if m.record and m.record.has_cutoff]
     names = {(m.record, str(m.options)): m.name for m in metrics}.values()
     if not names:
         return None
-    section = report_source.Section("cutoffs", "Cutoffs")
+    section = Section("cutoffs", "Cutoffs")
     if source.runs is None:
         section.notes = [source.reason]
         return section if source.reason else None
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
-    with suppress(*report_source.ERRORS):
+    with suppress(*ERRORS):
         frames = panels.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
             section.draw([panels.draw_cutoffs(comparison, name, frame)])
@@ -318,7 +325,7 @@ def make_cutoffs_section(source: report_source.ReportSource) -> report_source.Se
     return None
 
 
-def make_min_scores_section(source: report_source.ReportSource) -> report_source.Section | None:
+def make_min_scores_section(source: ReportSource) -> Section | None:
     """Show the means by lowest score, of one run that is asked for false answers."""
     comparison, runs = source.comparison, source.runs
     asked = not {FALSE_ANSWER, FALSE_ABSTENTION}.isdisjoint(comparison.metrics)
@@ -326,16 +333,16 @@ def make_min_scores_section(source: report_source.ReportSource) -> report_source
         return None
     names = {*EvaluationOptions.__optional_keys__, "con"}
     options = {name: value for name, value in runs.keywords.items() if name in names}
-    with suppress(*report_source.ERRORS):
+    with suppress(*ERRORS):
         result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
-        section = report_source.Section("min-scores", "Lowest scores", notes=result.notes[:1])
+        section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
         section.reading = ["The means if only items with at least this score are shown."]
         section.draw([panels.draw_min_scores(result)])
         return section
     return None
 
 
-SECTIONS: tuple[Callable[[report_source.ReportSource], report_source.Section | None], ...] = (
+SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_means_section,
     make_differences_section,
     make_queries_section,
@@ -343,3 +350,177 @@ SECTIONS: tuple[Callable[[report_source.ReportSource], report_source.Section | N
     make_min_scores_section,
     make_cases_section,
 )
+
+
+# The largest number of charts in a section.
+PANELS = 12
+
+
+@dataclass
+class Section:
+    """A part of the page, in the order in which it is shown."""
+
+    id: str
+    title: str
+    tables: list[Block] = field(default_factory=list)
+    # Tables that are folded, and their title.
+    folded: list[Block] = field(default_factory=list)
+    folded_title: str = ""
+    reading: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    cases: dict[str, list[Case]] = field(default_factory=dict)
+    # The number of charts that the page leaves out.
+    beyond: int = 0
+
+    def draw(self, panels: Sequence[Spec]) -> None:
+        """Add the charts that have rows."""
+        for panel in panels:
+            rows = panel["data"]["values"]
+            if not rows:
+                continue
+            if len(self.figures) == PANELS:
+                self.beyond += 1
+                continue
+            title, finding = panel["title"], panel["description"]
+            # The page has the words and the configuration.
+            left_out = ("title", "description", "config")
+            spec = {name: panel[name] for name in panel if name not in left_out}
+            spec["$schema"] = SCHEMA
+            # As wide as there is room.
+            spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+            data = make_block(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
+            name = f"{self.id}-{len(self.figures) + 1}"
+            self.figures.append(Figure(name, title, spec, finding, data))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, what it shows in words, and its numbers."""
+
+    id: str
+    title: str
+    spec: Spec
+    finding: str
+    data: Block
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, the items that moved its value, and the rankings side by side."""
+
+    query: str
+    a: float
+    b: float
+    difference: float
+    tables: list[Block]
+
+
+# Errors of runs that are read again: a section that needs them is left out.
+ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
+
+_NO_RUNS = "Not shown: the runs are needed, but the comparison was made from results."
+
+
+@dataclass(frozen=True)
+class ReportSource:
+    """What the sections of a report are made from."""
+
+    comparison: Comparison
+    texts: Texts
+    # The runs, or None and the reason; '' if they cannot be read again.
+    runs: ComparedRuns | None
+    reason: str = _NO_RUNS
+
+    @cached_property
+    def same(self) -> list[str]:
+        """The metrics that no query has a different value of in two systems."""
+        pairs = self.comparison.pairs
+        differs = pl.sum_horizontal(pl.col("difference").abs() > ROUNDING, "wins", "losses") > 0
+        names = {*pairs.drop_nulls("difference")["metric"]} - {*pairs.filter(differs)["metric"]}
+        return [x for x in self.comparison.metrics if x in names]
+
+
+@contextmanager
+def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
+    """Open the compared runs once for all sections."""
+    source, runs = ReportSource(comparison, texts, None), comparison.source
+    if runs is None:
+        yield source
+        return
+    with ExitStack() as stack:
+        try:
+            con = runs.keywords.get("con")
+            session = stack.enter_context(open_session(con, runs.runs, runs.qrels))
+            qrels = None if runs.qrels is None else session.table(runs.qrels, "qrels")
+            keywords = {**runs.keywords, "con": session.con}
+            runs = replace(runs, runs=open_runs(session, runs.runs), qrels=qrels, keywords=keywords)
+            source = replace(source, comparison=replace(comparison, source=runs), runs=runs)
+        except ERRORS:
+            source = replace(source, reason="")
+        yield source
+
+
+def parse_metric(name: str) -> Metric | None:
+    """Return the metric of a name, None for an expression of the user."""
+    return parse_any(name)[0] if is_metric(name) else None
+
+
+ROLES = ("query", "item")
+# Names of the column of texts, the likeliest first.
+_COLUMNS = ("text", "title", "name", "query", "question", "description", "url")
+# Longer texts are cut.
+LENGTH = 160
+
+
+class Texts:
+    """Finds texts by id, in `{"query": ..., "item": ...}`: each a dict, a frame or a file."""
+
+    def __init__(self, sources: Mapping[str, Any] | None) -> None:
+        if sources is not None and not (isinstance(sources, Mapping) and {*sources} <= {*ROLES}):
+            raise RankqlError(
+                "texts must be a dict with the keys 'query' and 'item'. Each value is a dict of "
+                "id: text, a frame or a file with a column of ids and a column of texts."
+            )
+        self._sources = sources or {}
+        for role, source in self._sources.items():
+            if not isinstance(source, Mapping):
+                _read(source, role, set())  # an error now, not in a section of the report
+
+    def find(self, role: str, ids: Iterable[Any]) -> dict[str, str]:
+        """Return the known texts of these ids, each on one line."""
+        names, source = {str(each) for each in ids}, self._sources.get(role)
+        if source is None or not names:
+            return {}
+        rows = source.items() if isinstance(source, Mapping) else _read(source, role, names)
+        return {
+            str(key): line if len(line) <= LENGTH else f"{line[: LENGTH - 1].rstrip()}…"
+            for key, text in rows
+            if str(key) in names and text is not None and (line := " ".join(str(text).split()))
+        }
+
+    def label(self, role: str, ids: Iterable[Any]) -> dict[str, str]:
+        """Return each id with its text."""
+        ids = [*ids]
+        texts = self.find(role, ids)
+        return {str(x): f"{x}: {texts[str(x)]}" if str(x) in texts else str(x) for x in ids}
+
+
+def _read(source: Any, role: str, names: set[str]) -> list[tuple[str, str]]:
+    """Read the texts of these ids from a table."""
+    label = f"texts[{role!r}]"
+    with open_session(None, source) as session:
+        table = session.table(source, label)
+        columns = [*table.columns]
+        if len(columns) < 2:
+            raise RankqlError(f"{label} has one column. Expected a column of ids and one of texts.")
+        key = table.find(role) or columns[0]
+        rest = [name for name in columns if name != key]
+        lower = {name.lower(): name for name in rest}
+        text = next((lower[name] for name in _COLUMNS if name in lower), rest[0])
+        session.con.execute(
+            f"SELECT CAST({quote(key)} AS VARCHAR) AS id, CAST({quote(text)} AS VARCHAR) "
+            f"FROM {table.sql} WHERE id IN (SELECT unnest($1))", [[*names]]
+        )  # fmt: skip
+        rows: list[tuple[str, str]] = session.con.fetchall()
+        return rows

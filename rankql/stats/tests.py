@@ -89,7 +89,10 @@ class PairedTest:
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """About the difference that would be detected with 80% power; None if none would be."""
-        return detectable_difference(sample, alpha)
+        if sample.units < 2 or sample.constant or sample.is_dominated:
+            return None
+        quantiles = special.stdtrit(sample.freedom, [1 - alpha / 2, POWER]).sum()
+        return float(quantiles * sample.error)
 
 
 class Randomisation(PairedTest):
@@ -135,8 +138,7 @@ class Randomisation(PairedTest):
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """None if no pattern of signs is as unlikely as the level."""
-        possible = 2.0 ** (1 - sample.units) <= alpha
-        return detectable_difference(sample, alpha) if possible else None
+        return super().detectable(sample, alpha) if 2.0 ** (1 - sample.units) <= alpha else None
 
 
 class SkewedStudent(PairedTest):
@@ -342,14 +344,6 @@ def sum_random_signs(columns: Array, resamples: int, seed: int) -> Array:
 POWER = 0.8
 # More queries follow from the normal distribution, as scipy's noncentral t is less exact.
 LARGE = 10_000
-
-
-def detectable_difference(sample: Sample, alpha: float) -> float | None:
-    """About the mean that a t test at this level detects with a power of 80%."""
-    if sample.units < 2 or sample.constant or sample.is_dominated:
-        return None
-    quantiles = special.stdtrit(sample.freedom, [1 - alpha / 2, POWER]).sum()
-    return float(quantiles * sample.error)
 
 
 def required_queries(effect: float, alpha: float, power: float) -> int:

@@ -13,7 +13,7 @@ import rankql
 from rankql import text as show
 from rankql.cli.main import main
 from rankql.stats.sample import Sample
-from rankql.stats.tests import detectable_difference
+from rankql.stats.tests import PairedTest
 from support.own_values import compare_values, gate_values
 
 QRELS = pl.DataFrame(
@@ -197,7 +197,7 @@ def test_the_detectable_difference_is_that_of_the_family():
     many = compare_values(base | others, baseline="b").pairs.row(0, named=True)
     assert (one["verdict"], many["verdict"]) == ("better", "not significant")
     for row, tests in ((one, 1), (many, 40)):
-        expected = detectable_difference(Sample(values), 0.05 / tests)
+        expected = PairedTest().detectable(Sample(values), 0.05 / tests)
         assert row["detectable"] == pytest.approx(expected)
     assert many["sentence"].endswith(
         "A difference of about 0.069 would have been detected with 80% power"

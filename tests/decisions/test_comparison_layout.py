@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
-from rankql.decisions import pair_tables
+from rankql.decisions.comparison import name_letters
 from rankql.layout import Block, cut_in_middle
 from rankql.text import display_width, format_shares
 from support.own_values import compare_values
@@ -189,7 +189,7 @@ def test_a_cut_table_names_the_rows_below_the_gap():
 
 
 def test_letters_beyond_26():
-    names = [*pair_tables.name_letters([f"s{i}" for i in range(29)]).values()]
+    names = [*name_letters([f"s{i}" for i in range(29)]).values()]
     assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]
 
 

@@ -26,7 +26,6 @@ from rankql.stats.tests import (
     TESTS,
     ZERO_VARIANCE,
     adjust_p_values,
-    detectable_difference,
     significance_levels,
 )
 from support.components import optional
@@ -100,13 +99,13 @@ def test_sakai():
 
 def test_detectable():
     sample, quantile = Sample(normal(43)), stats.t.ppf(0.975, 42)
-    size = detectable_difference(sample, 0.05)
+    size = TESTS["t"](0, 0).detectable(sample, 0.05)
     expected = (quantile + stats.t.ppf(0.8, 42)) * sample.values.std(ddof=1) / math.sqrt(43)
     assert size == pytest.approx(expected, rel=1e-12)
     # If the true difference is as large, a t test detects it with this power.
     assert stats.nct.sf(quantile, 42, size / sample.error) == pytest.approx(0.8, abs=0.005)
     for values in ([0.2], [0.2, 0.2]):
-        assert detectable_difference(Sample(np.array(values)), 0.05) is None
+        assert TESTS["t"](0, 0).detectable(Sample(np.array(values)), 0.05) is None
 
 
 @pytest.mark.statsmodels

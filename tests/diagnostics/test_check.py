@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rankql.cli.main import main
-from rankql.diagnostics.check import check
-from rankql.diagnostics.findings import Finding, Report
+from rankql.diagnostics.check import Finding, Report, check
 from rankql.errors import RankqlError
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate

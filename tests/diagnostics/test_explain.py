@@ -14,7 +14,7 @@ from pytest import approx
 
 import rankql
 from rankql import RankqlError, explain
-from rankql.diagnostics.contributions import EXPLAINED
+from rankql.diagnostics.explain import EXPLAINED
 
 WORTH = ["contribution", "ideal_contribution", "loss"]
 NEAR = 1e-12

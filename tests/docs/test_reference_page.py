@@ -84,7 +84,7 @@ def test_chinese_text_has_no_line_breaks():
 
 DRAWN = ("charts", "panels", "report")
 MARKS = {
-    **{f"rankql.output.{name}": pytest.mark.report for name in (*DRAWN, "report_source")},
+    **{f"rankql.output.{name}": pytest.mark.report for name in DRAWN},
     **{f"rankql.engines.{name}": pytest.mark.spark for name in ("spark", "spark_evaluation")},
     "rankql.spark": pytest.mark.spark,
 }

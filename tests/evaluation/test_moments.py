@@ -16,7 +16,7 @@ from rankql.evaluation.means import (
     counted_values_sql,
     grouping_sets,
     sliced_attributes,
-    summarise_groups,
+    summarise,
     system_columns,
 )
 from rankql.evaluation.result import Result, check_values, connect
@@ -63,7 +63,9 @@ def in_parts(result, parts, interval="auto"):
     rows = result.frame().with_row_index("n").with_columns(n=pl.col("n") * 13 % parts)
     frames = [frame.drop("n") for frame in rows.partition_by("n", maintain_order=True)]
     moments = add_values([Result(result.meta, values=frame) for frame in frames])
-    return summarise_groups(moments, result.meta, interval, 0.95)
+    with duckdb.connect() as con:
+        con.register("moments", moments)
+        return summarise(con, result.meta, interval, 0.95, "moments")
 
 
 @pytest.mark.few(2)

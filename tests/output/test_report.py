@@ -17,7 +17,7 @@ from rankql import text as show
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
 from rankql.output import report
-from rankql.output.report_source import Texts
+from rankql.output.report import Texts
 from support import components
 from support.parameters import cycled
 from support.screens import SCREENS

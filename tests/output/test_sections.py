@@ -1,8 +1,7 @@
 """The queries that changed most, as the report shows them; the page is in test_report.py."""
 
 import rankql
-from rankql.output.report import make_cases_section
-from rankql.output.report_source import Texts, open_source
+from rankql.output.report import Texts, make_cases_section, open_source
 
 
 def test_the_items_that_moved_a_query():

@@ -108,12 +108,11 @@ def read_counters(reduction: Reduction) -> Counters:
         "common": pl.col("common").filter(both).sum() if reduction.has("common") else pl.lit(0),
         "present": present.any(),
     }
-    selected = [value.alias(name) for name, value in columns.items()]
     if inputs.many:
-        systems = frame.group_by("system").agg(selected).sort("system")
+        systems = frame.group_by("system").agg(**columns).sort("system")
     else:
-        selected[2] = selected[2].implode()
-        systems = frame.select(pl.lit(None, pl.String).alias("system"), *selected)
+        columns["unjudged"] = columns["unjudged"].implode()
+        systems = frame.select(system=pl.lit(None, pl.String), **columns)
     rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
     nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
@@ -296,16 +295,3 @@ def no_shared_items(evaluation: Evaluation, label: str, table: str) -> RankqlErr
         f"No item of the run is in {label}: the run has {format_examples(items)}, {label} has "
         f"{format_examples(others)}. Write item ids the same way in both"
     )
-
-
-def match_attributes(evaluation: Evaluation) -> tuple[int, int, Sequence[object]]:
-    """The queries, those with attributes, and examples of others."""
-    inputs = evaluation.inputs
-    if inputs.attributes is None:
-        return 0, 0, ()
-    ((queries, known, missing),) = evaluation.run_sql(
-        f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
-        FROM (SELECT DISTINCT query FROM {inputs.graded_cte})
-        LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
-    )
-    return queries, known, missing

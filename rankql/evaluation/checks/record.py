@@ -15,7 +15,6 @@ from rankql.evaluation.checks.counters import (
     Counters,
     ItemMatch,
     find_judged_queries,
-    match_attributes,
     match_items,
 )
 from rankql.evaluation.ctes import Unique
@@ -104,7 +103,15 @@ class Evidence:
     @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
         """The queries, those with attributes, and examples of others."""
-        return match_attributes(self.evaluation)
+        inputs = self.evaluation.inputs
+        if inputs.attributes is None:
+            return 0, 0, ()
+        ((queries, known, missing),) = self.evaluation.run_sql(
+            f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
+            FROM (SELECT DISTINCT query FROM {inputs.graded_cte})
+            LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
+        )
+        return queries, known, missing
 
     @cached_property
     def judged_queries(self) -> Sequence[object] | None:
