@@ -17,8 +17,9 @@ from uuid import UUID
 import polars as pl
 
 from rankql.errors import require, require_cutoff, require_flag
-from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
+from rankql.expressions.checked_columns import Column
 from rankql.expressions.variants import metric
+from rankql.logs.table_macros import aggregate
 
 Items: TypeAlias = Sequence[Hashable]
 
@@ -92,31 +93,7 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
     """
-    value = column(preference).map_batches(_read_preferences, pl.Float64, is_elementwise=True)
-    wins = pl.struct(up=(value > 0).sum(), down=(value < 0).sum())
-
-    def p_values(counts: pl.Series) -> pl.Series:
-        return pl.Series([_two_sided_p(**row) for row in counts], dtype=pl.Float64)
-
-    return wins.map_batches(p_values, pl.Float64, is_elementwise=True)
-
-
-def _read_preferences(values: pl.Series) -> pl.Series:
-    numbers = as_floats("preference", values)
-    refuse_values("preference must be a finite number", values, ~numbers.is_finite())
-    return numbers
-
-
-def _two_sided_p(up: int, down: int) -> float | None:
-    n = up + down
-    if not n:
-        return None
-    log_scale = math.lgamma(n + 1) - n * math.log(2)
-    chances = (
-        math.exp(log_scale - math.lgamma(i + 1) - math.lgamma(n - i + 1))
-        for i in range(min(up, down) + 1)
-    )
-    return min(1.0, 2 * math.fsum(chances))
+    return aggregate("sign_test(r.preference)", preference=preference)
 
 
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
