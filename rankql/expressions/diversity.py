@@ -6,25 +6,19 @@ shown, not by k, and are NULL without items. Intra-list similarity is 1 - divers
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+import polars as pl  # noqa: F401  of the examples
 
-import polars as pl
-
-from rankql.errors import RankqlError
-from rankql.expressions.checked_columns import Column, column
-from rankql.expressions.ranking import Ranking, near_one, ranking, ratio
-from rankql.expressions.variants import metric
+from rankql.expressions.checked_columns import Column
+from rankql.expressions.in_duckdb import macro
 
 
-@metric()
+@macro()
 def category_diversity(
     category: Column = "category",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> pl.Expr:
+) -> None:
     """Intra-list diversity by category: the share of pairs of different categories.
 
     Items without a category are left out; missing="different" counts them as different from all
@@ -35,21 +29,15 @@ def category_diversity(
     >>> round(df.select(category_diversity("category", "pos")).item(), 4)
     0.6667
     """
-    r = ranking(pos, pos, k)
-    known = column(category).filter(r.in_top).drop_nulls()
-    # Used once: lazy frames work counts out for every use, and in another order each time.
-    counts = known.value_counts().struct.field("count").cast(pl.Float64)
-    n = known.len().cast(pl.Float64)
-    return mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
 
 
-@metric()
+@macro()
 def jaccard_diversity(
     attributes: Column = "attributes",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> pl.Expr:
+) -> None:
     """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
 
     1 - (common attributes) / (attributes of either item), from one list per item. NULL and empty
@@ -59,22 +47,15 @@ def jaccard_diversity(
     >>> df.select(jaccard_diversity("attributes", "pos")).item()
     0.5
     """
-    r = ranking(pos, pos, k)
-    sets = _sets(attributes)
-    known = r.in_top & sets.is_not_null()
-    common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
-    either = pl.col("a").list.len() + pl.col("b").list.len() - common
-    distances = aggregate_pairs(sets.filter(known).implode(), (1 - common / either).sum())
-    return mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
 
 
-@metric()
+@macro()
 def cosine_diversity(
     embedding: Column = "embedding",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> pl.Expr:
+) -> None:
     """Intra-list diversity by embedding: the mean cosine distance of the pairs.
 
     1 - cosine, between 0 and 2. NULL is missing, see `category_diversity`. NULL if there is no
@@ -84,16 +65,10 @@ def cosine_diversity(
     >>> round(df.select(cosine_diversity("embedding", "pos")).item(), 4)
     0.6667
     """
-    r = ranking(pos, pos, k)
-    distances = value_by_group(unit_vectors(embedding, r), cosine_distances)
-    n = (r.in_top & column(embedding).is_not_null()).sum().cast(pl.Float64)
-    return mean_distance(distances, n, r, missing)
 
 
-@metric()
-def missing_at(
-    attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+@macro()
+def missing_at(attribute: Column = "attribute", pos: Column = "pos", k: int | None = None) -> None:
     """The share of the items shown that lack the attribute.
 
     Missing is NULL or an empty list. Diversity metrics ignore such items by default.
@@ -102,21 +77,10 @@ def missing_at(
     >>> df.select(missing_at("attribute", "pos")).item()
     0.5
     """
-    r = ranking(pos, pos, k)
-
-    def known(values: pl.Series) -> pl.Series:
-        if isinstance(values.dtype, pl.Array):
-            values = values.arr.to_list()
-        if isinstance(values.dtype, pl.List):
-            values = values.list.drop_nulls().list.len().replace(0, None)
-        return values.is_null()
-
-    absent = column(attribute).map_batches(known, pl.Boolean, is_elementwise=True)
-    return _share(absent, r)
 
 
-@metric()
-def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+@macro()
+def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> None:
     """The share of the items shown that already appear above.
 
     Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
@@ -125,18 +89,15 @@ def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = 
     >>> df.select(duplicate_share("item", "pos")).item()
     0.5
     """
-    r = ranking(pos, pos, k)
-    known = column(item).filter(r.in_top).drop_nulls()
-    return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.in_top.sum())
 
 
-@metric()
+@macro()
 def near_duplicate_share(
     embedding: Column = "embedding",
     pos: Column = "pos",
     k: int | None = None,
     similarity: float | None = None,
-) -> pl.Expr:
+) -> None:
     """The share of the items shown that are near-duplicates of an item above.
 
     Items whose highest cosine with an item above is at least `similarity`. NULL is not a duplicate.
@@ -146,18 +107,12 @@ def near_duplicate_share(
     >>> round(df.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
     0.3333
     """
-    assert similarity is not None
-    r = ranking(pos, pos, k)
-    # Of equal vectors the cosine may come out a hair below 1.
-    cosine = (pl.col("a") * pl.col("b")).list.sum()
-    near = pl.col("j").filter(cosine >= similarity - 1e-12).n_unique().cast(pl.Float64)
-    return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.in_top.sum())
 
 
-@metric()
+@macro()
 def unexpectedness(
     baseline: Column = "baseline", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+) -> None:
     """Unexpectedness: the share of the items shown that the baseline does not show.
 
     `baseline` says whether a simple recommender, such as the most popular items, shows the item
@@ -167,17 +122,16 @@ def unexpectedness(
     >>> df.select(unexpectedness("baseline", "pos")).item()
     0.5
     """
-    return _share(_unexpected(baseline), ranking(pos, pos, k))
 
 
-@metric()
+@macro()
 def serendipity(
     rel: Column = "rel",
     baseline: Column = "baseline",
     pos: Column = "pos",
     k: int | None = None,
     threshold: float = 1,
-) -> pl.Expr:
+) -> None:
     """Serendipity: the share of the items shown that are relevant and not in the baseline.
 
     baseline: see `unexpectedness`. Ge et al. 2010.
@@ -186,14 +140,12 @@ def serendipity(
     >>> round(df.select(serendipity("rel", "baseline", "pos")).item(), 4)
     0.3333
     """
-    r = ranking(rel, pos, k)
-    return _share(_unexpected(baseline) & (r.hits(threshold) == 1), r)
 
 
-@metric()
+@macro()
 def subtopic_recall(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+) -> None:
     """Subtopic recall: the share of the subtopics that the items shown cover.
 
     `subtopics` is the list of subtopics that the item is relevant to, NULL if unjudged. All rows of
@@ -204,15 +156,12 @@ def subtopic_recall(
     >>> round(df.select(subtopic_recall("subtopics", "pos")).item(), 4)
     0.6667
     """
-    r = ranking(pos, pos, k)
-    topics = _sets(subtopics)
-    return ratio(_number(topics.filter(r.in_top)), _number(topics))
 
 
-@metric()
+@macro()
 def alpha_dcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.
 
     The sum over the items shown and their subtopics of (1 - alpha)^c / log2(pos + 1), where c items
@@ -222,14 +171,12 @@ def alpha_dcg(
     >>> round(df.select(alpha_dcg("subtopics", "pos")).item(), 4)
     1.8155
     """
-    r = ranking(pos, pos, k)
-    return _novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha)
 
 
-@metric()
+@macro()
 def alpha_ndcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.
 
     The ideal ranking takes the item with the highest gain at each position. Ties go to the item
@@ -241,20 +188,12 @@ def alpha_ndcg(
     >>> round(df.select(alpha_ndcg("subtopics", "pos")).item(), 4)
     0.9652
     """
-    r = ranking(pos, pos, k)
-
-    def best(groups: pl.Series) -> pl.Series:
-        return pl.Series([_greedy(sets, r.k, alpha) for sets in groups.to_list()], dtype=pl.Float64)
-
-    judged = _sets(subtopics).drop_nulls().implode()
-    ideal = judged.map_batches(best, pl.Float64, is_elementwise=True)
-    return near_one(ratio(_novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha), ideal))
 
 
-@metric()
+@macro()
 def err_ia(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.
 
     All subtopics are equally likely. alpha is the probability that an item satisfies a user who
@@ -265,131 +204,3 @@ def err_ia(
     >>> round(df.select(err_ia("subtopics", "pos")).item(), 4)
     0.3958
     """
-    r = ranking(pos, pos, k)
-    return alpha * ratio(_novel(subtopics, r, 1 / r.pos, alpha), _number(_sets(subtopics)))
-
-
-def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
-    """The sum of the weights of the subtopics shown, each times (1 - alpha)^c."""
-
-    def novel(rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows.unnest("x").explode("topic").sort("pos")
-        seen = pl.int_range(pl.len()).over("g", "topic")
-        gain = pl.col("weight") * pl.lit(1.0 - alpha).pow(seen)
-        return rows.with_columns(gain=gain).group_by("g").agg(value=pl.col("gain").sum())
-
-    topics = _sets(subtopics)
-    rows = pl.struct(topic=topics, weight=weight, pos=r.pos)
-    return value_by_group(rows.filter(r.in_top & topics.is_not_null()).implode(), novel)
-
-
-def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
-    """The alpha_dcg of the greedy ideal. Sums are equal if 12 decimals are."""
-    left, seen, total = [sorted(topics) for topics in sets], Counter[str](), 0.0
-
-    def gain(topics: Sequence[str], times: Counter[str] | None = None) -> float:
-        return sum((1 - alpha) ** seen[t] * (times[t] if times else 1) for t in topics)
-
-    for pos in range(1, min(len(left), k or len(left)) + 1):
-        holders = Counter(topic for topics in left for topic in topics)
-        rank = [(-round(gain(t), 12), round(gain(t, holders), 12), t) for t in left]
-        best = min(rank)[2]
-        total += gain(best) / math.log2(pos + 1)
-        left.remove(best)
-        seen.update(best)
-    return total
-
-
-def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
-    """The share of the items shown for which `rows` is true."""
-    return ratio((rows & r.in_top).sum().cast(pl.Float64), r.in_top.sum())
-
-
-def _unexpected(baseline: Column) -> pl.Expr:
-    return ~column(baseline).cast(pl.Boolean).fill_null(False)
-
-
-def _sets(lists: Column) -> pl.Expr:
-    """Lists as sets of texts, NULL if they are empty."""
-    sets = column(lists).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
-    return pl.when(sets.list.len() > 0).then(sets)
-
-
-def _number(sets: pl.Expr) -> pl.Expr:
-    """The number of different subtopics."""
-    return sets.explode().drop_nulls().n_unique().cast(pl.Float64)
-
-
-# Numbers at a time, because the vectors of all pairs must fit in memory.
-_AT_ONCE = 4_000_000
-
-
-def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
-    """Apply `value` to rows (g, x), which returns rows (g, value); 0 for empty lists."""
-
-    def run(groups: pl.Series) -> pl.Series:
-        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
-        values = value(every.explode("x").drop_nulls("x"))
-        joined = every.select("g").join(values, on="g", how="left", maintain_order="left")
-        return joined["value"].cast(pl.Float64).fill_null(0)
-
-    return lists.map_batches(run, pl.Float64, is_elementwise=True)
-
-
-def aggregate_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Aggregate the pairs (a, b) of each list; b, the j-th, is below a."""
-
-    def pairs(rows: pl.DataFrame) -> pl.DataFrame:
-        size = (pl.len().over("g") * pl.col("x").list.len()).cum_sum()
-        rows = rows.with_columns(i=pl.int_range(pl.len()).over("g"), size=size)
-        part = pl.col("size").max().over("g") // _AT_ONCE
-        parts = []
-        for some in rows.with_columns(part=part).partition_by("part", include_key=False):
-            joined = some.select("g", "i", a="x").join(some.select("g", j="i", b="x"), on="g")
-            below = joined.filter(pl.col("i") < pl.col("j"))
-            parts.append(below.group_by("g").agg(value=value))
-        return pl.concat(parts) if parts else rows.select("g", value=pl.lit(0.0))
-
-    return value_by_group(lists, pairs)
-
-
-def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
-    """The vectors shown, in order, scaled to length 1."""
-
-    def units(groups: pl.Series) -> pl.Series:
-        sizes = groups.list.eval(pl.element().list.len())
-        for unlike in sizes.filter(sizes.list.n_unique() > 1).head(1):
-            lengths = f"{unlike.min()} and {unlike.max()}"
-            raise RankqlError(f"embedding must have one length in a ranking, not {lengths}")
-        return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
-
-    vectors = column(embedding).cast(pl.List(pl.Float64))
-    known = r.in_top & vectors.is_not_null()
-    kind = pl.List(pl.List(pl.Float64))
-    lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
-    return lists.map_batches(units, kind, is_elementwise=True)
-
-
-def cosine_distances(rows: pl.DataFrame) -> pl.DataFrame:
-    """The sum of the cosine distance over all pairs of unit vectors.
-
-    The square of the sum of n of them is n and twice the cosines.
-    """
-    size = rows.select(pl.col("x").list.len().max()).item() or 0
-    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
-    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
-    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
-    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
-
-
-def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
-    """The mean over pairs, from the sum over pairs with two known values."""
-    every = _two(r.in_top.sum().cast(pl.Float64))
-    if missing == "drop":
-        return ratio(total, _two(known))
-    return ratio(total + (every - _two(known) if missing == "different" else 0), every)
-
-
-def _two(n: pl.Expr) -> pl.Expr:
-    """The number of pairs of n items."""
-    return n * (n - 1) / 2

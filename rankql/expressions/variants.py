@@ -72,7 +72,7 @@ def metric(
     by: str | Iterable[str] | EllipsisType | None = ...,
     in_order: bool = False,
     bounded: bool = False,
-    ties: bool = False,
+    checks_positions: bool = True,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
 ) -> Callable[[Callable[Args, pl.Expr]], MetricFunction[Args]]:
     """Name the result, check the columns, and accept a frame: `df.pipe(metric, by="user")`.
@@ -80,7 +80,7 @@ def metric(
     by: the default columns of the groups; `...` is the column that `find_key` recognises.
     in_order: the metric needs its rows in the order of positions.
     bounded: the metric is at most 1 if no items share a position.
-    ties: the metric is defined for items that share a position.
+    checks_positions: two items at one position are refused here, and not by the metric.
     by_group: a faster function over the groups of a frame, which returns None if it does not apply.
     """
 
@@ -110,7 +110,7 @@ def metric(
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
             value = with_checks(value, arguments)
-            if by is not None and "pos" in arguments and not ties:
+            if by is not None and "pos" in arguments and checks_positions:
                 pos, k = arguments["pos"], arguments.get("k")
                 value = refuse_shared_positions(value, pos, k, bounded)
             return value.alias(name)

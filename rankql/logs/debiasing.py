@@ -18,8 +18,8 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.variants import metric
-from rankql.logs.table_macros import aggregate, table_function, value_sql
+from rankql.expressions.in_duckdb import macro
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
 _SCHEMA = {
@@ -83,13 +83,13 @@ def harvested_propensity(
     """
 
 
-@metric(by=("query", "item"))
+@macro(by=("query", "item"))
 def debiased(
     click: Column = "click",
     propensity: Column = "propensity",
     clip: float | None = None,
     predicted: Column | None = None,
-) -> pl.Expr:
+) -> None:
     """The grade of an item, estimated from its clicks and corrected for position bias.
 
     The grade is the mean of click / propensity over the times the item was shown (inverse
@@ -105,8 +105,6 @@ def debiased(
     >>> log.pipe(debiased, by="item").sort("item").rows()
     [('a', 1.0), ('b', 1.0)]
     """
-    call = f"debiased(r.click, r.propensity, {value_sql(clip)}, r.predicted)"
-    return aggregate(call, click=click, propensity=propensity, predicted=predicted)
 
 
 _SCHEMA = {

@@ -14,12 +14,11 @@ from numbers import Integral
 from typing import Any, TypeAlias
 from uuid import UUID
 
-import polars as pl
+import polars as pl  # noqa: F401  of the examples
 
 from rankql.errors import require, require_cutoff, require_flag
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.variants import metric
-from rankql.logs.table_macros import aggregate
+from rankql.expressions.in_duckdb import macro
 
 Items: TypeAlias = Sequence[Hashable]
 
@@ -83,8 +82,8 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
     return float((a > b) - (a < b))
 
 
-@metric(by=None)
-def sign_test(preference: Column = "preference") -> pl.Expr:
+@macro(by=None)
+def sign_test(preference: Column = "preference") -> None:
     """Two-sided p-value of the sign test: wins against losses, without ties.
 
     The exact binomial test of equal chances; NULL without wins and losses. Use one preference per
@@ -93,7 +92,6 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
     """
-    return aggregate("sign_test(r.preference)", preference=preference)
 
 
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:

@@ -11,8 +11,9 @@ import polars as pl
 
 from rankql.errors import RankqlError, as_number, require
 from rankql.expressions.checked_columns import Column, is_pandas
+from rankql.expressions.in_duckdb import aggregate, compute, macro, value_sql
 from rankql.expressions.variants import metric
-from rankql.logs.table_macros import Schema, aggregate, compute, table_function, value_sql
+from rankql.logs.table_macros import Schema, table_function
 from rankql.macros import literal, quote
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
@@ -155,10 +156,10 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
     return compute(call, grades, retrieved=retrieved, relevant=relevant).alias("grades_of")
 
 
-@metric(by=("user", "item"))
+@macro(by=("user", "item"))
 def consensus(
     rel: Column = "rel", weight: Column | float = 1, how: str = "mean", ties: str = "low"
-) -> pl.Expr:
+) -> None:
     """One grade from several annotators: their weighted mean, median or majority.
 
     The median has half of the weight on either side; if two grades have, it is their mean. The
@@ -170,8 +171,6 @@ def consensus(
     >>> df.select(consensus(), median=consensus(how="median"), w=consensus(weight="weight")).row(0)
     (2.5, 2.0, 3.5714285714285716)
     """
-    call = f"consensus(r.rel, r.weight, {value_sql(how)}, {value_sql(ties)})"
-    return aggregate(call, rel=rel, weight=weight)
 
 
 @table_function({"grade": "label", "n": pl.Int64, "share": pl.Float64})

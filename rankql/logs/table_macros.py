@@ -10,9 +10,7 @@ from __future__ import annotations
 import datetime
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from decimal import Decimal
 from functools import wraps
-from numbers import Integral, Real
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
@@ -20,10 +18,9 @@ import polars as pl
 
 from rankql import errors, macros
 from rankql.expressions.checked_columns import Column, column, is_pandas
+from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
-from rankql.sources.frames import read_frame, register_frame
-from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table
 
@@ -247,27 +244,6 @@ def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
     return f"{macro}('{ROWS_TABLE}'{''.join(options)})"
 
 
-ROWS_TABLE = "__rankql_rows"
-
-
-def value_sql(value: object) -> str:
-    """An option as SQL of the same type, which the macro checks."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool | Integral | Decimal):
-        return str(value)
-    if isinstance(value, Real):
-        return f"'{float(value)!r}'::DOUBLE"
-    if isinstance(value, datetime.datetime):
-        zone = "" if value.tzinfo is None else "TZ"
-        return f"TIMESTAMP{zone} '{value.isoformat(sep=' ')}'"
-    if isinstance(value, datetime.date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, datetime.timedelta):
-        return f"to_microseconds({value // datetime.timedelta(microseconds=1)})"
-    return macros.literal(value if isinstance(value, str) else str(value))
-
-
 def parse_time(text: str) -> datetime.datetime | float:
     """A time that is written as text: a number, or ISO 8601."""
     number = errors.parse_number(text)
@@ -277,44 +253,6 @@ def parse_time(text: str) -> datetime.datetime | float:
         raise errors.RankqlError(
             f"since: cannot parse the time {text!r}. Write it as 2026-01-31"
         ) from None
-
-
-def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
-    """The result of a query over the rows, in a database of its own."""
-    with private_connection() as con:
-        try:
-            # In one chunk: errors must not depend on the frame's chunks.
-            register_frame(con, ROWS_TABLE, table.rechunk())
-            return read_frame(con, create_macros(con, query, True))
-        except duckdb.Error as error:
-            raise errors.RankqlError(errors.database_message(error)) from error
-
-
-def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
-    """What the call of a macro gives for each group, whose columns are fields of r."""
-    sql = f"SELECT g, {call} AS value FROM (SELECT g, unnest(r) AS r FROM {ROWS_TABLE}) GROUP BY g"
-    return _in_duckdb(sql, _pack(columns).implode(), result)
-
-
-def compute(call: str, result: Any, **columns: Any) -> pl.Expr:
-    """What the call of a macro gives for each row, whose columns are fields of r."""
-    return _in_duckdb(f"SELECT g, {call} AS value FROM {ROWS_TABLE}", _pack(columns), result)
-
-
-def _pack(columns: Mapping[str, Any]) -> pl.Expr:
-    named = {x: column(y) if isinstance(y, Column) else pl.lit(y) for x, y in columns.items()}
-    return pl.struct([value.alias(name) for name, value in named.items()])
-
-
-def _in_duckdb(sql: str, rows: pl.Expr, result: Any) -> pl.Expr:
-    """The value of each row g, in which r is what polars has computed."""
-
-    def values(rows: pl.Series) -> pl.Series:
-        table = rows.alias("r").to_frame().with_row_index("g")
-        found = run_query(sql, table)
-        return table.select("g").join(found, on="g", how="left", maintain_order="left")["value"]
-
-    return rows.map_batches(values, result, is_elementwise=True)
 
 
 def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) -> Any:
