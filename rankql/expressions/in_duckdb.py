@@ -50,29 +50,34 @@ def macro(
 
 def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
     """What the call of a macro gives for each group, whose columns are fields of r."""
-    sql = f"SELECT g, {call} AS value FROM (SELECT g, unnest(r) AS r FROM {ROWS_TABLE}) GROUP BY g"
-    return _in_duckdb(sql, _pack(columns).implode(), result)
+    rows = f"(SELECT g, unnest(r) AS r FROM {ROWS_TABLE})"
+
+    def values(groups: pl.Series) -> pl.Series:
+        table = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "r": groups})
+        found = run_query(f"SELECT g, {call} AS value FROM {rows} GROUP BY g", table)
+        if len(found) < len(table):  # groups without rows
+            none = run_query(f"SELECT {call} AS value FROM {rows} WHERE false", table)
+            empty = table.select("g").join(found, on="g", how="anti")
+            found = pl.concat([found, empty.join(none, how="cross")])
+        return found.sort("g")["value"]
+
+    return _pack(columns).implode().map_batches(values, result, is_elementwise=True)
 
 
 def compute(call: str, result: Any, **columns: Any) -> pl.Expr:
     """What the call of a macro gives for each row, whose columns are fields of r."""
-    return _in_duckdb(f"SELECT g, {call} AS value FROM {ROWS_TABLE}", _pack(columns), result)
+    sql = f"SELECT {call} AS value FROM {ROWS_TABLE} ORDER BY g"
+
+    def values(rows: pl.Series) -> pl.Series:
+        table = pl.DataFrame({"g": pl.int_range(len(rows), eager=True), "r": rows})
+        return run_query(sql, table)["value"]
+
+    return _pack(columns).map_batches(values, result, is_elementwise=True)
 
 
 def _pack(columns: Mapping[str, Any]) -> pl.Expr:
     named = {x: column(y) if isinstance(y, Column) else pl.lit(y) for x, y in columns.items()}
     return pl.struct([value.alias(name) for name, value in named.items()])
-
-
-def _in_duckdb(sql: str, rows: pl.Expr, result: Any) -> pl.Expr:
-    """The value of each row g, in which r is what polars has computed."""
-
-    def values(rows: pl.Series) -> pl.Series:
-        table = rows.alias("r").to_frame().with_row_index("g")
-        found = run_query(sql, table)
-        return table.select("g").join(found, on="g", how="left", maintain_order="left")["value"]
-
-    return rows.map_batches(values, result, is_elementwise=True)
 
 
 def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
