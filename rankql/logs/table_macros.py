@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
@@ -65,7 +65,10 @@ def table_function(
         @wraps(function)
         def of_table(*args: Any, **options: Any) -> Any:
             for name in options.keys() - signature.parameters.keys():
-                _refuse_synonym(function.__name__, name, of_columns)
+                for role in of_columns:  # called like a column, such as user= for query=
+                    hint = f"has no argument {name}=. Pass the column as {role}="
+                    known = recognise(role, [name]) is not None
+                    errors.require(not known, f"{function.__name__} {hint}")
             call = signature.bind(*args, **options)
             given = {*call.arguments}
             call.apply_defaults()
@@ -95,13 +98,6 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
-
-
-def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
-    """Refuse an argument called like a column, such as user= for query=."""
-    for role in roles:
-        known = recognise(role, [name]) is not None
-        errors.require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
 
 
 def _as_key(columns: Any) -> Any:

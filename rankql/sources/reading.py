@@ -121,47 +121,46 @@ class _Opened(NamedTuple):
 
 def _has_matches(session: Session, inputs: Inputs) -> bool:
     """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+
+    def repeats(table: Table, keys: Sequence[str]) -> bool:
+        names = ", ".join(map(quote, keys))
+        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
+        return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
+
     (judged, *_) = inputs.judging
-    name, matched = judged.roles["rel"], False
+    name, matched = judged.roles["rel"], inputs.qrels is None
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
         return False
-    both = ", ".join(quote(judged.roles[x]) for x in ("query", "item") if x in judged.roles)
-    twice = f"SELECT count(*) > count(DISTINCT ({both})) FROM {judged.sql}"
-    if inputs.qrels and session.value(twice):
+    ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    constant = judged.computed.get(name) == []  # nothing is judged
+    if (inputs.qrels or constant) and repeats(judged, ids):
         return False
-    if inputs.qrels is None and judged.computed.get(name) == []:  # a constant: nothing is judged
-        sql = f"SELECT count(*) > count(DISTINCT {quote(inputs.query)}) FROM {judged.sql}"
-        if session.value(sql):
-            return False
     for table in inputs.runs.values():
+        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
         if pos := table.roles.get("pos"):
-            places = [*inputs.ids(table)[: -1 if "item" in table.roles else None], pos]
             number = table.number("pos")
-            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number})) AND "
-            sql += f"count({number}) = count(DISTINCT ({', '.join(map(quote, places))})) FILTER "
-            sql += f"({quote(pos)} IS NOT NULL)"
-            if not session.value(f"{sql} FROM {table.sql}"):
+            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number}))"
+            places = [*(x for x in keys if x != table.roles.get("item")), pos]
+            if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False
         elif score := table.roles.get("score"):
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
             if not session.value(sql):
                 return False
-        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
-        sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
-        if session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
+        if repeats(table, keys):
             return False
-        ids = [
+        both = (
             [
                 computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
                 for row, x in (("a", table), ("b", judged))
             ]
             for role in roles
-        ]
-        same = " AND ".join(map(" = ".join, ids))
+        )
+        same = " AND ".join(map(" = ".join, both))
         sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
-        matched = matched or inputs.qrels is None or bool(session.rows(sql))
+        matched = matched or bool(session.rows(sql))
     return matched
 
 
