@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl  # noqa: F401  of the examples
 
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.in_duckdb import macro
+from rankql.expressions.variants import macro
 
 
 @macro(by=None)

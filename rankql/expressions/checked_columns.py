@@ -109,18 +109,15 @@ def guard(value: pl.Expr, check: Callable[..., None], *others: pl.Expr) -> pl.Ex
     return pl.map_batches([value, *others], checked, pl.Float64, is_elementwise=True)
 
 
-def as_grade_lists(
-    name: str, lists: Column, max_rel: float | None = None, stop: str = "exp2"
-) -> pl.Expr:
+def as_grade_lists(lists: Column, max_rel: float | None, stop: str) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
         kind = values.dtype
         if kind == pl.Null:
             return values.cast(dtype)
-        require(
-            isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}"
-        )
+        listed = isinstance(kind, pl.List | pl.Array)
+        require(listed, f"rels must be a list of grades, not {kind}")
         check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl  # noqa: F401  of the examples
 
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.in_duckdb import macro
+from rankql.expressions.variants import macro
 
 
 @macro()

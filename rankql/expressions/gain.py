@@ -215,7 +215,7 @@ def cg(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     8.0
     """
     r = ranking(rel, pos, k)
-    return r.top(r.mean(r.rel)).sum()
+    return r.top(r.rel).sum()
 
 
 @metric()
@@ -240,7 +240,7 @@ def dcg(
     """
     r = ranking(rel, pos, k)
     require_discounts(discounts)
-    return discounted_sum(r.top(r.mean(r.rel)), r.pos, discounts, base)
+    return discounted_sum(r.top(r.rel), r.pos, discounts, base)
 
 
 @metric()

@@ -6,70 +6,49 @@ They have one definition, the SQL. polars packs the rows of each group into a li
 from __future__ import annotations
 
 import datetime
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from functools import wraps
 from numbers import Integral, Real
-from types import EllipsisType
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import polars as pl
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message, require_cutoff
+from rankql.errors import RankqlError, database_message
 from rankql.expressions.checked_columns import Column, column
-from rankql.expressions.variants import Args, MetricFunction, metric
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 
 ROWS_TABLE = "__rankql_rows"
-
-
-def macro(
-    by: tuple[str, ...] | EllipsisType | None = ...,
-) -> Callable[[Callable[Args, None]], MetricFunction[Args]]:
-    """A metric with the macro of its name, given its signature and docstring. by: see `metric`."""
-
-    def decorate(function: Callable[Args, None]) -> MetricFunction[Args]:
-        parameters = inspect.signature(function).parameters.values()
-        read = {x.name for x in parameters if "Column" in x.annotation}
-
-        @wraps(function)
-        def of_group(**arguments: Any) -> pl.Expr:
-            require_cutoff(arguments.get("k"))
-            values = (f"r['{x}']" if x in read else value_sql(y) for x, y in arguments.items())
-            call = f"{function.__name__}({', '.join(values)})"
-            return aggregate(call, **{x: y for x, y in arguments.items() if x in read})
-
-        return metric(by, checks_positions=False)(cast("Callable[Args, pl.Expr]", of_group))
-
-    return decorate
+# The column with the number of a group, or of a row.
+_GROUP = "__rankql_group"
 
 
 def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
-    """What the call of a macro gives for each group, whose columns are fields of r."""
-    rows = f"(SELECT g, unnest(r) AS r FROM {ROWS_TABLE})"
+    """What the call of a macro gives for each group of rows with these columns."""
 
     def values(groups: pl.Series) -> pl.Series:
-        table = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "r": groups})
-        found = run_query(f"SELECT g, {call} AS value FROM {rows} GROUP BY g", table)
-        if len(found) < len(table):  # groups without rows
-            none = run_query(f"SELECT {call} AS value FROM {rows} WHERE false", table)
-            empty = table.select("g").join(found, on="g", how="anti")
+        every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
+        rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
+        found = run_query(
+            f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}", rows
+        )
+        if len(found) < len(every):  # groups without rows
+            none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
+            empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
             found = pl.concat([found, empty.join(none, how="cross")])
-        return found.sort("g")["value"]
+        return found.sort(_GROUP)["value"]
 
     return _pack(columns).implode().map_batches(values, result, is_elementwise=True)
 
 
 def compute(call: str, result: Any, **columns: Any) -> pl.Expr:
-    """What the call of a macro gives for each row, whose columns are fields of r."""
-    sql = f"SELECT {call} AS value FROM {ROWS_TABLE} ORDER BY g"
+    """What the call of a macro gives for each row with these columns."""
 
     def values(rows: pl.Series) -> pl.Series:
-        table = pl.DataFrame({"g": pl.int_range(len(rows), eager=True), "r": rows})
+        table = rows.struct.unnest().with_columns(pl.int_range(pl.len()).alias(_GROUP))
+        sql = f"SELECT {call} AS value FROM {ROWS_TABLE} ORDER BY {_GROUP}"
         return run_query(sql, table)["value"]
 
     return _pack(columns).map_batches(values, result, is_elementwise=True)

@@ -8,16 +8,13 @@ Kendall's distance and tau-b between two rankings, pass -reference as the grade.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import polars as pl
 
-from rankql.errors import require
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.in_duckdb import macro
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
-from rankql.expressions.variants import metric
+from rankql.expressions.variants import macro, metric
 
 
 @metric(in_order=True)
@@ -33,7 +30,7 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
-    discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
+    discordant, different, _ = _pairs(ranking(rel, pos, k))
     return ratio(discordant, different) if normalized else discordant
 
 
@@ -49,11 +46,11 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
     >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)
     -0.3333
     """
-    discordant, different, pairs = _pairs(ranking(rel, pos, k), "kendall_tau_b")
+    discordant, different, pairs = _pairs(ranking(rel, pos, k))
     return ratio(different - 2 * discordant, (different * pairs).sqrt())
 
 
-@metric(in_order=True)
+@metric()
 def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Area under the ROC curve: the share of pairs with the relevant item above the other one.
 
@@ -68,8 +65,10 @@ def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     r = ranking(rel, pos)
     hits = r.top(r.hits(threshold))
     other = r.top(r.rel.lt(threshold).fill_null(False).cast(pl.Float64)).fill_null(0)
-    wrong = (hits * (r.above(other) + (0 if r.score is None else r.tied(other) / 2))).sum()
-    return 1 - ratio(wrong, hits.sum() * other.sum())
+    # The ranks of the hits among all, but for those among the hits, count the others above them.
+    ranks = pl.when(hits + other > 0).then(r.pos).rank("average")
+    n = hits.sum()
+    return 1 - ratio((hits * ranks).sum() - n * (n + 1) / 2, n * other.sum())
 
 
 @macro()
@@ -108,12 +107,8 @@ def rbo(
     """
 
 
-def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+def _pairs(r: Ranking) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
-    require(
-        r.score is None or r.k is None,
-        f"ties 'expected' is not available for {name} with k. Leave k out",
-    )
     grades = r.top(r.rel).drop_nulls()
     n = grades.len().cast(pl.Float64)
     pairs = n * (n - 1) / 2
@@ -122,11 +117,6 @@ def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     # each equal one, itself included, 1/2, over which it stands another 1/2.
     ranks = _ranks_so_far(grades).list.sum()
     discordant = ranks - n - tied / 2
-    if r.score is not None:
-        # Tied items stand with the best first; half of their pairs are expected to be reversed.
-        one = r.top(r.rel).is_not_null().cast(pl.Float64)
-        same = replace(r, score=pl.struct(r.score, r.rel))
-        discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
     return discordant, pairs - tied, pairs
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.in_duckdb import macro
+from rankql.expressions.variants import macro
 from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 

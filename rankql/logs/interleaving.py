@@ -18,7 +18,7 @@ import polars as pl  # noqa: F401  of the examples
 
 from rankql.errors import require, require_cutoff, require_flag
 from rankql.expressions.checked_columns import Column
-from rankql.expressions.in_duckdb import macro
+from rankql.expressions.variants import macro
 
 Items: TypeAlias = Sequence[Hashable]
 
@@ -36,7 +36,12 @@ def team_draft(
     >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
     ['bB', 'aA', 'cB']
     """
-    _require_rankings(k, a=a, b=b)
+    for name, items in (("a", a), ("b", b)):
+        listed = isinstance(items, Collection) and not isinstance(items, Set)
+        require(listed, f"{name} must be a list of items, not {items}")
+        require(None not in set(items), f"{name} must not hold NULL")
+        require(len(set(items)) == len(items), f"{name} must not hold an item twice")
+    require_cutoff(k)
     require_flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
@@ -97,12 +102,3 @@ def sign_test(preference: Column = "preference") -> None:
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
     """Is the one in the ranking, above the other?"""
     return one in items and list(items).index(one) < list(items).index(other)
-
-
-def _require_rankings(k: int | None = None, **rankings: Items) -> None:
-    for name, items in rankings.items():
-        listed = isinstance(items, Collection) and not isinstance(items, Set)
-        require(listed, f"{name} must be a list of items, not {items}")
-        require(None not in set(items), f"{name} must not hold NULL")
-        require(len(set(items)) == len(items), f"{name} must not hold an item twice")
-    require_cutoff(k)

@@ -11,8 +11,8 @@ import polars as pl
 
 from rankql.errors import RankqlError, as_number, require
 from rankql.expressions.checked_columns import Column, is_pandas
-from rankql.expressions.in_duckdb import aggregate, compute, macro, value_sql
-from rankql.expressions.variants import metric
+from rankql.expressions.in_duckdb import aggregate, compute, value_sql
+from rankql.expressions.variants import macro, metric
 from rankql.logs.table_macros import Schema, table_function
 from rankql.macros import literal, quote
 from rankql.sources.reader import fetch_frame
@@ -108,7 +108,7 @@ def graded(
     [(1, 'a', 3.0), (1, 'b', 0.0)]
     """
     options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
-    call = _graded("r.event", "r.moment", grades, how=how, unknown=unknown, **options)
+    call = _graded("event", "moment", grades, how=how, unknown=unknown, **options)
     return aggregate(call, event=event, moment=moment)
 
 
@@ -152,7 +152,7 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
     >>> pl.DataFrame(rows).select(grades_of())["grades_of"].to_list()
     [[None, 1.0, None]]
     """
-    call, grades = "grades_of(r.retrieved, r.relevant)", pl.List(pl.Float64)
+    call, grades = "grades_of(retrieved, relevant)", pl.List(pl.Float64)
     return compute(call, grades, retrieved=retrieved, relevant=relevant).alias("grades_of")
 
 
@@ -275,7 +275,7 @@ def weighted_mean(
     >>> values.select(weighted_mean().struct.unnest().round(4)).row(0)
     (0.4167, -0.7357, 1.569, 2.5714)
     """
-    call = f"weighted_mean(r.value, r.weight, {value_sql(confidence)})"
+    call = f"weighted_mean(value, weight, {value_sql(confidence)})"
     return aggregate(call, _RESULT, value=value, weight=weight)
 
 
