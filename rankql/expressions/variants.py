@@ -170,8 +170,8 @@ def macro(
     """A metric that DuckDB computes by the macro of its name, given its signature and docstring."""
 
     def decorate(function: Callable[Args, None]) -> MetricFunction[Args]:
-        parameters = inspect.signature(function).parameters.values()
-        read = {x.name for x in parameters if "Column" in x.annotation}
+        signature = inspect.signature(function)
+        read = {x for x, each in signature.parameters.items() if "Column" in each.annotation}
 
         @wraps(function)
         def of_group(**arguments: Any) -> pl.Expr:
@@ -182,6 +182,7 @@ def macro(
             call = f"{function.__name__}({', '.join(values)})"
             return aggregate(call, **{x: y for x, y in arguments.items() if x in read})
 
+        vars(of_group)["__signature__"] = signature.replace(return_annotation="pl.Expr")
         return metric(by, checks_positions=False)(cast("Callable[Args, pl.Expr]", of_group))
 
     return decorate
