@@ -77,7 +77,13 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
             check_rel, max_rel=arguments.get("max_rel"), stop=arguments.get("stop", "exp2")
         ),
         "pos": check_pos,
+        "reference": partial(check_pos, name="reference"),
         "score": partial(check_score, finite={*arguments} == {"rel", "score"}),
+        "popularity": partial(check_popularity, users=arguments.get("users")),
+        "exposure": partial(check_amount, name="exposure"),
+        "merit": partial(check_amount, name="merit"),
+        "embedding": check_embedding,
+        "baseline": check_baseline,
     }
     columns = {name: column(arguments[name]) for name in checks if name in arguments}
     if not columns:
@@ -138,9 +144,9 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
         refuse_values("rel must lie between 0 and 1 for stop 'rel'", values, outside)
 
 
-def check_pos(values: pl.Series) -> None:
+def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
-    require_number_type("pos", values.dtype)
+    require_number_type(name, values.dtype)
     if values.dtype.is_integer():
         least = values.min()
         if least is None or least >= 1:  # type: ignore[operator]
@@ -149,7 +155,7 @@ def check_pos(values: pl.Series) -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    refuse_values("pos must be a whole number from 1", values, bad, _describe_place)
+    refuse_values(f"{name} must be a whole number from 1", values, bad, _describe_place)
 
 
 def _describe_place(value: float) -> str:
@@ -168,12 +174,89 @@ def check_score(values: pl.Series, finite: bool = False) -> None:
         refuse_values(f"score must be a {'finite ' if finite else ''}number", values, bad)
 
 
+def check_amount(values: pl.Series, name: str) -> None:
+    """Amounts: finite and not negative."""
+    require_number_type(name, values.dtype)
+    floats = values.cast(pl.Float64)
+    refuse_values(
+        f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0)
+    )
+
+
+def check_popularity(values: pl.Series, users: float | None = None) -> None:
+    """The popularity of items: amounts, or with `users` numbers of them."""
+    check_amount(values, "popularity")
+    if users is not None:
+        floats = values.cast(pl.Float64)
+        for above in values.filter(floats > users).head(1):
+            raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
+        part = (floats > 0) & (floats < 1)
+        refuse_values("popularity must be a number of users, 0 or from 1", values, part)
+
+
+def check_embedding(values: pl.Series) -> None:
+    """Lists of finite numbers, not all of them 0."""
+    kind = values.dtype
+    if kind == pl.Null:
+        return
+    inner = kind.inner if isinstance(kind, pl.List | pl.Array) else pl.String()
+    ok = inner.is_numeric() or inner in (pl.Boolean, pl.Null)
+    require(ok, f"embedding must be a list of numbers, not {kind}")
+    vectors = values.cast(pl.List(pl.Float64)).drop_nulls()
+    squared = vectors.list.eval(pl.element().pow(2)).list.sum()
+    finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
+    for bad in vectors.filter(~finite).head(1):
+        raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
+    require(
+        not (squared == 0).any(),
+        "embedding must not be all zeros, which has no direction: make it NULL",
+    )
+
+
+def check_baseline(values: pl.Series) -> None:
+    """Whether the baseline shows each item."""
+    kind = values.dtype
+    ok = kind in (pl.Boolean, pl.Null)
+    require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
+
+
 def require_number_type(name: str, dtype: pl.DataType) -> None:
     """Refuse a column that holds no numbers."""
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
         f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",
     )
+
+
+def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
+    """The values as numbers. Values of other types become NULL, which the caller refuses."""
+    kind, inner = values.dtype, values.dtype
+    while isinstance(inner, pl.List | pl.Array):
+        inner = inner.inner  # type: ignore[assignment]
+    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text. Cast it first")
+    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+        return values.cast(pl.Float64, strict=False)
+    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
+
+
+def as_time(name: str, values: pl.Series) -> pl.Series:
+    """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
+    kind = values.dtype
+    if kind == pl.Date or isinstance(kind, pl.Datetime):
+        # The infinite times of DuckDB are the highest and the lowest number.
+        numbers, most = values.to_physical(), 2**31 - 1 if kind == pl.Date else 2**63 - 1
+        for number in numbers.filter(numbers.abs() == most).head(1):
+            end = "infinity" if number > 0 else "-infinity"
+            raise RankqlError(f"{name} must be a timestamp or a finite number, not {end}")
+        return values.dt.epoch("us").cast(pl.Float64)
+    require(
+        kind.is_numeric() or kind == pl.Null,
+        f"{name} must be a timestamp or a number, not "
+        f"{'text' if kind in TEXT_TYPES else kind}. Cast it first",
+    )
+    floats = values.cast(pl.Float64)
+    refuse_values(f"{name} must be a timestamp or a finite number", values, ~floats.is_finite())
+    return floats
 
 
 def refuse_values(

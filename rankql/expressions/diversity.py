@@ -6,10 +6,14 @@ shown, not by k, and are NULL without items. Intra-list similarity is 1 - divers
 
 from __future__ import annotations
 
-import polars as pl  # noqa: F401  of the examples
+from collections.abc import Callable
 
-from rankql.expressions.checked_columns import Column
-from rankql.expressions.variants import macro
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.checked_columns import Column, column
+from rankql.expressions.ranking import Ranking, ranking, ratio
+from rankql.expressions.variants import macro, metric
 
 
 @macro()
@@ -49,13 +53,13 @@ def jaccard_diversity(
     """
 
 
-@macro()
+@metric()
 def cosine_diversity(
     embedding: Column = "embedding",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> None:
+) -> pl.Expr:
     """Intra-list diversity by embedding: the mean cosine distance of the pairs.
 
     1 - cosine, between 0 and 2. NULL is missing, see `category_diversity`. NULL if there is no
@@ -65,10 +69,16 @@ def cosine_diversity(
     >>> round(df.select(cosine_diversity("embedding", "pos")).item(), 4)
     0.6667
     """
+    r = ranking(pos, pos, k)
+    distances = value_by_group(unit_vectors(embedding, r), cosine_distances)
+    n = (r.in_top & column(embedding).is_not_null()).sum().cast(pl.Float64)
+    return mean_distance(distances, n, r, missing)
 
 
-@macro()
-def missing_at(attribute: Column = "attribute", pos: Column = "pos", k: int | None = None) -> None:
+@metric()
+def missing_at(
+    attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
+) -> pl.Expr:
     """The share of the items shown that lack the attribute.
 
     Missing is NULL or an empty list. Diversity metrics ignore such items by default.
@@ -77,10 +87,21 @@ def missing_at(attribute: Column = "attribute", pos: Column = "pos", k: int | No
     >>> df.select(missing_at("attribute", "pos")).item()
     0.5
     """
+    r = ranking(pos, pos, k)
+
+    def known(values: pl.Series) -> pl.Series:
+        if isinstance(values.dtype, pl.Array):
+            values = values.arr.to_list()
+        if isinstance(values.dtype, pl.List):
+            values = values.list.drop_nulls().list.len().replace(0, None)
+        return values.is_null()
+
+    absent = column(attribute).map_batches(known, pl.Boolean, is_elementwise=True)
+    return _share(absent, r)
 
 
-@macro()
-def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> None:
+@metric()
+def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """The share of the items shown that already appear above.
 
     Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
@@ -89,6 +110,9 @@ def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = 
     >>> df.select(duplicate_share("item", "pos")).item()
     0.5
     """
+    r = ranking(pos, pos, k)
+    known = column(item).filter(r.in_top).drop_nulls()
+    return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.in_top.sum())
 
 
 @macro()
@@ -109,10 +133,10 @@ def near_duplicate_share(
     """
 
 
-@macro()
+@metric()
 def unexpectedness(
     baseline: Column = "baseline", pos: Column = "pos", k: int | None = None
-) -> None:
+) -> pl.Expr:
     """Unexpectedness: the share of the items shown that the baseline does not show.
 
     `baseline` says whether a simple recommender, such as the most popular items, shows the item
@@ -122,16 +146,17 @@ def unexpectedness(
     >>> df.select(unexpectedness("baseline", "pos")).item()
     0.5
     """
+    return _share(_unexpected(baseline), ranking(pos, pos, k))
 
 
-@macro()
+@metric()
 def serendipity(
     rel: Column = "rel",
     baseline: Column = "baseline",
     pos: Column = "pos",
     k: int | None = None,
     threshold: float = 1,
-) -> None:
+) -> pl.Expr:
     """Serendipity: the share of the items shown that are relevant and not in the baseline.
 
     baseline: see `unexpectedness`. Ge et al. 2010.
@@ -140,6 +165,8 @@ def serendipity(
     >>> round(df.select(serendipity("rel", "baseline", "pos")).item(), 4)
     0.3333
     """
+    r = ranking(rel, pos, k)
+    return _share(_unexpected(baseline) & (r.hits(threshold) == 1), r)
 
 
 @macro()
@@ -204,3 +231,66 @@ def err_ia(
     >>> round(df.select(err_ia("subtopics", "pos")).item(), 4)
     0.3958
     """
+
+
+def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
+    """The share of the items shown for which `rows` is true."""
+    return ratio((rows & r.in_top).sum().cast(pl.Float64), r.in_top.sum())
+
+
+def _unexpected(baseline: Column) -> pl.Expr:
+    return ~column(baseline).cast(pl.Boolean).fill_null(False)
+
+
+def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
+    """Apply `value` to rows (g, x), which returns rows (g, value); 0 for empty lists."""
+
+    def run(groups: pl.Series) -> pl.Series:
+        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
+        values = value(every.explode("x").drop_nulls("x"))
+        joined = every.select("g").join(values, on="g", how="left", maintain_order="left")
+        return joined["value"].cast(pl.Float64).fill_null(0)
+
+    return lists.map_batches(run, pl.Float64, is_elementwise=True)
+
+
+def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
+    """The vectors shown, in order, scaled to length 1."""
+
+    def units(groups: pl.Series) -> pl.Series:
+        sizes = groups.list.eval(pl.element().list.len())
+        for unlike in sizes.filter(sizes.list.n_unique() > 1).head(1):
+            lengths = f"{unlike.min()} and {unlike.max()}"
+            raise RankqlError(f"embedding must have one length in a ranking, not {lengths}")
+        return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
+
+    vectors = column(embedding).cast(pl.List(pl.Float64))
+    known = r.in_top & vectors.is_not_null()
+    kind = pl.List(pl.List(pl.Float64))
+    lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
+    return lists.map_batches(units, kind, is_elementwise=True)
+
+
+def cosine_distances(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sum of the cosine distance over all pairs of unit vectors.
+
+    The square of the sum of n of them is n and twice the cosines.
+    """
+    size = rows.select(pl.col("x").list.len().max()).item() or 0
+    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
+    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
+    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
+    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
+
+
+def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
+    """The mean over pairs, from the sum over pairs with two known values."""
+    every = _two(r.in_top.sum().cast(pl.Float64))
+    if missing == "drop":
+        return ratio(total, _two(known))
+    return ratio(total + (every - _two(known) if missing == "different" else 0), every)
+
+
+def _two(n: pl.Expr) -> pl.Expr:
+    """The number of pairs of n items."""
+    return n * (n - 1) / 2

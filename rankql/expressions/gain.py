@@ -375,13 +375,18 @@ def ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Ex
 
 def require_discounts(discounts: Sequence[float] | None) -> None:
     """Raise an error unless discounts are a list of numbers above 0."""
-    listed = discounts is None or (
-        isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
-    )
-    require(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
+    require_list("discounts", discounts)
     for value in discounts or ():
         ok = 0 < as_number(value) < math.inf
         require(ok, f"discounts must be finite numbers above 0, not {value}")
+
+
+def require_list(name: str, values: Sequence[float] | None) -> None:
+    """Raise an error unless values are None or a list without texts."""
+    listed = values is None or (
+        isinstance(values, list | tuple) and not any(isinstance(x, str) for x in values)
+    )
+    require(listed, f"{name} must be a list of numbers, not {type(values).__name__}")
 
 
 def discounted_sum(
@@ -390,15 +395,21 @@ def discounted_sum(
     """The sum of the gains, each divided by the discount of its position."""
     if discounts is None:
         return (gain / (pos + 1).log(base)).sum()
-    by_position = pl.Series(discounts, dtype=pl.Float64, strict=False)
+    beyond = (
+        f"discounts has {len(discounts)} entries, but position {{:.0f}} is counted: "
+        "give more, or a lower k"
+    )
+    counted = pl.when(gain.is_not_null()).then(pos)
+    return (gain / value_at(counted, discounts, beyond)).sum()
+
+
+def value_at(pos: pl.Expr, values: Sequence[float], beyond: str) -> pl.Expr:
+    """The value of each position. `beyond` is the error for a position after the last value."""
+    by_position = pl.Series(values, dtype=pl.Float64, strict=False)
 
     def look_up(pos: pl.Series) -> pl.Series:
         for place in pos.filter(pos.is_finite() & (pos > len(by_position))).head(1):
-            raise RankqlError(
-                f"discounts has {len(by_position)} entries, but position {place:.0f} is counted: "
-                "give more, or a lower k"
-            )
+            raise RankqlError(beyond.format(place))
         return by_position.gather(pos.clip(1).cast(pl.Int64, strict=False) - 1)
 
-    counted = pl.when(gain.is_not_null()).then(pos)
-    return (gain / counted.map_batches(look_up, pl.Float64, is_elementwise=True)).sum()
+    return pos.map_batches(look_up, pl.Float64, is_elementwise=True)

@@ -8,13 +8,15 @@ Kendall's distance and tau-b between two rankings, pass -reference as the grade.
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import polars as pl
 
+from rankql.errors import require
 from rankql.expressions.checked_columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
-from rankql.expressions.variants import macro, metric
+from rankql.expressions.variants import metric
 
 
 @metric(in_order=True)
@@ -71,8 +73,8 @@ def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     return 1 - ratio((hits * ranks).sum() - n * (n + 1) / 2, n * other.sum())
 
 
-@macro()
-def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> None:
+@metric(checks_positions=False)
+def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """AP correlation with a reference order: Kendall's tau with more weight at the top.
 
     2 / (N - 1) * the sum of C(i) / (i - 1) over the places i from 2 to N, minus 1. Of the N items
@@ -83,16 +85,23 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
     >>> df.select(tau_ap("reference", "pos")).item()
     0.0
     """
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    common = expected.in_top & actual.in_top
+    ranks = _ranks_so_far(expected.pos.filter(common).sort_by(actual.pos.filter(common)))
+    shares = ranks.list.eval((pl.element() - 1) / pl.int_range(pl.len())).list.slice(1).list.sum()
+    n = common.sum().cast(pl.Float64)
+    return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
 
 
-@macro()
+@metric(checks_positions=False)
 def rbo(
     reference: Column = "reference",
     pos: Column = "pos",
     k: int | None = None,
     p: float | None = None,
     bound: str = "ext",
-) -> None:
+) -> pl.Expr:
     """Rank-biased overlap: what two rankings have in common, with more weight at the top.
 
     The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d, where X(d) items are in the first d
@@ -105,6 +114,26 @@ def rbo(
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
     0.685
     """
+    assert p is not None
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    depth = pl.when(expected.in_top & actual.in_top).then(
+        pl.max_horizontal(expected.pos, actual.pos)
+    )
+    ends = expected.top(expected.pos).max(), actual.top(actual.pos).max()
+    short, long, shared = pl.min_horizontal(ends), pl.max_horizontal(ends), depth.count()
+    least = _beyond(depth - 1, p).sum()
+    if bound == "ext":
+        near = (depth <= short).sum()
+        value = least + near * _unseen(short, p) / short + (shared - near) * _unseen(long, p) / long
+        # The sum of the weights is 1, to the last bit, where it is the same ranking.
+        same = (shared == long) & (depth.sum() == long * (long + 1) / 2)
+        value = pl.when(same).then(1.0).otherwise(pl.min_horizontal(value, 1.0))
+    else:
+        together = _unseen(short + long - shared, p)
+        residual = _unseen(short, p) + _unseen(long, p) - together
+        value = {"min": least, "max": least + residual, "residual": residual}[bound]
+    return pl.when(known).then(value)
 
 
 def _pairs(r: Ranking) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
@@ -129,3 +158,37 @@ def _ranks_so_far(values: pl.Expr) -> pl.Expr:
         return lists.list.eval(pl.element().rolling_rank(longest, "average", min_samples=1))
 
     return values.implode().map_batches(ranks, pl.List(pl.Float64), is_elementwise=True)
+
+
+def _distinct(r: Ranking, name: str) -> pl.Expr:
+    """Whether the ranking has any item; an error where two have one position."""
+
+    def refuse(twice: pl.Series) -> pl.Series:
+        message = f"{name} must not be the same for two items of a group: ties have no order"
+        require(not twice.any(), message)
+        return ~twice
+
+    positions = r.top(r.pos).drop_nulls()
+    twice = positions.n_unique() < positions.len()
+    return twice.map_batches(refuse, pl.Boolean, is_elementwise=True) & (positions.len() > 0)
+
+
+def _beyond(n: pl.Expr, p: float) -> pl.Expr:
+    """The sum of (1 - p) * p^(d - 1) / d over the depths d beyond n."""
+
+    def sums(depths: pl.Series) -> pl.Series:
+        # What is beyond the weight 1e-18 is left out.
+        last = min(int(cast(float | None, depths.max()) or 0), math.ceil(-41.5 / math.log(p)))
+        d = pl.int_range(1, last + 1, eager=True).cast(pl.Float64)
+        within = pl.Series([0.0]).append(p**d / d).cum_sum()
+        left = (1 - p) / p * (-math.log(1 - p) - within)
+        return left.gather(depths.clip(0, last).cast(pl.Int64))
+
+    most = p**n / (n + 1)
+    left = n.map_batches(sums, pl.Float64, is_elementwise=True)
+    return pl.min_horizontal(pl.max_horizontal(left, 0.0), most)
+
+
+def _unseen(n: pl.Expr, p: float) -> pl.Expr:
+    """The weight of the unknown overlap beyond depth n."""
+    return p**n - n * _beyond(n, p)

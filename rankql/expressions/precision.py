@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankql.expressions.checked_columns import Column, as_float
+from rankql.errors import RankqlError
+from rankql.expressions.checked_columns import Column, as_float, column, guard
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
-from rankql.expressions.variants import macro, metric
+from rankql.expressions.variants import metric
 
 
 @metric()
@@ -349,7 +350,7 @@ def forbidden_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) ->
     return hit_at(replace(r, rel=grades, judged=judged), pos, k)
 
 
-@macro(by=None)
+@metric(by=None)
 def micro_precision_at(
     rel: Column = "rel",
     pos: Column = "pos",
@@ -357,7 +358,7 @@ def micro_precision_at(
     threshold: float = 1,
     query: Column | None = None,
     denominator: str = "k",
-) -> None:
+) -> pl.Expr:
     """Micro precision: the hits of all rankings, divided by k times the number of rankings.
 
     `query` identifies the ranking. Without k, the denominator is the number of retrieved items and
@@ -369,16 +370,29 @@ def micro_precision_at(
     >>> df.pipe(micro_precision_at, k=2, query="query").item()
     0.5
     """
+    r = ranking(rel, pos, k)
+    return ratio(r.count_hits(threshold), _sizes(r, threshold, query, denominator)).fill_null(0)
 
 
-@macro(by=None)
+def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str) -> pl.Expr:
+    """The sum over all rankings of the denominator of precision."""
+    if denominator == "retrieved":
+        return r.in_top.sum()
+    if denominator == "k" or r.k is None:
+        return _depths(r, query) if denominator == "k" else r.relevant(threshold)
+    hits = _ranking_key(query).filter(r.hits(threshold) == 1)
+    counts = pl.element().unique_counts().cast(pl.Int64).clip(upper_bound=r.k)
+    return hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)
+
+
+@metric(by=None)
 def micro_recall_at(
     rel: Column = "rel",
     pos: Column = "pos",
     k: int | None = None,
     threshold: float = 1,
     query: Column | None = None,
-) -> None:
+) -> pl.Expr:
     """Micro recall: the share of the relevant items of all rankings in their first k positions.
 
     NULL if there is no relevant item. `query` changes nothing: it is as in `micro_precision_at`.
@@ -387,9 +401,11 @@ def micro_recall_at(
     >>> round(df.pipe(micro_recall_at, k=2).item(), 4)
     0.6667
     """
+    r = ranking(rel, pos, k)
+    return ratio(r.count_hits(threshold), r.relevant(threshold))
 
 
-@macro(by=None)
+@metric(by=None)
 def micro_f1_at(
     rel: Column = "rel",
     pos: Column = "pos",
@@ -397,7 +413,7 @@ def micro_f1_at(
     threshold: float = 1,
     query: Column | None = None,
     denominator: str = "k",
-) -> None:
+) -> pl.Expr:
     """Micro F1: the harmonic mean of micro precision and micro recall.
 
     2 * hits / (k times the number of rankings + R), over all rows. query, k and denominator: see
@@ -407,3 +423,28 @@ def micro_f1_at(
     >>> round(df.pipe(micro_f1_at, k=2, query="query").item(), 4)
     0.6667
     """
+    r = ranking(rel, pos, k)
+    relevant = r.relevant(threshold)
+    size = _sizes(r, threshold, query, denominator)
+    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
+
+
+def _depths(r: Ranking, query: Column | None) -> pl.Expr:
+    """The number of positions over all rankings: k for each, or of the items retrieved."""
+    if r.k is None:
+        return r.depth()
+    rankings = _ranking_key(query).n_unique()
+
+    def refuse(rankings: pl.Series, counted: pl.Series) -> None:
+        for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
+            raise RankqlError(
+                f"query must identify one ranking, but has too few values for so many items: {n}"
+            )
+
+    return float(r.k) * guard(rankings, refuse, r.in_top.sum())
+
+
+def _ranking_key(query: Column | None) -> pl.Expr:
+    if query is None:
+        raise RankqlError("query must be given with k: the column that distinguishes the rankings")
+    return column(query)
