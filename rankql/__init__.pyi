@@ -67,7 +67,6 @@ from .expressions.gain import (
     idcg,
     ndcg,
 )
-from .expressions.grades_of import grades_of
 from .expressions.order import (
     auc,
     kendall_tau_b,
@@ -112,6 +111,7 @@ from .logs.labels import (
     consensus,
     grade_events,
     graded,
+    grades_of,
     krippendorff_alpha,
     leave_one_out,
     tally,

@@ -176,13 +176,6 @@ _INPUTS = (
 )
 
 
-class _Signature(NamedTuple):
-    """The types and defaults of the parameters of a function."""
-
-    types: dict[str, str]
-    defaults: dict[str, Any]
-
-
 def split_path(path: str) -> tuple[str, str]:
     """The module and the name of a function, such as `decisions.gate` or `module:name`."""
     module, _, name = path.partition(":")
@@ -199,8 +192,8 @@ def _read_node(path: str) -> Any:
 
 
 @cache
-def read_signature(path: str) -> _Signature:
-    """Read the parameters of a function from its source."""
+def read_signature(path: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """The types and the defaults of the parameters of a function, from its source."""
     node = _read_node(path)
     parameters = [*node.args.args, *node.args.kwonlyargs]
     types = {x.arg: ast.unparse(x.annotation) for x in parameters if x.annotation}
@@ -215,7 +208,7 @@ def read_signature(path: str) -> _Signature:
         shared = getattr(arguments, kind).__annotations__
         types = {**types, **{k: v.__forward_arg__ for k, v in shared.items() if k not in types}}
         values = {**vars(conventions.Conventions()), **values}
-    return _Signature(types, values)
+    return types, values
 
 
 def _read_texts(path: str) -> dict[str, str]:
@@ -234,15 +227,15 @@ def _read_texts(path: str) -> dict[str, str]:
 
 def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.Option]:
     """The options of a function."""
-    signature = read_signature(path)
+    types, defaults = read_signature(path)
     texts = {
         **_read_texts("registry.conventions:Conventions"),
         **_read_texts("evaluation.evaluate"),
         **_read_texts(path),
     }
-    for name, kind in signature.types.items():
+    for name, kind in types.items():
         if name not in (*_INPUTS, *leave_out):
-            yield _make_option(name, kind, signature.defaults.get(name), texts[name])
+            yield _make_option(name, kind, defaults.get(name), texts[name])
 
 
 def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:

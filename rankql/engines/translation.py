@@ -317,12 +317,6 @@ def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     translator.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
 
 
-def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
-    """The regular expression of SIMILAR TO, which must match the complete text."""
-    pattern = exp.Literal.string(f"^({node.expression.this})$")
-    return exp.RegexpLike(this=node.this, expression=pattern)
-
-
 def _shift_rule(name: str) -> Rule:
     return lambda _, node: trees.function_call(name, node.this, exp.cast(node.expression, "INT"))
 
@@ -343,7 +337,10 @@ RULES: Mapping[type[exp.Expr] | str, Rule] = {
     "list_sort": _rewrite_sort,
     exp.Bracket: _rewrite_bracket,
     exp.Slice: lambda _, node: node,
-    exp.SimilarTo: _rewrite_similar_to,
+    # It must match the complete text.
+    exp.SimilarTo: lambda _, node: exp.RegexpLike(
+        this=node.this, expression=exp.Literal.string(f"^({node.expression.this})$")
+    ),
     "avg": _rewrite_average,
     exp.BitwiseRightShift: _shift_rule("shiftright"),
     exp.BitwiseLeftShift: _shift_rule("shiftleft"),

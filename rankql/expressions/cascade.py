@@ -29,10 +29,7 @@ def rr(
     """
     r = ranking(rel, pos, k)
     hits = r.hits(threshold)
-    if r.score is None:
-        first = r.top(hits / r.pos).max().fill_null(0)
-    else:
-        first = r.top(r.first_hit(hits) / r.pos).sum()
+    first = r.top(hits / r.pos).max().fill_null(0)
     return pl.when(r.relevant(threshold) > 0).then(first)
 
 
@@ -50,7 +47,7 @@ def arhr(
     0.75
     """
     r = ranking(rel, pos, k)
-    hits = r.mean(r.hits(threshold))
+    hits = r.hits(threshold)
     return pl.when(r.relevant(threshold) > 0).then(r.top(hits / r.pos).sum())
 
 
@@ -171,4 +168,4 @@ def rbp_residual(
 
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
     assert p is not None
-    return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
+    return near_one((1 - p) * r.top(gain * p ** (r.pos - 1)).sum())

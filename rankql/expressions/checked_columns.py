@@ -63,7 +63,7 @@ def require_numbers(frame: pl.LazyFrame, arguments: Mapping[str, Any]) -> None:
     names = [name for name in ("rel", "pos", "reference", "score") if name in arguments]
     columns = frame.select(column(arguments[name]).alias(name) for name in names)
     for name, kind in columns.collect_schema().items():
-        _need_numbers(name, kind)
+        require_number_type(name, kind)
 
 
 def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
@@ -82,8 +82,6 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "popularity": partial(check_popularity, users=arguments.get("users")),
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
-        "attributes": partial(check_sets, name="attributes"),
-        "subtopics": partial(check_sets, name="subtopics"),
         "embedding": check_embedding,
         "baseline": check_baseline,
     }
@@ -117,18 +115,15 @@ def guard(value: pl.Expr, check: Callable[..., None], *others: pl.Expr) -> pl.Ex
     return pl.map_batches([value, *others], checked, pl.Float64, is_elementwise=True)
 
 
-def as_grade_lists(
-    name: str, lists: Column, max_rel: float | None = None, stop: str = "exp2"
-) -> pl.Expr:
+def as_grade_lists(lists: Column, max_rel: float | None, stop: str) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
         kind = values.dtype
         if kind == pl.Null:
             return values.cast(dtype)
-        require(
-            isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}"
-        )
+        listed = isinstance(kind, pl.List | pl.Array)
+        require(listed, f"rels must be a list of grades, not {kind}")
         check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 
@@ -138,7 +133,7 @@ def as_grade_lists(
 
 def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2") -> None:
     """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
-    _need_numbers("rel", values.dtype)
+    require_number_type("rel", values.dtype)
     if values.dtype.is_float():
         refuse_values("rel must be a finite number", values, ~values.is_finite())
     if max_rel is not None:
@@ -151,7 +146,7 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
 
 def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
-    _need_numbers(name, values.dtype)
+    require_number_type(name, values.dtype)
     if values.dtype.is_integer():
         least = values.min()
         if least is None or least >= 1:  # type: ignore[operator]
@@ -173,7 +168,7 @@ def _describe_place(value: float) -> str:
 
 def check_score(values: pl.Series, finite: bool = False) -> None:
     """The scores: anything but NaN; predicted grades are finite."""
-    _need_numbers("score", values.dtype)
+    require_number_type("score", values.dtype)
     if values.dtype.is_float():
         bad = ~values.is_finite() if finite else values.is_nan()
         refuse_values(f"score must be a {'finite ' if finite else ''}number", values, bad)
@@ -181,7 +176,7 @@ def check_score(values: pl.Series, finite: bool = False) -> None:
 
 def check_amount(values: pl.Series, name: str) -> None:
     """Amounts: finite and not negative."""
-    _need_numbers(name, values.dtype)
+    require_number_type(name, values.dtype)
     floats = values.cast(pl.Float64)
     refuse_values(
         f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0)
@@ -197,13 +192,6 @@ def check_popularity(values: pl.Series, users: float | None = None) -> None:
             raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
         part = (floats > 0) & (floats < 1)
         refuse_values("popularity must be a number of users, 0 or from 1", values, part)
-
-
-def check_sets(values: pl.Series, name: str) -> None:
-    """Lists of anything."""
-    kind = values.dtype
-    ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
-    require(ok, f"{name} must be a list, not {kind}. Pass a list, such as ['a', 'b']")
 
 
 def check_embedding(values: pl.Series) -> None:
@@ -232,7 +220,8 @@ def check_baseline(values: pl.Series) -> None:
     require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
 
 
-def _need_numbers(name: str, dtype: pl.DataType) -> None:
+def require_number_type(name: str, dtype: pl.DataType) -> None:
+    """Refuse a column that holds no numbers."""
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
         f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",

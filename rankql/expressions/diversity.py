@@ -6,25 +6,23 @@ shown, not by k, and are NULL without items. Intra-list similarity is 1 - divers
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.checked_columns import Column, column
-from rankql.expressions.ranking import Ranking, near_one, ranking, ratio
-from rankql.expressions.variants import metric
+from rankql.expressions.ranking import Ranking, ranking, ratio
+from rankql.expressions.variants import macro, metric
 
 
-@metric()
+@macro()
 def category_diversity(
     category: Column = "category",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> pl.Expr:
+) -> None:
     """Intra-list diversity by category: the share of pairs of different categories.
 
     Items without a category are left out; missing="different" counts them as different from all
@@ -35,21 +33,15 @@ def category_diversity(
     >>> round(df.select(category_diversity("category", "pos")).item(), 4)
     0.6667
     """
-    r = ranking(pos, pos, k)
-    known = column(category).filter(r.in_top).drop_nulls()
-    # Used once: lazy frames work counts out for every use, and in another order each time.
-    counts = known.value_counts().struct.field("count").cast(pl.Float64)
-    n = known.len().cast(pl.Float64)
-    return mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
 
 
-@metric()
+@macro()
 def jaccard_diversity(
     attributes: Column = "attributes",
     pos: Column = "pos",
     k: int | None = None,
     missing: str = "drop",
-) -> pl.Expr:
+) -> None:
     """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
 
     1 - (common attributes) / (attributes of either item), from one list per item. NULL and empty
@@ -59,13 +51,6 @@ def jaccard_diversity(
     >>> df.select(jaccard_diversity("attributes", "pos")).item()
     0.5
     """
-    r = ranking(pos, pos, k)
-    sets = _sets(attributes)
-    known = r.in_top & sets.is_not_null()
-    common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
-    either = pl.col("a").list.len() + pl.col("b").list.len() - common
-    distances = aggregate_pairs(sets.filter(known).implode(), (1 - common / either).sum())
-    return mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
 
 
 @metric()
@@ -130,13 +115,13 @@ def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = 
     return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.in_top.sum())
 
 
-@metric()
+@macro()
 def near_duplicate_share(
     embedding: Column = "embedding",
     pos: Column = "pos",
     k: int | None = None,
     similarity: float | None = None,
-) -> pl.Expr:
+) -> None:
     """The share of the items shown that are near-duplicates of an item above.
 
     Items whose highest cosine with an item above is at least `similarity`. NULL is not a duplicate.
@@ -146,12 +131,6 @@ def near_duplicate_share(
     >>> round(df.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
     0.3333
     """
-    assert similarity is not None
-    r = ranking(pos, pos, k)
-    # Of equal vectors the cosine may come out a hair below 1.
-    cosine = (pl.col("a") * pl.col("b")).list.sum()
-    near = pl.col("j").filter(cosine >= similarity - 1e-12).n_unique().cast(pl.Float64)
-    return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.in_top.sum())
 
 
 @metric()
@@ -190,10 +169,10 @@ def serendipity(
     return _share(_unexpected(baseline) & (r.hits(threshold) == 1), r)
 
 
-@metric()
+@macro()
 def subtopic_recall(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+) -> None:
     """Subtopic recall: the share of the subtopics that the items shown cover.
 
     `subtopics` is the list of subtopics that the item is relevant to, NULL if unjudged. All rows of
@@ -204,15 +183,12 @@ def subtopic_recall(
     >>> round(df.select(subtopic_recall("subtopics", "pos")).item(), 4)
     0.6667
     """
-    r = ranking(pos, pos, k)
-    topics = _sets(subtopics)
-    return ratio(_number(topics.filter(r.in_top)), _number(topics))
 
 
-@metric()
+@macro()
 def alpha_dcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.
 
     The sum over the items shown and their subtopics of (1 - alpha)^c / log2(pos + 1), where c items
@@ -222,14 +198,12 @@ def alpha_dcg(
     >>> round(df.select(alpha_dcg("subtopics", "pos")).item(), 4)
     1.8155
     """
-    r = ranking(pos, pos, k)
-    return _novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha)
 
 
-@metric()
+@macro()
 def alpha_ndcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.
 
     The ideal ranking takes the item with the highest gain at each position. Ties go to the item
@@ -241,20 +215,12 @@ def alpha_ndcg(
     >>> round(df.select(alpha_ndcg("subtopics", "pos")).item(), 4)
     0.9652
     """
-    r = ranking(pos, pos, k)
-
-    def best(groups: pl.Series) -> pl.Series:
-        return pl.Series([_greedy(sets, r.k, alpha) for sets in groups.to_list()], dtype=pl.Float64)
-
-    judged = _sets(subtopics).drop_nulls().implode()
-    ideal = judged.map_batches(best, pl.Float64, is_elementwise=True)
-    return near_one(ratio(_novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha), ideal))
 
 
-@metric()
+@macro()
 def err_ia(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
-) -> pl.Expr:
+) -> None:
     """Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.
 
     All subtopics are equally likely. alpha is the probability that an item satisfies a user who
@@ -265,39 +231,6 @@ def err_ia(
     >>> round(df.select(err_ia("subtopics", "pos")).item(), 4)
     0.3958
     """
-    r = ranking(pos, pos, k)
-    return alpha * ratio(_novel(subtopics, r, 1 / r.pos, alpha), _number(_sets(subtopics)))
-
-
-def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
-    """The sum of the weights of the subtopics shown, each times (1 - alpha)^c."""
-
-    def novel(rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows.unnest("x").explode("topic").sort("pos")
-        seen = pl.int_range(pl.len()).over("g", "topic")
-        gain = pl.col("weight") * pl.lit(1.0 - alpha).pow(seen)
-        return rows.with_columns(gain=gain).group_by("g").agg(value=pl.col("gain").sum())
-
-    topics = _sets(subtopics)
-    rows = pl.struct(topic=topics, weight=weight, pos=r.pos)
-    return value_by_group(rows.filter(r.in_top & topics.is_not_null()).implode(), novel)
-
-
-def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
-    """The alpha_dcg of the greedy ideal. Sums are equal if 12 decimals are."""
-    left, seen, total = [sorted(topics) for topics in sets], Counter[str](), 0.0
-
-    def gain(topics: Sequence[str], times: Counter[str] | None = None) -> float:
-        return sum((1 - alpha) ** seen[t] * (times[t] if times else 1) for t in topics)
-
-    for pos in range(1, min(len(left), k or len(left)) + 1):
-        holders = Counter(topic for topics in left for topic in topics)
-        rank = [(-round(gain(t), 12), round(gain(t, holders), 12), t) for t in left]
-        best = min(rank)[2]
-        total += gain(best) / math.log2(pos + 1)
-        left.remove(best)
-        seen.update(best)
-    return total
 
 
 def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
@@ -307,21 +240,6 @@ def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
 
 def _unexpected(baseline: Column) -> pl.Expr:
     return ~column(baseline).cast(pl.Boolean).fill_null(False)
-
-
-def _sets(lists: Column) -> pl.Expr:
-    """Lists as sets of texts, NULL if they are empty."""
-    sets = column(lists).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
-    return pl.when(sets.list.len() > 0).then(sets)
-
-
-def _number(sets: pl.Expr) -> pl.Expr:
-    """The number of different subtopics."""
-    return sets.explode().drop_nulls().n_unique().cast(pl.Float64)
-
-
-# Numbers at a time, because the vectors of all pairs must fit in memory.
-_AT_ONCE = 4_000_000
 
 
 def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
@@ -334,23 +252,6 @@ def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]
         return joined["value"].cast(pl.Float64).fill_null(0)
 
     return lists.map_batches(run, pl.Float64, is_elementwise=True)
-
-
-def aggregate_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Aggregate the pairs (a, b) of each list; b, the j-th, is below a."""
-
-    def pairs(rows: pl.DataFrame) -> pl.DataFrame:
-        size = (pl.len().over("g") * pl.col("x").list.len()).cum_sum()
-        rows = rows.with_columns(i=pl.int_range(pl.len()).over("g"), size=size)
-        part = pl.col("size").max().over("g") // _AT_ONCE
-        parts = []
-        for some in rows.with_columns(part=part).partition_by("part", include_key=False):
-            joined = some.select("g", "i", a="x").join(some.select("g", j="i", b="x"), on="g")
-            below = joined.filter(pl.col("i") < pl.col("j"))
-            parts.append(below.group_by("g").agg(value=value))
-        return pl.concat(parts) if parts else rows.select("g", value=pl.lit(0.0))
-
-    return value_by_group(lists, pairs)
 
 
 def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:

@@ -191,7 +191,8 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
 
     def check(grades: pl.Series, factors: pl.Series) -> None:
         checks.check_rel(grades)
-        numbers = checks.as_floats("factor", factors)
+        checks.require_number_type("factor", factors.dtype)
+        numbers = factors.cast(pl.Float64)
         rule = "factor must be above 0 and at most 1"
         for above in factors.filter(numbers.is_finite() & (numbers > 1)).head(1):
             raise RankqlError(
@@ -214,7 +215,7 @@ def cg(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     8.0
     """
     r = ranking(rel, pos, k)
-    return r.top(r.mean(r.rel)).sum()
+    return r.top(r.rel).sum()
 
 
 @metric()
@@ -239,7 +240,7 @@ def dcg(
     """
     r = ranking(rel, pos, k)
     require_discounts(discounts)
-    return discounted_sum(r.top(r.mean(r.rel)), r.pos, discounts, base)
+    return discounted_sum(r.top(r.rel), r.pos, discounts, base)
 
 
 @metric()

@@ -9,7 +9,6 @@ Kendall's distance and tau-b between two rankings, pass -reference as the grade.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import cast
 
 import polars as pl
@@ -33,7 +32,7 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
-    discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
+    discordant, different, _ = _pairs(ranking(rel, pos, k))
     return ratio(discordant, different) if normalized else discordant
 
 
@@ -49,11 +48,11 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
     >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)
     -0.3333
     """
-    discordant, different, pairs = _pairs(ranking(rel, pos, k), "kendall_tau_b")
+    discordant, different, pairs = _pairs(ranking(rel, pos, k))
     return ratio(different - 2 * discordant, (different * pairs).sqrt())
 
 
-@metric(in_order=True)
+@metric()
 def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Area under the ROC curve: the share of pairs with the relevant item above the other one.
 
@@ -68,11 +67,13 @@ def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     r = ranking(rel, pos)
     hits = r.top(r.hits(threshold))
     other = r.top(r.rel.lt(threshold).fill_null(False).cast(pl.Float64)).fill_null(0)
-    wrong = (hits * (r.above(other) + (0 if r.score is None else r.tied(other) / 2))).sum()
-    return 1 - ratio(wrong, hits.sum() * other.sum())
+    # The ranks of the hits among all, but for those among the hits, count the others above them.
+    ranks = pl.when(hits + other > 0).then(r.pos).rank("average")
+    n = hits.sum()
+    return 1 - ratio((hits * ranks).sum() - n * (n + 1) / 2, n * other.sum())
 
 
-@metric(ties=True)
+@metric(checks_positions=False)
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """AP correlation with a reference order: Kendall's tau with more weight at the top.
 
@@ -93,7 +94,7 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
     return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
 
 
-@metric(ties=True)
+@metric(checks_positions=False)
 def rbo(
     reference: Column = "reference",
     pos: Column = "pos",
@@ -135,6 +136,30 @@ def rbo(
     return pl.when(known).then(value)
 
 
+def _pairs(r: Ranking) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
+    grades = r.top(r.rel).drop_nulls()
+    n = grades.len().cast(pl.Float64)
+    pairs = n * (n - 1) / 2
+    tied = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
+    # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
+    # each equal one, itself included, 1/2, over which it stands another 1/2.
+    ranks = _ranks_so_far(grades).list.sum()
+    discordant = ranks - n - tied / 2
+    return discordant, pairs - tied, pairs
+
+
+def _ranks_so_far(values: pl.Expr) -> pl.Expr:
+    """The list of the rank of each value among those down to it."""
+
+    def ranks(lists: pl.Series) -> pl.Series:
+        # rolling_rank sets aside memory for the whole window: it must not be wider than the lists.
+        longest = cast(int | None, lists.list.len().max()) or 1
+        return lists.list.eval(pl.element().rolling_rank(longest, "average", min_samples=1))
+
+    return values.implode().map_batches(ranks, pl.List(pl.Float64), is_elementwise=True)
+
+
 def _distinct(r: Ranking, name: str) -> pl.Expr:
     """Whether the ranking has any item; an error where two have one position."""
 
@@ -167,36 +192,3 @@ def _beyond(n: pl.Expr, p: float) -> pl.Expr:
 def _unseen(n: pl.Expr, p: float) -> pl.Expr:
     """The weight of the unknown overlap beyond depth n."""
     return p**n - n * _beyond(n, p)
-
-
-def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-    """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
-    require(
-        r.score is None or r.k is None,
-        f"ties 'expected' is not available for {name} with k. Leave k out",
-    )
-    grades = r.top(r.rel).drop_nulls()
-    n = grades.len().cast(pl.Float64)
-    pairs = n * (n - 1) / 2
-    tied = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
-    # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
-    # each equal one, itself included, 1/2, over which it stands another 1/2.
-    ranks = _ranks_so_far(grades).list.sum()
-    discordant = ranks - n - tied / 2
-    if r.score is not None:
-        # Tied items stand with the best first; half of their pairs are expected to be reversed.
-        one = r.top(r.rel).is_not_null().cast(pl.Float64)
-        same = replace(r, score=pl.struct(r.score, r.rel))
-        discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
-    return discordant, pairs - tied, pairs
-
-
-def _ranks_so_far(values: pl.Expr) -> pl.Expr:
-    """The list of the rank of each value among those down to it."""
-
-    def ranks(lists: pl.Series) -> pl.Series:
-        # rolling_rank sets aside memory for the whole window: it must not be wider than the lists.
-        longest = cast(int | None, lists.list.len().max()) or 1
-        return lists.list.eval(pl.element().rolling_rank(longest, "average", min_samples=1))
-
-    return values.implode().map_batches(ranks, pl.List(pl.Float64), is_elementwise=True)

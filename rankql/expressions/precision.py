@@ -98,9 +98,8 @@ def hit_at(
     0.0
     """
     r = ranking(rel, pos, k)
-    hit = r.hits(threshold)
-    value = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
-    return pl.when(r.relevant(threshold) > 0).then(value.fill_null(0))
+    hit = r.top(r.hits(threshold)).max().fill_null(0)
+    return pl.when(r.relevant(threshold) > 0).then(hit)
 
 
 @metric()
@@ -116,16 +115,8 @@ def all_rel_at(
     0.0
     """
     r = ranking(rel, pos, k)
-    hits, relevant = r.hits(threshold), r.relevant(threshold)
-    if r.score is None:
-        value = (r.top(hits).sum() == relevant).cast(pl.Float64)
-    else:
-        # The i-th hit of a tied group, from 0, has s - i of its size - i places within k.
-        i = (hits.cum_sum() - hits) - r.above(hits)
-        s = r.size if r.k is None else (r.k - r.first(r.pos) + 1).clip(0, r.size)
-        chance = pl.when(hits == 1).then(((s - i) / (r.size - i)).clip(0).fill_null(0))
-        value = chance.fill_null(1).product()
-    return pl.when(relevant > 0).then(value)
+    relevant = r.relevant(threshold)
+    return pl.when(relevant > 0).then((r.count_hits(threshold) == relevant).cast(pl.Float64))
 
 
 @metric()
@@ -140,7 +131,7 @@ def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     """
     r = ranking(rel, pos)
     relevant = r.relevant(threshold)
-    hits = pl.when(r.pos <= relevant).then(r.mean(r.hits(threshold)))
+    hits = pl.when(r.pos <= relevant).then(r.hits(threshold))
     return ratio(hits.sum(), relevant)
 
 
@@ -164,16 +155,14 @@ def ap(
     """
     r = ranking(rel, pos, k)
     hits, relevant = r.hits(threshold), r.relevant(threshold)
-    # A hit among m tied items of which n are hits has (n - 1) / (m - 1) of the places above it.
-    beside = (r.place - 1) * (r.tied(hits) - 1) / (r.size - 1).clip(1)
-    precision = (r.above(hits) + 1 + beside) / r.pos
+    precision = (r.above(hits) + 1) / r.pos
     size = {
         "min": relevant.clip(upper_bound=r.k),
         "R": relevant,
         "found": r.top(hits).sum(),
         "k": r.depth(),
     }[denominator]
-    value = near_one(ratio(r.top(r.mean(hits) * precision).sum(), size).fill_null(0))
+    value = near_one(ratio(r.top(hits * precision).sum(), size).fill_null(0))
     return pl.when(relevant > 0).then(value)
 
 
@@ -262,13 +251,8 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     relevant = r.relevant(threshold)
     other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
     others = (as_float(r.judged) < threshold).sum().cast(pl.Float64)
-    above, tied = r.above(other), r.tied(other)
-    # Between above and above + tied of the others are above it, each number equally likely. Of
-    # these tied + 1 numbers, the lower ones do not reach R.
-    lower = (relevant - above).clip(0, tied + 1)
-    worse = lower * above + lower * (lower - 1) / 2 + (tied + 1 - lower) * relevant
     worst = pl.min_horizontal(relevant, others).clip(1)
-    preferred = 1 - worse / (tied + 1) / worst
+    preferred = 1 - pl.min_horizontal(r.above(other), relevant) / worst
     score = r.top(r.hits(threshold) * preferred)
     return ratio(score.sum(), relevant)
 
@@ -285,7 +269,7 @@ def judged_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl
     """
     r = ranking(rel, pos, k)
     judged = r.rel.is_not_null().cast(pl.Float64)
-    return ratio(r.top(r.mean(judged)).sum(), r.depth()).fill_null(0)
+    return ratio(r.top(judged).sum(), r.depth()).fill_null(0)
 
 
 @metric()

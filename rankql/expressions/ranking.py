@@ -16,16 +16,13 @@ from rankql.macros import NEAR_ONE
 class Ranking:
     """One ranking, cut at k.
 
-    `judged` has the grades of all judged items in their own type, because integers sort faster. If
-    `score` is given, rows are sorted by it and ties are resolved by expectation: `mean` and
-    `first_hit` are averages over all orders of the tied items.
+    `judged` has the grades of all judged items in their own type, because integers sort faster.
     """
 
     rel: pl.Expr
     pos: pl.Expr
     judged: pl.Expr
     k: int | None = None
-    score: pl.Expr | None = None
 
     @property
     def in_top(self) -> pl.Expr:
@@ -45,57 +42,16 @@ class Ranking:
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
 
     def count_hits(self, threshold: float) -> pl.Expr:
-        """The expected number of relevant items in the first k positions."""
-        return self.top(self.mean(self.hits(threshold))).sum()
+        """The number of relevant items in the first k positions."""
+        return self.top(self.hits(threshold)).sum()
 
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
         return (as_float(self.judged) >= threshold).sum().cast(pl.Float64)
 
-    def mean(self, values: pl.Expr) -> pl.Expr:
-        """The expected value at each position, NULL if no tied item has one."""
-        if self.score is None:
-            return values
-        known = self.tied(values.is_not_null().cast(pl.Float64))
-        return pl.when(known > 0).then(self.tied(values.fill_null(0)) / self.size)
-
-    def first_hit(self, hits: pl.Expr) -> pl.Expr:
-        """The probability that each position has the first hit. Rows must be in order."""
-        return stops(self.tied(hits) / (self.size - self.place + 1))
-
-    # Sums over tied items, which are the row itself without a score. Rows must be in order.
-
-    @property
-    def size(self) -> pl.Expr:
-        """The number of tied items."""
-        return self.last(self.pos) - self.first(self.pos) + 1
-
-    @property
-    def place(self) -> pl.Expr:
-        """The place among the tied items, from 1."""
-        return self.pos - self.first(self.pos) + 1
-
-    def tied(self, values: pl.Expr) -> pl.Expr:
-        """The sum over the tied items."""
-        if self.score is None:
-            return values
-        return self.last(values.cum_sum()) - self.above(values)
-
     def above(self, values: pl.Expr) -> pl.Expr:
-        """The sum over all items above the tied items."""
-        return self.first(values.cum_sum() - values)
-
-    def first(self, values: pl.Expr) -> pl.Expr:
-        """The value at the first of the tied items."""
-        if self.score is None:
-            return values
-        return pl.when(self.score.ne_missing(self.score.shift(1))).then(values).forward_fill()
-
-    def last(self, values: pl.Expr) -> pl.Expr:
-        """The value at the last of the tied items."""
-        if self.score is None:
-            return values
-        return pl.when(self.score.ne_missing(self.score.shift(-1))).then(values).backward_fill()
+        """The sum over all items above. Rows must be in order."""
+        return values.cum_sum() - values
 
 
 # Metrics accept a column, or a Ranking from another form.

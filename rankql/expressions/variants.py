@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter
 from types import EllipsisType
@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, require, require_choice
+from rankql.errors import RankqlError, did_you_mean, require, require_choice, require_cutoff
 from rankql.expressions.checked_columns import (
     Column,
     as_float,
@@ -24,7 +24,7 @@ from rankql.expressions.checked_columns import (
     with_checks,
 )
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
-from rankql.macros import read_parameters
+from rankql.macros import quote, read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
 
@@ -72,7 +72,7 @@ def metric(
     by: str | Iterable[str] | EllipsisType | None = ...,
     in_order: bool = False,
     bounded: bool = False,
-    ties: bool = False,
+    checks_positions: bool = True,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
 ) -> Callable[[Callable[Args, pl.Expr]], MetricFunction[Args]]:
     """Name the result, check the columns, and accept a frame: `df.pipe(metric, by="user")`.
@@ -80,7 +80,7 @@ def metric(
     by: the default columns of the groups; `...` is the column that `find_key` recognises.
     in_order: the metric needs its rows in the order of positions.
     bounded: the metric is at most 1 if no items share a position.
-    ties: the metric is defined for items that share a position.
+    checks_positions: two items at one position are refused here, and not by the metric.
     by_group: a faster function over the groups of a frame, which returns None if it does not apply.
     """
 
@@ -110,7 +110,7 @@ def metric(
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
             value = with_checks(value, arguments)
-            if by is not None and "pos" in arguments and not ties:
+            if by is not None and "pos" in arguments and checks_positions:
                 pos, k = arguments["pos"], arguments.get("k")
                 value = refuse_shared_positions(value, pos, k, bounded)
             return value.alias(name)
@@ -164,6 +164,30 @@ def metric(
     return decorate
 
 
+def macro(
+    by: tuple[str, ...] | EllipsisType | None = ...,
+) -> Callable[[Callable[Args, None]], MetricFunction[Args]]:
+    """A metric that DuckDB computes by the macro of its name, given its signature and docstring."""
+
+    def decorate(function: Callable[Args, None]) -> MetricFunction[Args]:
+        signature = inspect.signature(function)
+        read = {x for x, each in signature.parameters.items() if "Column" in each.annotation}
+
+        @wraps(function)
+        def of_group(**arguments: Any) -> pl.Expr:
+            from rankql.expressions.in_duckdb import aggregate, value_sql  # imports duckdb
+
+            require_cutoff(arguments.get("k"))
+            values = (quote(x) if x in read else value_sql(y) for x, y in arguments.items())
+            call = f"{function.__name__}({', '.join(values)})"
+            return aggregate(call, **{x: y for x, y in arguments.items() if x in read})
+
+        vars(of_group)["__signature__"] = signature.replace(return_annotation="pl.Expr")
+        return metric(by, checks_positions=False)(cast("Callable[Args, pl.Expr]", of_group))
+
+    return decorate
+
+
 def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[..., pl.Expr]:
     """The form of a metric over a column of lists.
 
@@ -185,15 +209,14 @@ def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[...
 
     @_derived(metric, f"list_{name}", doc, {"rels": "rels"}, ideal, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
-        scale = options.get("max_rel"), options.get("stop", "exp2")
-        rels = as_grade_lists("rels", rels, *scale)
-        grade, null = pl.element(), pl.lit(None, pl.Float64)
-        judged = grade if ideal is None else null
-        rows = rels.list.eval(pl.struct(rel=grade, pos=_RANK, judged=judged))
         if ideal is not None:
-            judged = _all_judged(rels, as_grade_lists("ideal", ideal, *scale))
-            rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
-        r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
+            from rankql.expressions.in_duckdb import compute  # imports duckdb
+
+            call = f"list_{name}(rels, ideal := ideal{_write_options(name, options)})"
+            return compute(call, pl.Float64, rels=rels, ideal=ideal)
+        rels = as_grade_lists(rels, options.get("max_rel"), options.get("stop", "exp2"))
+        rows = rels.list.eval(pl.struct(rel=pl.element(), pos=_RANK))
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
         # list.agg of polars < 1.39 panics if a list is NULL and all results are NULL.
         value = rows.fill_null([]).list.agg(metric(r, **options))
         return pl.when(rels.is_not_null()).then(value)
@@ -201,35 +224,18 @@ def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[...
     return over_list
 
 
-def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
-    """`ideal`, which must contain the grades of the list, or the list if `ideal` is NULL."""
+def _write_options(name: str, options: Mapping[str, Any]) -> str:
+    """The options of a form of a metric as SQL, checked."""
+    from rankql.expressions.in_duckdb import value_sql  # imports duckdb
 
-    def contained(rows: pl.Series) -> pl.Series:
-        lists = rows.struct.unnest().with_row_index().drop_nulls()
-        rels, ideal = (
-            lists.select("index", grade=name).explode("grade").drop_nulls()
-            for name in lists.columns[1:]
-        )
-        nth = pl.int_range(pl.len()).over("index", "grade").alias("nth")  # of equal grades
-        lacking = rels.with_columns(nth).join(
-            ideal.with_columns(nth), on=["index", "grade", "nth"], how="anti"
-        )
-        for grade in lacking.sort("index", "grade")["grade"].head(1):
-            raise RankqlError(
-                "ideal must contain every grade of the list, at least as often. "
-                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not"
-            )
-        return rows.struct.field("ideal")
-
-    rows = pl.struct(rels=rels, ideal=ideal)
-    checked = rows.map_batches(contained, pl.List(pl.Float64), is_elementwise=True)
-    return pl.coalesce(checked, rels)
+    checked = FUNCTIONS[name].check_options(options)
+    return "".join(f", {option} := {value_sql(value)}" for option, value in checked.items())
 
 
 def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
     """The form of a metric with score and item instead of position. example: see `list_form`."""
     name = of_rows.__name__
-    halves_ties, refused = FUNCTIONS[name].halves_ties, FUNCTIONS[name].no_expected_ties
+    halves_ties = FUNCTIONS[name].halves_ties
     first = f"{name} with a score and an item instead of the position."
     ties_text = """Ties are ordered by item as text, descending; ties="expected"
     returns the mean over all orders of ties instead."""
@@ -255,19 +261,22 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
         rel: Column, score: Column, item: Column | None, ties: str, **options: Any
     ) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
-        if ties == "expected" and refused is not None and refused.items() <= options.items():
-            listed = "".join(f" with {option} {value!r}" for option, value in refused.items())
-            raise RankqlError(f"ties 'expected' is not available for {name}{listed}. Use 'item'")
-        item = None if halves_ties or ties == "expected" else item
+        if ties == "expected" and not halves_ties:
+            from rankql.expressions.in_duckdb import aggregate  # imports duckdb
+
+            named = _write_options(name, {**options, "ties": ties})
+            return aggregate(f"{name}_by_score(rel, score, NULL{named})", rel=rel, score=score)
         rel, score = as_float(rel), column(score)
-        order = [score, rel] if item is None else [score, _text(item), rel]
+        order = [score, rel] if item is None or halves_ties else [score, _text(item), rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
-        pos = pl.when(_field("score").is_not_null()).then(_RANK)
-        rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))
-        tied = _field("score") if item is None else None
-        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"), score=tied)
+        place = _field("score").rank("min", descending=True) if halves_ties else _RANK
+        pos = pl.when(_field("score").is_not_null()).then(place.cast(pl.Float64))
+        rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos))
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
         value = rows.list.agg(of_rows(r, **options))
-        return value if item is None else refuse_equal_items(value, item, score)
+        if item is None or halves_ties:
+            return value
+        return refuse_equal_items(value, item, score)
 
     return by_score
 

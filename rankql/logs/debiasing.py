@@ -15,13 +15,10 @@ not shown and do not count. Their click may be NULL, but their query and item mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import polars as pl
 
-from rankql.errors import as_number, require
-from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
-from rankql.expressions.variants import metric
+from rankql.expressions.checked_columns import Column
+from rankql.expressions.variants import macro
 from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
@@ -86,13 +83,13 @@ def harvested_propensity(
     """
 
 
-@metric(by=("query", "item"))
+@macro(by=("query", "item"))
 def debiased(
     click: Column = "click",
     propensity: Column = "propensity",
     clip: float | None = None,
     predicted: Column | None = None,
-) -> pl.Expr:
+) -> None:
     """The grade of an item, estimated from its clicks and corrected for position bias.
 
     The grade is the mean of click / propensity over the times the item was shown (inverse
@@ -108,48 +105,6 @@ def debiased(
     >>> log.pipe(debiased, by="item").sort("item").rows()
     [('a', 1.0), ('b', 1.0)]
     """
-    if clip is not None:
-        require(0 < as_number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
-    c = _map_values(_read_clicks, column(click))
-    t = _map_values(_read_propensities, pl.struct(c=column(click), t=column(propensity)))
-    d = t if clip is None else t.clip(lower_bound=float(clip))
-    r = pl.lit(None, pl.Float64)
-    if predicted is not None:
-        r = _map_values(_read_predictions, column(predicted))
-    guess = r.fill_null(0)
-    return pl.coalesce((guess + (c - t * guess) / d).mean(), r.mean())
-
-
-def _read_clicks(values: pl.Series) -> pl.Series:
-    """Clicks as 1, 0 or NULL."""
-    clicks = as_floats("click", values, "0 or 1")
-    refuse_values("click must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
-    return clicks
-
-
-def _read_propensities(rows: pl.Series) -> pl.Series:
-    """Propensities above 0, which every item that was shown must have."""
-    was_shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
-    require(
-        not (was_shown & values.is_null()).any(),
-        "propensity must be given where an item was shown. Estimate it, or leave out such rows",
-    )
-    chances = as_floats("propensity", values)
-    fit = chances.is_finite() & (chances > 0) & (chances <= 1)
-    refuse_values("propensity must be above 0 and at most 1", values, ~fit)
-    return chances
-
-
-def _read_predictions(values: pl.Series) -> pl.Series:
-    """Predicted probabilities, which may be 0."""
-    guesses = as_floats("predicted", values)
-    refuse_values("predicted must lie between 0 and 1", values, ~guesses.is_between(0, 1))
-    return guesses
-
-
-def _map_values(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:
-    """A function of each row, with its checks."""
-    return rows.map_batches(function, pl.Float64, is_elementwise=True)
 
 
 _SCHEMA = {

@@ -14,11 +14,11 @@ from numbers import Integral
 from typing import Any, TypeAlias
 from uuid import UUID
 
-import polars as pl
+import polars as pl  # noqa: F401  of the examples
 
 from rankql.errors import require, require_cutoff, require_flag
-from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
-from rankql.expressions.variants import metric
+from rankql.expressions.checked_columns import Column
+from rankql.expressions.variants import macro
 
 Items: TypeAlias = Sequence[Hashable]
 
@@ -36,7 +36,12 @@ def team_draft(
     >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
     ['bB', 'aA', 'cB']
     """
-    _require_rankings(k, a=a, b=b)
+    for name, items in (("a", a), ("b", b)):
+        listed = isinstance(items, Collection) and not isinstance(items, Set)
+        require(listed, f"{name} must be a list of items, not {items}")
+        require(None not in set(items), f"{name} must not hold NULL")
+        require(len(set(items)) == len(items), f"{name} must not hold an item twice")
+    require_cutoff(k)
     require_flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
@@ -82,8 +87,8 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
     return float((a > b) - (a < b))
 
 
-@metric(by=None)
-def sign_test(preference: Column = "preference") -> pl.Expr:
+@macro(by=None)
+def sign_test(preference: Column = "preference") -> None:
     """Two-sided p-value of the sign test: wins against losses, without ties.
 
     The exact binomial test of equal chances; NULL without wins and losses. Use one preference per
@@ -92,42 +97,8 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
     """
-    value = column(preference).map_batches(_read_preferences, pl.Float64, is_elementwise=True)
-    wins = pl.struct(up=(value > 0).sum(), down=(value < 0).sum())
-
-    def p_values(counts: pl.Series) -> pl.Series:
-        return pl.Series([_two_sided_p(**row) for row in counts], dtype=pl.Float64)
-
-    return wins.map_batches(p_values, pl.Float64, is_elementwise=True)
-
-
-def _read_preferences(values: pl.Series) -> pl.Series:
-    numbers = as_floats("preference", values)
-    refuse_values("preference must be a finite number", values, ~numbers.is_finite())
-    return numbers
-
-
-def _two_sided_p(up: int, down: int) -> float | None:
-    n = up + down
-    if not n:
-        return None
-    log_scale = math.lgamma(n + 1) - n * math.log(2)
-    chances = (
-        math.exp(log_scale - math.lgamma(i + 1) - math.lgamma(n - i + 1))
-        for i in range(min(up, down) + 1)
-    )
-    return min(1.0, 2 * math.fsum(chances))
 
 
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
     """Is the one in the ranking, above the other?"""
     return one in items and list(items).index(one) < list(items).index(other)
-
-
-def _require_rankings(k: int | None = None, **rankings: Items) -> None:
-    for name, items in rankings.items():
-        listed = isinstance(items, Collection) and not isinstance(items, Set)
-        require(listed, f"{name} must be a list of items, not {items}")
-        require(None not in set(items), f"{name} must not hold NULL")
-        require(len(set(items)) == len(items), f"{name} must not hold an item twice")
-    require_cutoff(k)

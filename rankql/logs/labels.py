@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql.errors import RankqlError, as_number, require, require_choice
-from rankql.expressions.checked_columns import (
-    Column,
-    as_float,
-    as_time,
-    column,
-    is_pandas,
-    refuse_values,
-)
-from rankql.expressions.variants import metric
-from rankql.logs.table_macros import ROWS_TABLE, Schema, run_query, table_function, value_sql
+from rankql.errors import RankqlError, as_number, require
+from rankql.expressions.checked_columns import Column, is_pandas
+from rankql.expressions.in_duckdb import aggregate, compute, value_sql
+from rankql.expressions.variants import macro, metric
+from rankql.logs.table_macros import Schema, table_function
 from rankql.macros import literal, quote
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
-from rankql.text import TEXT_TYPES
 
 if TYPE_CHECKING:
     import duckdb
@@ -66,9 +59,6 @@ def grade_events(
     >>> grade_events(log, {"view": 1, "buy": 3}).rows()
     [(1, 'a', 3.0)]
     """
-    require_grades(grades, unknown)
-    require_choice("how", how, "max", "sum")
-    require_cap(cap)
     with open_session(con, log) as duckdb_session:
         names = {"query": query, "item": item}
         table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
@@ -76,14 +66,9 @@ def grade_events(
         for role, name in needed.items():
             if name not in table.columns:
                 raise RankqlError(f"log has no column {name!r}. Pass {role}='...'")
-        values = {"cap": cap, "until": until, "within": within, "half_life": half_life}
-        given = {n: str(x) if isinstance(x, bool) else x for n, x in values.items()}
-        options = {n: value_sql(x) for n, x in given.items() if x is not None}
-        options |= {} if until is None else {"moment": quote(time)}
-        options |= {"how": literal(how), "unknown": value_sql(unknown)}
-        pairs = (f"{literal(event_name(x))}: {value_sql(y)}" for x, y in grades.items())
-        named = "".join(f", {name} := {value}" for name, value in options.items())
-        call = f"graded({quote(event)}, MAP {{{', '.join(pairs)}}}{named})"
+        moment = "NULL" if until is None else quote(time)
+        options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
+        call = _graded(quote(event), moment, grades, how=how, unknown=unknown, **options)
         keys = [quote(table.roles[role]) for role in ("query", "item")]
         by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
         back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
@@ -105,9 +90,9 @@ def graded(
     how: str = "max",
     cap: float | None = None,
     moment: Column | None = None,
-    until: Moment | None = None,
-    within: Duration | None = None,
-    half_life: Duration | None = None,
+    until: date | datetime | float | None = None,
+    within: timedelta | float | None = None,
+    half_life: timedelta | float | None = None,
     unknown: str | float | None = "error",
 ) -> pl.Expr:
     """The grade of events by a mapping: the highest or the sum, optionally decaying with time.
@@ -122,58 +107,30 @@ def graded(
     >>> log.pipe(graded, "event", {"view": 1, "buy": 3, "": 0}).sort("item").rows()
     [(1, 'a', 3.0), (1, 'b', 0.0)]
     """
-    require_choice("how", how, "max", "sum")
-    require(how == "sum" or cap is None, "cap is for how 'sum', not for 'max'")
-    weight = weigh_by_moment(moment, until, within, half_life)
-    # The grade of each event.
-    require_grades(grades, unknown)
-    strict = isinstance(unknown, str)
-    names = [event_name(name) for name in grades]
-    listed = ", ".join(names)
+    options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
+    call = _graded("event", "moment", grades, how=how, unknown=unknown, **options)
+    return aggregate(call, event=event, moment=moment)
 
-    def read_events(events: pl.Series) -> pl.Series:
-        dtype = events.dtype
-        fit, kinds = (*TEXT_TYPES, pl.Boolean, pl.Null), "text, a whole number or a boolean"
-        known = dtype.is_integer() or dtype in fit
-        require(known, f"event must be {kinds}, not {dtype}. Cast it to text")
-        events = events.cast(pl.String)
-        if strict:
-            for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
-                raise RankqlError(
-                    f"event {name} has no grade. Add it to grades, or set unknown to a grade. "
-                    f"Events with a grade: {listed}"
-                )
-        return events
 
-    events = column(event).map_batches(read_events, pl.String, is_elementwise=True)
-    other = None if strict or unknown is None else as_number(unknown)
-    result = pl.lit(other, pl.Float64)
-    if names:
-        values = [None if grade is None else as_number(grade) for grade in grades.values()]
-        result = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
-    value = weight * pl.when(events.is_not_null()).then(result)
-    if how == "max":
-        return value.max()
-    require_cap(cap)
-    total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
-    return pl.when(value.count() > 0).then(total)
+def _graded(event: str, moment: str, grades: Mapping[str, float | None], **options: Any) -> str:
+    """The call of the macro."""
+    require_grades(grades, options["unknown"])
+    pairs = (f"{literal(event_name(x))}: {value_sql(y)}" for x, y in grades.items())
+    given = {n: str(x) if isinstance(x, bool) else x for n, x in options.items()}
+    named = "".join(f", {name} := {value_sql(value)}" for name, value in given.items())
+    return f"graded({event}, MAP {{{', '.join(pairs)}}}, moment := {moment}{named})"
 
 
 def require_grades(grades: Mapping[str, float | None], unknown: object) -> None:
     """The mapping of events to grades, and the grade of all others."""
     kind = type(grades).__name__
     require(isinstance(grades, Mapping), f"grades must be a dict of event: grade, not a {kind}")
-    finite = all(grade is None or is_finite(grade) for grade in grades.values())
+    finite = all(grade is None or math.isfinite(as_number(grade)) for grade in grades.values())
     require(finite, f"grades must be finite numbers, not {grades}")
     distinct = len({event_name(name) for name in grades}) == len(grades)
     require(distinct, f"grades must name an event once, as text, not {grades}")
-    fit = unknown is None or (isinstance(unknown, str) and unknown == "error")
-    require(fit or is_finite(unknown), f"unknown must be a grade or 'error', not {unknown}")
-
-
-def require_cap(cap: float | None) -> None:
-    """The most that events add up to."""
-    require(cap is None or is_finite(cap), f"cap must be a finite number, not {cap}")
+    fit = unknown is None or unknown == "error" or math.isfinite(as_number(unknown))
+    require(fit, f"unknown must be a grade or 'error', not {unknown}")
 
 
 def event_name(name: object) -> str:
@@ -181,10 +138,28 @@ def event_name(name: object) -> str:
     return str(name).lower() if isinstance(name, bool) else str(name)
 
 
-@metric(by=("user", "item"))
+def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") -> pl.Expr:
+    """Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.
+
+    `relevant` is a list of ids, which have grade 1, a struct {id: grade} (in SQL also a MAP), or a
+    list of structs with an id (`id`, `item`) and a grade (`grade`, `rel`). The metrics of lists
+    take the result: `list_ndcg(grades_of("retrieved", "relevant"), ideal=grades_of("relevant",
+    "relevant"))`. NULL if one of both is NULL. An id that is retrieved twice is an error; if both
+    arguments are equal, as for the ideal, it counts once. A relevant id may be there twice with one
+    grade. A struct or MAP of retrieved ids is ordered by its values, the highest first.
+
+    >>> rows = {"retrieved": [["a", "b", "c"]], "relevant": [["b", "z"]]}
+    >>> pl.DataFrame(rows).select(grades_of())["grades_of"].to_list()
+    [[None, 1.0, None]]
+    """
+    call, grades = "grades_of(retrieved, relevant)", pl.List(pl.Float64)
+    return compute(call, grades, retrieved=retrieved, relevant=relevant).alias("grades_of")
+
+
+@macro(by=("user", "item"))
 def consensus(
     rel: Column = "rel", weight: Column | float = 1, how: str = "mean", ties: str = "low"
-) -> pl.Expr:
+) -> None:
     """One grade from several annotators: their weighted mean, median or majority.
 
     The median has half of the weight on either side; if two grades have, it is their mean. The
@@ -196,50 +171,6 @@ def consensus(
     >>> df.select(consensus(), median=consensus(how="median"), w=consensus(weight="weight")).row(0)
     (2.5, 2.0, 3.5714285714285716)
     """
-    require_choice("how", how, "mean", "median", "majority")
-    require_choice("ties", ties, "low", "high", "null")
-
-    # The weight of each label, NULL without a label.
-    def read_weights(rows: pl.Series) -> pl.Series:
-        labels, raw = rows.struct.field("rel"), rows.struct.field("weight")
-        fit = raw.dtype.is_numeric() or raw.dtype in (pl.Boolean, pl.Null)
-        none = pl.repeat(None, len(raw), dtype=pl.Float64, eager=True)
-        values = raw.cast(pl.Float64) if fit else none
-        good = (values >= 0) & values.is_finite()
-        missing = labels.is_null() & raw.is_null()
-        bad = ~(good.fill_null(False) | missing)
-        refuse_values("weight must be a finite number from 0", raw, bad)
-        return values.set(labels.is_null(), None)
-
-    raw = column(weight) if isinstance(weight, Column) else pl.lit(weight)
-    rows = pl.struct(rel=column(rel), weight=raw)
-    grades, weights = as_float(rel), rows.map_batches(read_weights, pl.Float64, is_elementwise=True)
-    total = pl.when(weights.count() > 0).then(weights.sum())
-    total_weight = total.map_batches(_require_positive, pl.Float64, is_elementwise=True)
-    if how == "mean":
-        return (grades * weights).sum() / total_weight
-    votes = grades.filter(weights > 0)
-    cumulative_weight = weights.filter(weights > 0).sort_by(votes).cum_sum()
-    votes = votes.sort()
-    if how == "median":
-        low = votes.filter(cumulative_weight >= total_weight * (0.5 - _TOLERANCE)).min()
-        return (low + votes.filter(cumulative_weight > total_weight * (0.5 + _TOLERANCE)).min()) / 2
-    last = votes.ne_missing(votes.shift(-1))
-    cumulative_weight = cumulative_weight.filter(last)
-    weight_of_vote = cumulative_weight - cumulative_weight.shift(1, fill_value=0)
-    winners = votes.filter(last).filter(
-        weight_of_vote >= weight_of_vote.max() - total_weight * _TOLERANCE
-    )
-    single = pl.when(winners.len() == 1).then(winners.first())
-    return {"low": winners.min(), "high": winners.max(), "null": single}[ties]
-
-
-_TOLERANCE = 1e-9
-
-
-def _require_positive(sums: pl.Series) -> pl.Series:
-    require(not sums.eq(0).any(), "weight must not be 0 for all labels of a group")
-    return sums
 
 
 @table_function({"grade": "label", "n": pl.Int64, "share": pl.Float64})
@@ -249,67 +180,6 @@ def tally(frame: Data, label: Column = "rel", slice: Column | None = None) -> No
     >>> pl.DataFrame({"rel": [0, 2, 0, None]}).pipe(tally).rows()
     [(0, 2, 0.5), (2, 1, 0.25), (None, 1, 0.25)]
     """
-
-
-Moment: TypeAlias = date | datetime | float
-
-
-Duration: TypeAlias = timedelta | float
-
-
-def weigh_by_moment(
-    moment: Column | None, until: Moment | None, within: Duration | None, half_life: Duration | None
-) -> pl.Expr:
-    """What is left of each event at `until`: NULL from there on and before the window."""
-    if until is None:
-        message = "until must be given: the time that within and half_life count back from"
-        require(within is None and half_life is None, message)
-        return pl.lit(1.0)
-    require(moment is not None, "moment must be a timestamp or a finite number, not None")
-
-    def weigh(times: pl.Series) -> pl.Series:
-        numbers, clock = as_time("moment", times), times.dtype.is_temporal()
-        missing = "moment must be a timestamp or a finite number"
-        refuse_values(missing, times, times.is_null())
-        ages = _moment_as_number("until", until, clock) - numbers
-        counts = ages > 0
-        if within is not None:
-            counts &= ages <= _duration_as_number("within", within, clock)
-        faded = pl.repeat(1.0, len(ages), eager=True)
-        if half_life is not None:
-            faded = 2 ** (-ages / _duration_as_number("half_life", half_life, clock))
-        return pl.select(pl.when(counts).then(faded)).to_series()
-
-    return column("" if moment is None else moment).map_batches(
-        weigh, pl.Float64, is_elementwise=True
-    )
-
-
-def _moment_as_number(name: str, value: Moment, clock: bool) -> float:
-    """A moment as a number on the clock of a column."""
-    kind = "a timestamp" if clock else "a finite number"
-    fit = isinstance(value, date) if clock else is_finite(value)
-    require(fit, f"{name} must be {kind}, as moment is, not {value}")
-    if not isinstance(value, date):
-        return float(value)
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    value = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return float((value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
-
-
-def _duration_as_number(name: str, value: Duration, clock: bool) -> float:
-    """A length of time on the clock of a column."""
-    microseconds = value / timedelta(microseconds=1) if isinstance(value, timedelta) else value
-    fit = isinstance(value, timedelta) == clock and is_finite(microseconds) and microseconds > 0
-    kinds = ("an interval", "a timestamp") if clock else ("a number", "a number")
-    require(fit, f"{name} must be {kinds[0]} above 0, as moment is {kinds[1]}, not {value}")
-    return float(microseconds)
-
-
-def is_finite(value: object) -> bool:
-    """Is it a number that a float can be?"""
-    return math.isfinite(as_number(value))
 
 
 @table_function("split")
@@ -405,18 +275,8 @@ def weighted_mean(
     >>> values.select(weighted_mean().struct.unnest().round(4)).row(0)
     (0.4167, -0.7357, 1.569, 2.5714)
     """
-    rows = pl.struct(value=column(value), weight=column(weight)).implode()
-    query = (
-        "SELECT g, weighted_mean(r['value'], r['weight'], "
-        f"confidence := {value_sql(confidence)}) AS mean "
-        f"FROM (SELECT g, unnest(rows) AS r FROM {ROWS_TABLE}) GROUP BY g"
-    )
-
-    def compute(groups: pl.Series) -> pl.Series:
-        table = groups.alias("rows").to_frame().with_row_index("g")
-        return table.select("g").join(run_query(query, table), on="g", how="left")["mean"]
-
-    return rows.map_batches(compute, _RESULT, is_elementwise=True)
+    call = f"weighted_mean(value, weight, {value_sql(confidence)})"
+    return aggregate(call, _RESULT, value=value, weight=weight)
 
 
 _ALPHA = {

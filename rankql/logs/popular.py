@@ -10,7 +10,7 @@ from duckdb import DuckDBPyRelation
 from rankql.errors import require, require_whole_number
 from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
-from rankql.logs.table_macros import value_sql
+from rankql.expressions.in_duckdb import value_sql
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import duckdb_errors, open_session

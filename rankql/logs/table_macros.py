@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from numbers import Integral, Real
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
@@ -20,10 +18,9 @@ import polars as pl
 
 from rankql import errors, macros
 from rankql.expressions.checked_columns import Column, column, is_pandas
+from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
-from rankql.sources.frames import read_frame, register_frame
-from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table
 
@@ -68,7 +65,10 @@ def table_function(
         @wraps(function)
         def of_table(*args: Any, **options: Any) -> Any:
             for name in options.keys() - signature.parameters.keys():
-                _refuse_synonym(function.__name__, name, of_columns)
+                for role in of_columns:  # called like a column, such as user= for query=
+                    hint = f"has no argument {name}=. Pass the column as {role}="
+                    known = recognise(role, [name]) is not None
+                    errors.require(not known, f"{function.__name__} {hint}")
             call = signature.bind(*args, **options)
             macro, pandas = function.__name__, is_pandas(call.arguments.get("frame"))
             if "annotator" in of_columns and isinstance(call.arguments.get("label"), list | tuple):
@@ -100,13 +100,6 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
-
-
-def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
-    """Refuse an argument called like a column, such as user= for query=."""
-    for role in roles:
-        known = recognise(role, [name]) is not None
-        errors.require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
 
 
 def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,27 +263,6 @@ def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
     return f"{macro}('{ROWS_TABLE}'{''.join(options)})"
 
 
-ROWS_TABLE = "__rankql_rows"
-
-
-def value_sql(value: object) -> str:
-    """An option as SQL of the same type, which the macro checks."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool | Integral | Decimal):
-        return str(value)
-    if isinstance(value, Real):
-        return f"'{float(value)!r}'::DOUBLE"
-    if isinstance(value, datetime.datetime):
-        zone = "" if value.tzinfo is None else "TZ"
-        return f"TIMESTAMP{zone} '{value.isoformat(sep=' ')}'"
-    if isinstance(value, datetime.date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, datetime.timedelta):
-        return f"to_microseconds({value // datetime.timedelta(microseconds=1)})"
-    return macros.literal(value if isinstance(value, str) else str(value))
-
-
 def parse_time(text: str) -> datetime.datetime | float:
     """A time that is written as text: a number, or ISO 8601."""
     number = errors.parse_number(text)
@@ -300,17 +272,6 @@ def parse_time(text: str) -> datetime.datetime | float:
         raise errors.RankqlError(
             f"since: cannot parse the time {text!r}. Write it as 2026-01-31"
         ) from None
-
-
-def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
-    """The result of a query over the rows, in a database of its own."""
-    with private_connection() as con:
-        try:
-            # In one chunk: errors must not depend on the frame's chunks.
-            register_frame(con, ROWS_TABLE, table.rechunk())
-            return read_frame(con, create_macros(con, query, True))
-        except duckdb.Error as error:
-            raise errors.RankqlError(errors.database_message(error)) from error
 
 
 def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) -> Any:

@@ -358,15 +358,6 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
     }
 
 
-def _describe_other(name: str) -> str:
-    """What a name that rankql does not have means in the tool that has it, or nothing."""
-    rows = {squash(each): row for row in OTHERS for each in row[0].split(",")}
-    if row := rows.get(squash(name)) or rows.get(_bare(name)):
-        _, tool, meaning, closest = row
-        return f"{name!r} of {tool}: {meaning}. The closest in rankql: {closest}".replace("`", "")
-    return ""
-
-
 def _respell(text: str) -> str:
     """The spelling of rankql for one of another tool, as ndcg_at_10 or precision@5-l2."""
     text = re.sub(r"(?i)^\s*NumRet\s*\((?=\s*rel\s*=)", "NumRelRet(", text)
@@ -387,8 +378,13 @@ def _find_record(name: str) -> MetricRecord:
         return record
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
+    others = {squash(each): row for row in OTHERS for each in row[0].split(",")}
+    if row := others.get(squash(name)) or others.get(_bare(name)):
+        _, tool, meaning, closest = row
+        other = f"{name!r} of {tool}: {meaning}. The closest in rankql: {closest}"
+        raise RankqlError(other.replace("`", ""))
     names = [record.name for record in EVALUATED]
-    other = _describe_other(name) or profiles.describe_name(name)
+    other = profiles.describe_name(name)
     raise RankqlError(other or describe_unknown("metric", name, names))
 
 

@@ -1,11 +1,10 @@
 """Files, tables and frames as typed columns with roles, in DuckDB.
 
-A `session` reads what people pass: it lists the shapes, each with `matches` and `load`. A loaded
-shape is a `Table` (`tables`). A session is a `reader`: a connection, what was read on it, and the
-queries that call our macros. `files` finds files, `text_files` reads CSV and TREC, and `json_files`
-JSON and YAML. `shapes` says what an object is, `plain` takes objects of Python apart, and `frames`
-has what else is in memory, and `wide_columns` makes lists of numbered columns. `private` has our
-own databases.
+A `session` reads what people pass, and makes a `Table` of it (`tables`). A session is a `reader`: a
+connection, what was read on it, and the queries that call our macros. `files` finds files,
+`text_files` reads CSV and TREC, and `json_files` JSON and YAML. `shapes` says what an object is,
+`plain` takes objects of Python apart, and `frames` has what else is in memory, and `wide_columns`
+makes lists of numbered columns. `private` has our own databases.
 
 `reading` finds the columns of queries, items, grades, scores and positions: `Inputs`. `choice`
 decides which are those of queries and items, by names, and by values where several have one.

@@ -136,12 +136,6 @@ def orders_items(name: str) -> bool:
     return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
 
 
-def _is_lowest_first(name: str) -> bool:
-    tail = name.rpartition(".")[2]
-    named = is_distance(tail) or is_called(tail, ROLES["pos"])
-    return named or not _LOWEST.isdisjoint(words_of(tail))
-
-
 def _order_of_lists(pair: Pair) -> Iterator[str]:
     """Numbers inside or next to a list that run against its order."""
     run, lists = pair.run, pair.run.table.lists
@@ -167,7 +161,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     counts = []
     for x, values in numbers.items():
         known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
-        order = "ASC" if _is_lowest_first(x) else "DESC"
+        lowest = is_distance(x) or is_called(x, ROLES["pos"])
+        order = "ASC" if lowest or _LOWEST & words_of(x.rpartition(".")[2]) else "DESC"
         counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
         counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
     found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")

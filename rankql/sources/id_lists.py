@@ -437,8 +437,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
         return lists._replace(grade=number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
-        objects, paths = _list_objects(session, table, column), fields_of(kind)
-        fields, field = objects.columns, item.name.removeprefix(f"{column}.")
+        paths, field = fields_of(kind), item.name.removeprefix(f"{column}.")
+        fields = {name: path.kind for name, path in paths.items()}
         if field in fields:  # not a key of several
             ids = paths[field].of("unnest(x_)")
             refuse_rounded(session, table, column, ids, fields[field])
@@ -583,11 +583,3 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="
         )
-
-
-def _list_objects(session: Session, table: Table, column: str) -> Table:
-    """The objects in a column of lists, with a column for each field."""
-    fields = fields_of(table.columns[column])
-    values = ", ".join(f"{field.of('x_')} AS {quote(name)}" for name, field in fields.items())
-    rows = f"(SELECT {values} FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
-    return session.describe(table.label, rows)

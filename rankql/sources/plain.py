@@ -53,11 +53,6 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def is_series(value: Any) -> bool:
-    """Is it a Series, an array or a tensor?"""
-    return hasattr(value, "tolist") or hasattr(value, "to_list")
-
-
 def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str]]:
     """The frame of objects, and its columns that are maps: lists of keys and values.
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from rankql.errors import Call, Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
@@ -76,11 +76,8 @@ def read_inputs(
         require(ok, message)
     opened = open_runs(session, run)
     others = (("qrels", qrels), ("attributes", attributes), ("train", train))
-    judgments, about, history = (
-        None if data is None else session.table(data, label) for label, data in others
-    )
+    tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
-    tables = _Opened(runs, judgments, about, history, catalogue)
     by = dict.fromkeys(itertools.chain(*groups), "by")
     if cluster is not None:
         by.setdefault(cluster, "cluster")
@@ -94,7 +91,9 @@ def read_inputs(
         options["rel"] = "1"  # of each id
 
     def read(call: Call) -> Inputs:
-        return _read_tables(session, tables, {**options, **call}, by, weight)
+        given = {**options, **call}
+        inputs = _read_tables(session, runs, tables, given, by, catalogue)
+        return replace(inputs, weight=weight)
 
     def is_answer(call: Call) -> bool:
         noted = len(session.notes)
@@ -109,68 +108,58 @@ def read_inputs(
         raise verified(question, is_answer) from None
 
 
-class _Opened(NamedTuple):
-    """The tables before their columns are recognised."""
-
-    runs: Mapping[str | None, Table]
-    judgments: Table | None
-    attributes: Table | None
-    train: Table | None
-    catalogue: Data | int | None
-
-
 def _has_matches(session: Session, inputs: Inputs) -> bool:
     """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+
+    def repeats(table: Table, keys: Sequence[str]) -> bool:
+        names = ", ".join(map(quote, keys))
+        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
+        return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
+
     (judged, *_) = inputs.judging
-    name, matched = judged.roles["rel"], False
+    name, matched = judged.roles["rel"], inputs.qrels is None
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
         return False
-    both = ", ".join(quote(judged.roles[x]) for x in ("query", "item") if x in judged.roles)
-    twice = f"SELECT count(*) > count(DISTINCT ({both})) FROM {judged.sql}"
-    if inputs.qrels and session.value(twice):
+    ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    constant = judged.computed.get(name) == []  # nothing is judged
+    if (inputs.qrels or constant) and repeats(judged, ids):
         return False
-    if inputs.qrels is None and judged.computed.get(name) == []:  # a constant: nothing is judged
-        sql = f"SELECT count(*) > count(DISTINCT {quote(inputs.query)}) FROM {judged.sql}"
-        if session.value(sql):
-            return False
     for table in inputs.runs.values():
+        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
         if pos := table.roles.get("pos"):
-            places = [*inputs.ids(table)[: -1 if "item" in table.roles else None], pos]
             number = table.number("pos")
-            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number})) AND "
-            sql += f"count({number}) = count(DISTINCT ({', '.join(map(quote, places))})) FILTER "
-            sql += f"({quote(pos)} IS NOT NULL)"
-            if not session.value(f"{sql} FROM {table.sql}"):
+            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number}))"
+            places = [*(x for x in keys if x != table.roles.get("item")), pos]
+            if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False
         elif score := table.roles.get("score"):
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
             if not session.value(sql):
                 return False
-        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
-        sql = f"SELECT count(*) - count(DISTINCT ({', '.join(map(quote, keys))})) FROM {table.sql}"
-        if "item" in roles and session.value(f"{sql} WHERE {quote(keys[-1])} IS NOT NULL"):
+        if "item" in table.roles and repeats(table, keys):
             return False
-        ids = [
+        both = (
             [
                 computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
                 for row, x in (("a", table), ("b", judged))
             ]
             for role in roles
-        ]
-        same = " AND ".join(map(" = ".join, ids))
+        )
+        same = " AND ".join(map(" = ".join, both))
         sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
-        matched = matched or inputs.qrels is None or bool(session.rows(sql))
+        matched = matched or bool(session.rows(sql))
     return matched
 
 
 def _read_tables(
     session: Session,
-    tables: _Opened,
+    runs: dict[str | None, Table],
+    tables: Mapping[str, Table | None],
     options: Mapping[str, Any],
     by: Mapping[str, str],
-    weight: str | None,
+    catalogue: Data | int | None,
 ) -> Inputs:
     """Recognise the columns of the tables, under the options of the caller.
 
@@ -178,7 +167,7 @@ def _read_tables(
     """
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
     system, descending, order = (options[x] for x in ("system", "descending", "order"))
-    runs, judgments, history = {**tables.runs}, tables.judgments, tables.train
+    judgments, about, history = (tables[x] for x in ("qrels", "attributes", "train"))
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
     runs, system = _open_systems(session, runs, system, columns, [*by])
@@ -203,7 +192,6 @@ def _read_tables(
         (judgments,) = graded
     else:
         runs = dict(zip(runs, graded, strict=True))
-    about = tables.attributes
     groups = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
     named, (opened, others, abouts) = computed.resolve_columns(
         session, columns, groups, bool(judgments), [*by, system]
@@ -239,15 +227,13 @@ def _read_tables(
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-    inputs = Inputs(
-        runs, judgments, about, system, [*by], homes, by, weight=weight, unscored=unscored
-    )
-    inputs = replace(inputs, forbidden=prohibitions)
+    inputs = Inputs(runs, judgments, about, system, [*by], homes, by)
+    inputs = replace(inputs, unscored=unscored, forbidden=prohibitions)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
-    if history or tables.catalogue is not None:
+    if history or catalogue is not None:
         given = {role: options.get(role) for role in ROLES}
-        beyond = read_beyond(session, history, tables.catalogue, given, opened_runs, inputs.tables)
+        beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)

@@ -41,6 +41,12 @@ def add_row_number(
     if keys:
         number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
         sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
+    return _add_place(session, table, role, name, origin, sql)
+
+
+def _add_place(
+    session: Session, table: Table, role: str, name: str, origin: str, sql: str
+) -> Table:
     return replace(
         table,
         sql=session.load(table.label, f"({sql})", text=table.text).sql,
@@ -55,13 +61,7 @@ def rank_by_score(session: Session, table: Table) -> Table:
     name, score = f"{INTERNAL_PREFIX}place", table.number("score")
     order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
     place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
-    sql = f"(SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql})"
-    return replace(
-        table,
-        sql=session.load(table.label, sql, text=table.text).sql,
-        columns={**table.columns, name: "BIGINT"},
-        roles={**table.roles, "pos": name},
-        origins={**table.origins, name: table.role_columns["score"]},
-        computed={**table.computed, name: table.sources([table.roles["score"]])},
-        ascending=False,
-    )
+    sql = f"SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql}"
+    reads = {**table.computed, name: table.sources([table.roles["score"]])}
+    ranked = _add_place(session, table, "pos", name, table.role_columns["score"], sql)
+    return replace(ranked, computed=reads, ascending=False)

@@ -1,7 +1,6 @@
-"""A session: a DuckDB connection that reads what people pass, in any of `SHAPES`.
+"""A session: a DuckDB connection that reads what people pass.
 
-Each shape says how it is recognised and how it is loaded. The first that matches is loaded. To add
-one, write an entry of `SHAPES` here, or of that in `shapes` for objects that are not one per row.
+`Session._load` decides what it is. Objects that are not one per row have a table in `shapes`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
@@ -42,7 +41,9 @@ def open_session(
     own = None
     if con is None:
         relations = any(
-            isinstance(data, duckdb.DuckDBPyRelation) for data in flatten_inputs(*inputs)
+            isinstance(each, duckdb.DuckDBPyRelation)
+            for data in inputs
+            for each in (data.values() if shapes.is_several_runs(data) else [data])
         )
         con = duckdb.connect(":default:") if relations else (own := private_connection())
     # Threads that share a connection take turns, because DuckDB refuses them.
@@ -106,12 +107,6 @@ _LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyD
 _LOCKS_LOCK = threading.Lock()
 
 
-def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
-    """The inputs, with the runs of a dict one by one."""
-    for data in inputs:
-        yield from data.values() if shapes.is_several_runs(data) else [data]
-
-
 @contextmanager
 def duckdb_errors() -> Iterator[None]:
     """Raise errors of DuckDB as RankqlError."""
@@ -158,16 +153,37 @@ class Session(Reader):
         """The table of the data. Text files and dicts are read at once, others in place."""
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
         source = Source(self, frames.native(data, label), label, part)
-        shape = next(shape for shape in SHAPES if shape.matches(source))
-        has_parts = not part or shape.name in ("dict", "JSON", "YAML")
-        require(has_parts, f"{label}: part={part!r} is for objects and JSON files. Leave it out")
-        table = shape.load(source)
+        table = self._load(source)
         if label == "qrels" or label.startswith("run"):
             table = fold_columns(self, table)
         if label.startswith("run"):
             table = shapes.open_hits(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
+
+    def _load(self, source: Source) -> Table:
+        """The table of what was passed. Of a file, nothing is read before its name is known."""
+        data, label, part = source.data, source.label, source.part
+        is_file = bool(source.name) and source.entry is None
+        has_parts = isinstance(data, Mapping) or (is_file and source.file.suffix in (*JSON, *YAML))
+        message = f"{label}: part={part!r} is for objects and JSON files. Leave it out"
+        require(not part or has_parts, message)
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, Mapping):
+            return shapes.load_dict(self, label, data, part)
+        if bool(len(data)) if isinstance(data, list) else shapes.is_array(data):
+            return shapes.load_list(self, label, data)
+        if not is_file:
+            return _load_entry(source) if source.name else _load_frame(source)
+        file = source.file
+        if file.suffix in (*ARROW, *PARQUET):
+            return (_load_arrow if file.suffix in ARROW else _load_parquet)(source)
+        if file.suffix in (*JSON, *YAML):
+            return (load_json if file.suffix in JSON else load_yaml)(self, file, part)
+        if isinstance(data, HeaderlessPath) and is_headerless(file, data.columns):
+            return load_headerless(self, file, data.columns)
+        return load_trec(self, file) if is_trec(file) else load_csv(self, file)
 
 
 @dataclass
@@ -269,44 +285,3 @@ def _load_frame(source: Source) -> Table:
         data = frames.read_stream(data, label)  # a stream may be read only once
     table = source.reader.register(label, data)
     return replace(table, ordered="duckdb" not in kind, repeated=repeated, nan=is_pandas)
-
-
-class Shape(NamedTuple):
-    """A shape: is it this one, and the table of its rows. Files are loaded in their order."""
-
-    name: str
-    matches: Callable[[Source], bool]
-    load: Callable[[Source], Table]
-
-
-# In this order; of a file, nothing is read before a shape of files asks.
-SHAPES = (
-    Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
-    Shape(
-        "dict",
-        lambda x: isinstance(x.data, Mapping),
-        lambda x: shapes.load_dict(x.reader, x.label, x.data, x.part),
-    ),
-    Shape(
-        "rows, arrays or answers",
-        lambda x: bool(len(x.data)) if isinstance(x.data, list) else shapes.is_array(x.data),
-        lambda x: shapes.load_list(x.reader, x.label, x.data),
-    ),
-    Shape("frame or relation", lambda x: not x.name, _load_frame),
-    Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
-    Shape("Arrow", lambda x: x.file.suffix in ARROW, _load_arrow),
-    Shape("YAML", lambda x: x.file.suffix in YAML, lambda x: load_yaml(x.reader, x.file, x.part)),
-    Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
-    Shape(
-        "file without a header",
-        lambda x: isinstance(x.data, HeaderlessPath) and is_headerless(x.file, x.data.columns),
-        lambda x: load_headerless(x.reader, x.file, x.data.columns),
-    ),
-    Shape("TREC or MS MARCO", lambda x: is_trec(x.file), lambda x: load_trec(x.reader, x.file)),
-    Shape(
-        "JSON",
-        lambda x: x.file.suffix in JSON,
-        lambda x: load_json(x.reader, x.file, x.part),
-    ),
-    Shape("CSV", lambda x: True, lambda x: load_csv(x.reader, x.file)),
-)

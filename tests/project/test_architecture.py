@@ -15,13 +15,13 @@ from support.paths import PACKAGE, ROOT
 # Each may import those before it.
 LAYERS = [
     "errors", "macros", "stats", "text", "layout", "writing", "manifest", "results",
-    "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
+    "registry", "sources", "expressions", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
     **dict.fromkeys(("errors", "macros", "registry"), ()),
-    "expressions": {"polars"},
+    "expressions": {"duckdb", "polars"},
     "sources": {"duckdb", "polars", "pyarrow"},
 }
 

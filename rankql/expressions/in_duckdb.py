@@ -1,0 +1,88 @@
+"""Metrics that DuckDB computes by the SQL macro of the same name, over columns of polars.
+
+They have one definition, the SQL. polars packs the rows of each group into a list of structs.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql import macros
+from rankql.errors import RankqlError, database_message
+from rankql.expressions.checked_columns import Column, column
+from rankql.sources.frames import read_frame, register_frame
+from rankql.sources.private import create_macros, private_connection
+
+ROWS_TABLE = "__rankql_rows"
+# The column with the number of a group, or of a row.
+_GROUP = "__rankql_group"
+
+
+def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
+    """What the call of a macro gives for each group of rows with these columns."""
+
+    def values(groups: pl.Series) -> pl.Series:
+        every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
+        rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
+        found = run_query(
+            f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}", rows
+        )
+        if len(found) < len(every):  # groups without rows
+            none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
+            empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
+            found = pl.concat([found, empty.join(none, how="cross")])
+        return found.sort(_GROUP)["value"]
+
+    return _pack(columns).implode().map_batches(values, result, is_elementwise=True)
+
+
+def compute(call: str, result: Any, **columns: Any) -> pl.Expr:
+    """What the call of a macro gives for each row with these columns."""
+
+    def values(rows: pl.Series) -> pl.Series:
+        table = rows.struct.unnest().with_columns(pl.int_range(pl.len()).alias(_GROUP))
+        sql = f"SELECT {call} AS value FROM {ROWS_TABLE} ORDER BY {_GROUP}"
+        return run_query(sql, table)["value"]
+
+    return _pack(columns).map_batches(values, result, is_elementwise=True)
+
+
+def _pack(columns: Mapping[str, Any]) -> pl.Expr:
+    named = {x: column(y) if isinstance(y, Column) else pl.lit(y) for x, y in columns.items()}
+    return pl.struct([value.alias(name) for name, value in named.items()])
+
+
+def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
+    """The result of a query over the rows, in a database of its own."""
+    with private_connection() as con:
+        try:
+            # In one chunk: errors must not depend on the frame's chunks.
+            register_frame(con, ROWS_TABLE, table.rechunk())
+            return read_frame(con, create_macros(con, query, True))
+        except duckdb.Error as error:
+            raise RankqlError(database_message(error)) from error
+
+
+def value_sql(value: object) -> str:
+    """An option as SQL of the same type, which the macro checks."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | Integral | Decimal):
+        return str(value)
+    if isinstance(value, Real):
+        return f"'{float(value)!r}'::DOUBLE"
+    if isinstance(value, datetime.datetime):
+        zone = "" if value.tzinfo is None else "TZ"
+        return f"TIMESTAMP{zone} '{value.isoformat(sep=' ')}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, datetime.timedelta):
+        return f"to_microseconds({value // datetime.timedelta(microseconds=1)})"
+    return macros.literal(value if isinstance(value, str | list | tuple) else str(value))
