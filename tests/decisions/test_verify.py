@@ -73,8 +73,11 @@ def saved(suffix=".md", run=RUNS, qrels=QRELS, **options):
     return f"saved{suffix}"
 
 
-@pytest.mark.parametrize("suffix", MARKED)
-@pytest.mark.parametrize("function", ["evaluate", "compare", "wide", "one system"])
+@pytest.mark.parametrize(
+    ("function", "suffix"),
+    [("evaluate", ".json"), ("compare", ".md"), ("wide", ".parquet"), ("one system", ".md"),
+     pytest.param("evaluate", ".html", marks=pytest.mark.report)],
+)  # fmt: skip
 def test_the_same_inputs_in_any_order_are_verified(function, suffix):
     runs = OLD if function == "one system" else RUNS
     call = rankql.compare if function in ("compare", "wide") else rankql.evaluate
