@@ -1,6 +1,5 @@
 """The metrics in Spark: whole runs, errors, several executors."""
 
-import subprocess
 import sys
 import textwrap
 
@@ -16,6 +15,7 @@ from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
+from support.environments import run
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
@@ -356,11 +356,7 @@ def script(code, tmp_path, **names):
     """Run in a process of its own: there is one Spark in each."""
     code = textwrap.dedent(code).format(**names)
     head = f"import sys; sys.path[:0] = [{f'{ROOT}/tests'!r}, {str(ROOT)!r}]\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return run(sys.executable, "-c", head + code, cwd=tmp_path)
 
 
 # Without pandas, on two executors; and a table in buckets is not shuffled.
