@@ -5,7 +5,6 @@ How often they reject in the long run is seen in test_simulation.py.
 
 import itertools
 import math
-import subprocess
 import sys
 from fractions import Fraction
 
@@ -29,6 +28,7 @@ from rankql.stats.tests import (
     significance_levels,
 )
 from support.components import optional
+from support.environments import run
 from support.own_values import compare_values
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
@@ -514,9 +514,8 @@ print(peak() - before)
 @pytest.mark.slow
 def test_many_queries():
     """10,000 resamples of them take less than half a gigabyte, and agree with t."""
-    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    student, randomisation, (rise,) = (map(float, x.split()) for x in done.stdout.splitlines())
+    printed = run(sys.executable, "-c", MANY)
+    student, randomisation, (rise,) = (map(float, x.split()) for x in printed.splitlines())
     p, *ends = student
     other_p, *other_ends = randomisation
     assert within(other_p, p, 10_000)

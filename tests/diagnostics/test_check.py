@@ -14,6 +14,7 @@ from rankql.diagnostics.check import Finding, Report, check
 from rankql.errors import RankqlError
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
+from support.parameters import cycled
 from support.paths import DL19
 
 check_module = importlib.import_module("rankql.diagnostics.check")
@@ -186,14 +187,14 @@ def test_every_check_has_a_case():
 
 
 @pytest.mark.parametrize(
-    ("found", "ids", "noted"),
+    ("found", "ids", "noted", "form"),
     [
-        (20, "doc{}", True), (11, "doc{}", True), (10, "doc{}", False),
-        (20, "{}", True), (18, "{}", True), (17, "{}", False),  # small numbers meet by chance
-        (11, "9000{}", True), (1, "doc{}", False),
+        (20, "doc{}", True, "distance"), (11, "doc{}", True, "score"), (10, "doc{}", False, "pos"),
+        # Small numbers meet by chance.
+        (20, "{}", True, "pos"), (18, "{}", True, "score"), (17, "{}", False, "distance"),
+        (11, "9000{}", True, "pos"), (1, "doc{}", False, "score"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["score", "distance", "pos"])
 def test_queries_that_find_themselves(found, ids, noted, form):
     """Of 20 queries, the first `found` have the item with their id at the top."""
     rows = []
@@ -488,8 +489,10 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
 
 
-@pytest.mark.parametrize("heading", ["run", ""])
-@pytest.mark.parametrize("note", ["no colon", ": ", "run: a: b", "a: b", "{x}: 50%", "run", ""])
+@pytest.mark.parametrize(
+    ("note", "heading"),
+    cycled(["no colon", ": ", "run: a: b", "a: b", "{x}: 50%", "run", ""], ["run", ""]),
+)
 def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
     read = check_module.read_rankings
 

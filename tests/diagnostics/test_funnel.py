@@ -248,9 +248,11 @@ def chunked(stages, by):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("collapse", ["#", "document"])
-@pytest.mark.parametrize("by", ["score", "pos"])
-@pytest.mark.parametrize("judged", ["documents", "chunks"])
+@pytest.mark.parametrize(
+    ("collapse", "by", "judged"),
+    [("#", "score", "documents"), ("#", "pos", "chunks"), ("document", "score", "chunks"),
+     ("document", "pos", "documents")],
+)  # fmt: skip
 def test_chunks_of_documents(collapse, by, judged):
     """The funnel of chunks with collapse= is that of documents."""
     stages, qrels = draw("chunks", nested=True)

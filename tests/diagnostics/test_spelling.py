@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.parameters import cycled
 
 PAIRS = [(f"q{q}", f"é{i * 7 + q}") for q in range(40) for i in range(10)]
 NUMBERS = [(f"q{q}", str(i * 1500 + q)) for q in range(40) for i in range(10)]
@@ -44,8 +45,7 @@ FORMS = {
 
 
 @pytest.mark.few(5)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("side", ["run", "qrels"])
+@pytest.mark.parametrize(("form", "side"), cycled([*FORMS], ["run", "qrels"]))
 def test_ids_in_another_form_are_repaired(form, side):
     pairs, change = FORMS[form]
     changed = change_items(pairs, change)
@@ -77,8 +77,10 @@ def almost_all(change):
     return [(q, x if i % 40 == 0 else change(x)) for i, (q, x) in enumerate(OWN_ITEMS)]
 
 
-@pytest.mark.parametrize("change", [str.upper, lambda x: f"other {x}"])
-@pytest.mark.parametrize("options", [{}, {"item": ["docid", "item"], "threshold": 2}])
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [(str.upper, {}), (lambda x: f"other {x}", {"item": ["docid", "item"], "threshold": 2})],
+)
 def test_few_matching_ids_are_noted(change, options):
     """Each such input has a finding of `check`."""
     run, qrels = frame(almost_all(change), "score"), frame(OWN_ITEMS, "rel", 3)

@@ -7,7 +7,6 @@ import os
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 import zlib
 from importlib.metadata import version
@@ -23,6 +22,7 @@ from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.profiles import TOOLS
 from support import components, native_databases
 from support.doc_blocks import BLOCK, FLOWS, PAGES, cells, run_blocks
+from support.environments import run
 from support.paths import ROOT
 
 # The pages in docs/zh have the blocks of English ones, as test_reference_page.py tests.
@@ -167,9 +167,7 @@ def site(tmp_path_factory):
         [uv, "pip", "install", "-q", "--python", python, "-e", f"{ROOT}[docs]", *same],
         [python, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", folder / "site"],
     ):
-        command = [*map(str, command)]
-        done = subprocess.run(command, capture_output=True, text=True, env=outside, cwd=ROOT)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run(*command, env=outside, cwd=ROOT)
     return folder / "site"
 
 

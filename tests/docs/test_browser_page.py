@@ -15,6 +15,7 @@ import pytest
 import rankql
 from support import metric_engines
 from support.components import program
+from support.environments import run
 from support.paths import ROOT
 
 SOURCES = ROOT / "docs" / "browser"
@@ -50,12 +51,9 @@ def test_values_by_hand():
         import {{ asCode, evaluateRanking }} from {json.dumps((SOURCES / "metrics.js").as_uri())};
         const cases = {json.dumps(cases)};
         console.log(JSON.stringify(cases.map((c) => [evaluateRanking(...c), asCode(...c)])));"""
-    done = subprocess.run(
-        [program("node"), "--input-type=module"], input=script, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    printed = run(program("node"), "--input-type=module", input=script)
     con = metric_engines.connect()
-    for number, (values, code) in enumerate(json.loads(done.stdout)):
+    for number, (values, code) in enumerate(json.loads(printed)):
         case = cases[number]
         assert tuple(values) == NAMES
         expected = pytest.approx(numbers(values.values()), abs=1e-12, rel=0)

@@ -1,6 +1,6 @@
 """docs/coming-from.md: every name and number of another tool is correct.
 
-ranx compiles for half a minute when it is first called, so the blocks that call it are slow.
+ranx compiles for seconds when it is first called, so the blocks that call it are slow.
 """
 
 import math
@@ -139,6 +139,7 @@ def test_ranx():
 def test_blocks(tmp_path, monkeypatch):
     """The blocks that test_blocks.py leaves out, with those before them."""
     monkeypatch.chdir(tmp_path)
+    other_tools.ranx_library()
     every = PAGE.replace("```py\n", "```python\n")
     assert every != PAGE
     with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):

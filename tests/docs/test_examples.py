@@ -2,19 +2,13 @@
 
 import itertools
 import os
-import subprocess
 import sys
 
 import pytest
 
 from support import components
+from support.environments import run
 from support.paths import ROOT
-
-
-def run(command, folder, **options):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +16,7 @@ def folder(tmp_path_factory):
     """A folder with the demo's data and the SQL of the project."""
     path = tmp_path_factory.mktemp("examples")
     (path / "sql").symlink_to(ROOT / "sql")
-    run([sys.executable, "-m", "rankql", "demo"], path)
+    run(sys.executable, "-m", "rankql", "demo", cwd=path)
     return path
 
 
@@ -30,7 +24,7 @@ def folder(tmp_path_factory):
 def test_sql(folder):
     cli = components.program("duckdb")
     text = (ROOT / "examples" / "shop.sql").read_text()
-    printed = run([cli, "-csv", "-bail"], folder, input=text)
+    printed = run(cli, "-csv", "-bail", cwd=folder, input=text)
     expected = [
         "regular,8083,186,0.7386,0.7007",
         "users,ndcg\n9986,0.6913",
@@ -56,8 +50,8 @@ print("kB:", re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 def test_polars_streams_what_memory_could_not_hold(tmp_path):
     script = ROOT / "examples" / "shop_polars.py"
     command = [sys.executable, "-c", MEASURED, script, script, "24"]
-    run(command, tmp_path)  # writes the data
-    printed = run(command, tmp_path, env={**os.environ, "POLARS_MAX_THREADS": "2"})
+    run(*command, cwd=tmp_path)  # writes the data
+    printed = run(*command, cwd=tmp_path, env={**os.environ, "POLARS_MAX_THREADS": "2"})
     assert "0.6 GB of columns" in printed and "0.1729" in printed
     assert int(printed.split("kB:")[1]) < 400_000
 
@@ -84,7 +78,7 @@ STORIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 def test_stories(story, tmp_path):
-    printed = run([sys.executable, ROOT / "examples" / story], tmp_path)
+    printed = run(sys.executable, ROOT / "examples" / story, cwd=tmp_path)
     assert [words for words in STORIES[story] if words not in printed] == []
     assert len([*tmp_path.glob("rankql-stories/*/*.png")]) == 2
 
@@ -95,7 +89,7 @@ def test_pictures_of_the_report(tmp_path):
     # A process of its own, because another test of this one may have started a browser.
     take = "import report_picture as r; r.take_pictures(r.write_report(p := r.Path.cwd()), p)"
     path = os.pathsep.join([str(ROOT / "examples"), str(ROOT)])
-    run([sys.executable, "-c", take], tmp_path, env={**os.environ, "PYTHONPATH": path})
+    run(sys.executable, "-c", take, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     colours = {"light": (255, 255, 255), "dark": (20, 24, 29)}
     sizes = {"": (1280, 800), "-phone": (780, 1280)}
     folders = (tmp_path, ROOT / "docs" / "images")

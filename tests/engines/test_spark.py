@@ -1,6 +1,5 @@
 """The metrics in Spark: whole runs, errors, several executors."""
 
-import subprocess
 import sys
 import textwrap
 
@@ -16,6 +15,7 @@ from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
+from support.environments import run
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
@@ -23,10 +23,9 @@ deltalake, metrics = optional("deltalake"), optional("rankql.spark")
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spark():
-    with spark_sessions.session(**spark_sessions.INTERPRETED) as made:
-        yield made
+    return spark_sessions.of_process()
 
 
 @pytest.fixture(scope="module")
@@ -357,23 +356,24 @@ def script(code, tmp_path, **names):
     """Run in a process of its own: there is one Spark in each."""
     code = textwrap.dedent(code).format(**names)
     head = f"import sys; sys.path[:0] = [{f'{ROOT}/tests'!r}, {str(ROOT)!r}]\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return run(sys.executable, "-c", head + code, cwd=tmp_path)
 
 
+# Without pandas, on two executors; and a table in buckets is not shuffled.
 CLUSTER = """
-import os
+import os, pathlib
 import polars as pl
 from support import spark_sessions
-import rankql, rankql.spark
 from polars.testing import assert_frame_equal
 
+pathlib.Path("pandas").mkdir()
+pathlib.Path("pandas/__init__.py").write_text("raise ImportError")
+sys.path[:0] = [os.getcwd()]
+import rankql, rankql.spark
+
 settings = spark_sessions.NO_CODEGEN | {{
-    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:2]),
-    "spark.sql.shuffle.partitions": "8",
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:3]),
+    "spark.sql.shuffle.partitions": "4",
 }}
 with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
     ours = rankql.evaluate({shop!r}, metrics=["nDCG@10", "AP"])
@@ -384,30 +384,6 @@ with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
     result = rankql.spark.evaluate(frame, metrics=["nDCG@10", "AP"])
     assert_frame_equal(result.collect().per_query, ours.per_query, abs_tol=1e-12, rel_tol=0)
     assert_frame_equal(result.summary, ours.summary, abs_tol=1e-12, rel_tol=0)
-    print("right")
-"""
-
-
-def test_several_executors(shop, tmp_path):
-    assert "right" in script(CLUSTER, tmp_path, shop=str(shop))
-
-
-WITHOUT_PANDAS = """
-import os, pathlib
-import polars as pl
-from support import spark_sessions
-
-pathlib.Path("pandas").mkdir()
-pathlib.Path("pandas/__init__.py").write_text("raise ImportError")
-sys.path[:0] = [os.getcwd()]
-os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
-import rankql, rankql.spark
-with spark_sessions.session("local[2]", **spark_sessions.INTERPRETED) as spark:
-    path = {shop!r}
-    frame = spark.createDataFrame(pl.read_parquet(path).to_arrow())
-    result = rankql.spark.evaluate(frame, metrics="nDCG@10").collect()
-    assert result.per_query.equals(rankql.evaluate(path, metrics="nDCG@10").per_query)
-    assert frame.groupBy("query").agg(rankql.spark.ndcg()).toArrow()
     rows = spark.range(0, 1000, 1, 4)
     frame = rows.selectExpr("id % 50 AS query", "id % 4 AS rel", "id + 1 AS pos")
     frame.write.bucketBy(4, "query").saveAsTable("shown")
@@ -418,8 +394,8 @@ print("right")
 """
 
 
-def test_without_pandas_and_with_buckets(shop, tmp_path):
-    assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
+def test_several_executors_without_pandas_and_with_buckets(shop, tmp_path):
+    assert "right" in script(CLUSTER, tmp_path, shop=str(shop))
 
 
 CONNECT = """

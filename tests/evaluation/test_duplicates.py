@@ -6,6 +6,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.parameters import cycled
 from support.random_runs import QRELS, RUN
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
@@ -92,8 +93,7 @@ READS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "Bpref", "Judged@10", "infAP"
 
 
 @pytest.mark.few(12)
-@pytest.mark.parametrize("metric", READS)
-@pytest.mark.parametrize("copies", [1, 2500])  # of few rows counters know duplicates
+@pytest.mark.parametrize(("metric", "copies"), cycled(READS, [1, 2500]))  # counters or polars
 @pytest.mark.parametrize(
     ("grades", "refused"),
     [([1, -1], READS), ([-2, 0], READS), ([-1, -2], READS), ([1, 2], READS),

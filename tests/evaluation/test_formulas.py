@@ -214,10 +214,11 @@ def test_metrics_keep_the_order_of_the_request(shape):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_grades_fill_several_words(end):
-    """For cutoffs at their ends, full of the highest grade too, and further ones."""
+    """For cutoffs at their ends, full of the highest grade too, and further ones, by turns."""
     places = protocol.Words(end, 1).places
     full = frame([(1, end, pos) for pos in range(1, 120)])
-    for k in (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1):
+    cutoffs = (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1)
+    for k in cutoffs:
         assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1
-        for shape in SHAPES:
-            compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])
+    for shape, k in cycled([*SHAPES] * 2, cutoffs):
+        compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])

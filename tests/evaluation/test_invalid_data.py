@@ -46,9 +46,13 @@ CASES = {
 }
 
 
+READS = ["all items", "first items", "first items, expected"]
+# Two of them for each case, by turns.
+CASES_READ = [(case, READS[(n + m) % 3]) for n, case in enumerate(CASES) for m in range(2)]
+
+
 @pytest.mark.few(4)
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", ["all items", "first items", "first items, expected"])
+@pytest.mark.parametrize(("case", "read"), CASES_READ)
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -73,10 +77,16 @@ def require_refused(run, qrels, metrics, duplicate, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "last", "word"), [(1, 90, 60), (3, 30, 20), (5, 22, 15)])
-@pytest.mark.parametrize("place", ["first", "end of a word", "next word", "last"])
-def test_repeated_positions_are_refused(end, last, word, place):
+@pytest.mark.parametrize(
+    ("scale", "place"),
+    cycled(
+        [(1, 90, 60), (3, 30, 20), (5, 22, 15)],
+        ["first", "end of a word", "next word", "last", "end of a word", "next word"],
+    ),
+)
+def test_repeated_positions_are_refused(scale, place):
     """Alone, and where all others are full, so that sums carry far."""
+    end, last, word = scale
     pos = {"first": 1, "end of a word": word, "next word": word + 1, "last": last}[place]
     others = [(end, other) for other in range(1, last + 3) if other != pos]
     for grades in ([1, end], [end] * 9):
@@ -303,9 +313,9 @@ def test_sources_and_metrics_name_the_same_fault(names, tmp_path):
         table.write_parquet(tmp_path / f"{name}.parquet")
     sources = [(run, qrels), (run.to_pandas(), qrels.to_pandas()), ("run", "qrels")]
     messages = set()
-    for tables in (*sources, [tmp_path / f"{name}.parquet" for name in frames]):
-        for metrics in ("nDCG@10", ["AP", "TauB"]):
-            with pytest.raises(rankql.RankqlError) as error:
-                rankql.evaluate(*tables, metrics, by="day", con=con)
-            messages.add(str(error.value))
+    files = [tmp_path / f"{name}.parquet" for name in frames]
+    for tables, metrics in cycled([*sources, files], ["nDCG@10", ["AP", "TauB"]]):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(*tables, metrics, by="day", con=con)
+        messages.add(str(error.value))
     assert len(messages) == 1

@@ -188,7 +188,6 @@ SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sol
 BOTH, RUNS = read(BEFORE, AFTER), ({"a": OLD, "b": NEW}, QRELS)
 KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
 SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
-PRICES = AFTER.select("user", revenue=pl.lit("1,200"))
 TWICE = pl.concat([AFTER, AFTER])
 
 

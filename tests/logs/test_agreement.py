@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score
 import rankql
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
-from support.parameters import slow_except
+from support.parameters import cycled, slow_except
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 
@@ -170,11 +170,13 @@ def test_slices_of_an_enum_are_in_the_order_of_text(name):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("function", [rankql.cohen_kappa, rankql.krippendorff_alpha])
 @pytest.mark.parametrize(
-    "unit",
-    [["query_text", "doc_id"], ("query_text", "doc_id"), ["query_text", pl.col("doc_id")],
-     pl.struct("query_text", "doc_id"), pl.concat_str("query_text", "doc_id", separator=" ")],
+    ("unit", "function"),
+    cycled(
+        [["query_text", "doc_id"], ("query_text", "doc_id"), ["query_text", pl.col("doc_id")],
+         pl.struct("query_text", "doc_id"), pl.concat_str("query_text", "doc_id", separator=" ")],
+        [rankql.cohen_kappa, rankql.krippendorff_alpha],
+    ),
 )  # fmt: skip
 def test_a_unit_of_several_columns(function, unit):
     """As one column of pairs, in Python and in SQL."""

@@ -9,9 +9,6 @@ import pytest
 
 import rankql
 from rankql.decisions.comparison import CUTOFFS
-from support import components
-
-drawing = components.optional("rankql.output.panels")
 
 pytestmark = pytest.mark.report
 

@@ -20,7 +20,6 @@ from support.paths import PACKAGE
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
-SYSTEMS = pl.DataFrame({"query": [*"abab"], "system": [*"aabb"]})
 POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
 
 

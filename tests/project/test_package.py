@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -15,6 +14,7 @@ from packaging.metadata import Metadata
 
 from rankql import macros
 from support import components
+from support.environments import run
 from support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -32,12 +32,6 @@ result = rankql.evaluate(ranked, metrics="RR", interval="t")
 result.to_arrow(), result.to_json(), repr(result), result._repr_html_(), result.to_markdown()
 print("pandas" in sys.modules, *result.summary.select("mean", "lo").row(0))
 """
-
-
-def run(*command, **options):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

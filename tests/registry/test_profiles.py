@@ -102,8 +102,8 @@ def test_ranx():
 def test_spark():
     run, qrels = other_tools.random_data(3, queries=20)
     peer, metrics = PEERS["spark"]
-    with spark_sessions.session():
-        compare("spark", peer, run, qrels, metrics)
+    spark_sessions.of_process()
+    compare("spark", peer, run, qrels, metrics)
 
 
 # Our names of metrics of trec_eval, and its own.

@@ -8,6 +8,7 @@ import pytest
 
 import rankql
 from rankql.errors import Question
+from support.parameters import cycled
 
 QUERIES = [f"q{i}" for i in range(40)]
 RANKED = {q: [f"d{q}_{k}" for k in range(4)] + ["common"] for q in QUERIES}
@@ -126,9 +127,9 @@ FAULTS = {
 
 
 @pytest.mark.few(5)
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("share", [2, 10, 50])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "share", "late"), cycled([*FAULTS] * 2, [2, 10, 50], [False, True])
+)
 def test_faults_of_few_queries_are_asked_about_or_noted(fault, share, late):
     row = {"retrieved": ["a", "b", "c"], "relevant": ["b"]}
     row |= {"scores": [0.9, 0.5, 0.1]} if "scores" in fault else {}

@@ -16,6 +16,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support.formats import written
+from support.parameters import cycled
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -67,14 +68,13 @@ def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
     assert rankql.evaluate(rows, qrels, "RR", **options, interval=None)["RR"] == value
 
 
-@pytest.mark.parametrize("form", ["frame", "csv", "jsonl"])
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["['x', 'y z', '']", "[]"], ['["x", "y z"]', "['q']"], ["['x' 'y z']", "['q']"],
-        ['{x,"y z"}', "{}"], ["['x',\n 'y z']", ""],
-    ],
-)  # fmt: skip
+CELLS = [
+    ["['x', 'y z', '']", "[]"], ['["x", "y z"]', "['q']"], ["['x' 'y z']", "['q']"],
+    ['{x,"y z"}', "{}"], ["['x',\n 'y z']", ""],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cells", "form"), cycled(CELLS, ["frame", "csv", "jsonl"]))
 def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     """As pandas, JSON, NumPy and Postgres write them."""
     rows = pl.DataFrame({"query": ["a", "b"], "retrieved": cells, "relevant": ["['y z']", "['q']"]})

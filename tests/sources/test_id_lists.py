@@ -14,6 +14,7 @@ import rankql
 from rankql import RankqlError
 from support import calls, metric_engines
 from support.formats import write_rows, written
+from support.parameters import cycled
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
@@ -455,8 +456,13 @@ FOUND = {"a": ["d2", "x"], "b": ["d3"]}
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["bought", "relevant", "item", "doc_id"])
-@pytest.mark.parametrize("cell", ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "])
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    cycled(
+        ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "],
+        ["bought", "relevant", "item", "doc_id"],
+    ),
+)
 def test_pieces_of_cells_are_ids_if_they_match(name, cell):
     qrels = CELLS.rename({"bought": name}).with_columns(pl.col(name).replace("d1 d2", cell))
     rows = pl.DataFrame([(q, d) for q in FOUND for d in FOUND[q]], ["query", "item"], orient="row")

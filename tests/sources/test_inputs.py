@@ -51,8 +51,11 @@ ABOUT = pl.DataFrame({"qid": ["a", "b", "c"], **{name: ["u", "v", "v"] for name 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("home", ["attributes", "qrels", "run"])
-@pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], ["hits = count(rel)"]])
+@pytest.mark.parametrize(
+    ("home", "metrics"),
+    [("attributes", ["nDCG@10", "AP", "microP@2"]), ("qrels", ["hits = count(rel)"]),
+     ("run", ["nDCG@10", "AP", "microP@2"])],
+)  # fmt: skip
 def test_slices_have_any_name(home, metrics):
     run = OURS.join(ABOUT, on="qid") if home == "run" else OURS
     qrels = THEIRS.join(ABOUT, on="qid") if home == "qrels" else THEIRS

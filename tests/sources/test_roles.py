@@ -9,6 +9,7 @@ import rankql
 from rankql import RankqlError
 from support.formats import FORMATS, written
 from support.own_values import compare_values
+from support.parameters import cycled
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
@@ -117,8 +118,7 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
 
 
 @pytest.mark.few(5)
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize(("form", "name"), cycled(FORMATS * 2, [*LABELS]))
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
     judged = RUN.select("user_id", "item").with_columns(pl.Series(name, LABELS[name]))
     data, con = written(judged, form, tmp_path)

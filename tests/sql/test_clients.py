@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from rankql.cli.main import main
 from support import components
+from support.environments import run
 
 ROWS = "(VALUES (0, 1), (3, 2)) AS t (rel, pos)"
 NDCG = 0.63093
@@ -80,10 +81,7 @@ open("done.json", "w").write(json.dumps([values, errors]))
 @pytest.mark.clients
 def test_clients_of_python(tmp_path):
     CliRunner().invoke(main, ["sql", "--database", str(tmp_path / "rankql.duckdb")])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c", SCRIPT, cwd=tmp_path)
     values, errors = json.loads((tmp_path / "done.json").read_text())
     assert values.pop("evaluate") == 1
     assert values == {name: pytest.approx(NDCG, abs=1e-5) for name in values} and len(values) == 5

@@ -1,12 +1,12 @@
 """A DuckLake as the default database: USE lake. The extension fits one version of DuckDB."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from support import components
+from support.environments import run
 from support.paths import ROOT
 
 pytestmark = pytest.mark.ducklake
@@ -47,14 +47,8 @@ for call in ("rr(rel, pos)", "rankql.rr(rel, pos)"):
 def test_ducklake_as_the_default_database(tmp_path):
     packages = [f"duckdb=={VERSION}", f"duckdb-extension-ducklake=={VERSION}"]
     install = [components.program("uv"), "pip", "install", "-q", "--no-deps", "--target"]
-    subprocess.run([*install, tmp_path / "packages", *packages], check=True)
+    run(*install, tmp_path / "packages", *packages)
     path = os.pathsep.join(map(str, (tmp_path / "packages", ROOT)))
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, VERSION],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "The current database 'lake' is of type ducklake, which cannot hold" in done.stdout
+    environment = os.environ | {"PYTHONPATH": path}
+    printed = run(sys.executable, "-c", SCRIPT, VERSION, cwd=tmp_path, env=environment)
+    assert "The current database 'lake' is of type ducklake, which cannot hold" in printed

@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from rankql.errors import database_message
+from support.parameters import cycled
 from support.paths import ROOT
 
 SHARED = "several items share a position"
@@ -78,8 +79,7 @@ REPEATED = [
 ]
 
 
-@pytest.mark.parametrize("positions", REPEATED, ids=str)
-@pytest.mark.parametrize("kind", ["INT", "DOUBLE"])
+@pytest.mark.parametrize(("positions", "kind"), cycled(REPEATED, ["INT", "DOUBLE"]), ids=str)
 def test_carries_of_repeated_positions_do_not_cancel(con, positions, kind):
     rows = f"SELECT CAST(unnest({positions}) AS INT) AS pos, CAST(1 AS {kind}) AS rel"
     for metric in ("ndcg", "dcg", "precision_at", "recall_at", "f1_at", "hit_at", "rr", "ap"):
@@ -94,8 +94,13 @@ def test_positions_beyond_the_cutoff_may_repeat(con):
     )
 
 
-@pytest.mark.parametrize("kind", ["TINYINT", "INTEGER", "BIGINT", "DOUBLE", "HUGEINT"])
-@pytest.mark.parametrize("options", ["", ", negative := 'keep'", ", ideal := 'retrieved'"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    cycled(
+        ["TINYINT", "INTEGER", "BIGINT", "DOUBLE", "HUGEINT", "BIGINT"],
+        ["", ", negative := 'keep'", ", ideal := 'retrieved'"],
+    ),
+)
 def test_grades_above_5_and_below_0_beside_those_that_are_counted(con, kind, options):
     """For k up to 20, for others and without; with repeated grades."""
     for k in ("NULL", 21, 30):

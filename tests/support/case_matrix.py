@@ -39,7 +39,7 @@ class Engine:
 # What is started once, for all engines that run there.
 PLACES = {
     "here": nullcontext,
-    "spark": partial(spark_sessions.session, **spark_sessions.INTERPRETED),
+    "spark": lambda: nullcontext(spark_sessions.of_process()),
     **{name: partial(native_databases.opened, name) for name in native_databases.NAMES},
 }
 

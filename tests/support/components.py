@@ -49,6 +49,8 @@ class optional:
         self._name = name
 
     def __getattr__(self, attribute):
+        if attribute.startswith("_"):  # pytest looks for marks of its own when it collects
+            raise AttributeError(attribute)
         try:
             return getattr(importlib.import_module(self._name), attribute)
         except (ImportError, RankqlError):

@@ -5,8 +5,11 @@ these the peers take the plain mean, where no `<peer>_mean` says otherwise. A pe
 metric of that name raises KeyError. Every peer is imported when it is called, not before.
 """
 
+import os
 import random
 import re
+import sys
+from functools import cache
 from math import log2
 from typing import NamedTuple
 
@@ -103,17 +106,32 @@ def ranx_name(metric):
     return theirs + (f"-l{parsed.level}" if parsed.level != 1 else "")
 
 
+@cache
+def ranx_library():
+    """ranx, with plain loops over queries: numba compiles its parallel ones for a minute.
+
+    All but that of bpref, whose NaN is an error in a plain one.
+    """
+    os.environ["NUMBA_OPT"] = "0"
+    import ranx as library
+
+    modules = [sys.modules[name] for name in sys.modules if name.startswith("ranx.metrics.")]
+    for module in modules:
+        for name in [name for name in vars(module) if name.endswith("_parallel")]:
+            if name != "_bpref_parallel":
+                setattr(module, name, getattr(module, name).py_func)
+    return library
+
+
 def ranx(run, qrels, metrics):
-    """ranx 0.3.21, ranx.evaluate of a Run and a Qrels; the first call compiles for half a minute.
+    """ranx 0.3.21, ranx.evaluate of a Run and a Qrels.
 
     Of all judged queries: it refuses other queries than those unless make_comparable adds and drops
     them. `rel` of ours, its suffix -l, cuts the gain of nDCG as well.
     Bpref is asked query by query: in one call a query without a relevant item would make 0 of those
     after it. It is NaN where all judged items are relevant and one was retrieved.
     """
-    import ranx as library
-
-    values = {}
+    library, values = ranx_library(), {}
     theirs_run, theirs_qrels = library.Run(run), library.Qrels(qrels)
     if run.keys() != qrels.keys():
         theirs_run.make_comparable(theirs_qrels)

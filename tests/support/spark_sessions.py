@@ -1,10 +1,11 @@
 """Sessions of Spark for the tests, and the metrics in it as an engine of engines.py."""
 
+import atexit
 import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 
 import pyarrow as pa
 
@@ -55,6 +56,15 @@ def session(master="local[1]", **settings):
         yield spark
     finally:
         spark.stop()
+
+
+@cache
+def of_process():
+    """The session of all tests of this process: to start one takes ten seconds."""
+    opened = session(**INTERPRETED)
+    spark = opened.__enter__()
+    atexit.register(opened.__exit__, None, None, None)
+    return spark
 
 
 def table(metric, groups, types=None):
