@@ -107,12 +107,19 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
         raise RankqlError(f"{what}: {str(error).partition(chr(10))[0]}") from error
 
 
+def _readable(kind: pl.DataType) -> Any:
+    """The type in which DuckDB reads a column of polars."""
+    if isinstance(kind, pl.List):
+        return pl.List(_readable(kind.inner))  # type: ignore[arg-type]
+    return _CASTS.get(str(kind), kind)
+
+
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation."""
     with _CONVERTING:
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
-            kinds = [kind for kind in {*data.collect_schema().dtypes()} if str(kind) in _CASTS]
-            casts = [pl.col(kind).cast(_CASTS[str(kind)]) for kind in kinds]
+            kinds = {kind: _readable(kind) for kind in data.collect_schema().dtypes()}
+            casts = [pl.col(kind).cast(x) for kind, x in kinds.items() if x != kind]
             data = data.with_columns(casts) if casts else data
         if isinstance(data, pl.DataFrame):
             data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2

@@ -544,3 +544,10 @@ def test_labels_in_objects_ask_as_numbers_do():
     for field in ("title", "time"):  # texts that do not repeat, and times
         table = lists(field, [("A", "B"), ("C", "D")] if field == "title" else [("1", "2")] * 2)
         assert rankql.evaluate(table, None, "RR")["RR"] == 1
+
+
+@pytest.mark.parametrize("kind", [pl.Int128, pl.UInt8, pl.Int64])
+def test_lists_hold_integers_of_any_width(kind):
+    frame = pl.DataFrame({"query": [1], "retrieved": [[3, 5]], "relevant": [[5]]})
+    frame = frame.cast({"retrieved": pl.List(kind), "relevant": pl.List(kind)})
+    assert rankql.evaluate(frame, metrics="RR")["RR"] == 0.5
