@@ -219,9 +219,13 @@ def names_part_of_key(name: str, kind: str) -> bool:
     return known or is_called(name, (*ROLES["query"], *RANKED_SYSTEMS)) or not is_integer
 
 
+# Words of numbers of which the lowest may be the best: what is far, or costs.
+_LOW = {*DISTANCES, "l2", "euclidean", "manhattan", "hamming", "loss", "cost"}
+
+
 def has_two_directions(name: str) -> bool:
-    """Does a name say that the lowest is best, and that the highest is?"""
-    return all(not words_of(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
+    """May the lowest be the best, although the name is not that of a distance?"""
+    return not _LOW.isdisjoint(words_of(name)) and not is_called(name, (*DISTANCES, *_SIMILARITIES))
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:

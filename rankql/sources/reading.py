@@ -520,7 +520,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     if descending is None:
         if has_two_directions(name):
             raise Question(
-                f"{table.label}: {name} may be a distance or a score. Is the lowest the best?",
+                f"{table.label}: is the lowest or the highest {name} the best?",
                 [{"descending": False}, {"descending": True}],
             )
         return is_distance(name)

@@ -439,15 +439,20 @@ def test_names_of_distances(name):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["cosine", "inner_product", "DotProduct", "distance_score", "l2"])
+@pytest.mark.parametrize(
+    "name", ["cosine", "DotProduct", "distance_score", "l2", "geo_dist", "loss"]
+)
 def test_a_name_without_a_direction_asks(name):
     run = DISTANCES.rename({"distance": name})
     with pytest.raises(RankqlError, match=rf"^No score column .* {name}\. Pass score="):
         rankql.evaluate(run, NEAREST, "AP")
     near = rankql.evaluate(run, NEAREST, "AP", score=name, descending=False)
     assert near["AP"] == rankql.evaluate(NEGATED, NEAREST, "AP")["AP"]
-    if name == "distance_score":
-        with pytest.raises(RankqlError, match=r"^run: distance_score may be a distance or a score"):
+    if name in ("cosine", "DotProduct"):
+        assert rankql.evaluate(run, NEAREST, "AP", score=name)["AP"] < near["AP"]
+    else:
+        asked = rf"^run: is the lowest or the highest {name} the best\? Pass descending=False or"
+        with pytest.raises(RankqlError, match=asked):
             rankql.evaluate(run, NEAREST, "AP", score=name)
 
 
