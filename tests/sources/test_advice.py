@@ -81,9 +81,9 @@ TABLE = [
         "--columns query,item,rel",
     ),
     (
-        RUN.select("query", "item", l2_cosine=pl.col("score") / 4), QRELS, {},
-        "l2_cosine. Pass score='l2_cosine'", {"score": "l2_cosine"}, "Pass --score l2_cosine",
-        "--score l2_cosine",
+        RUN.select("query", "item", cosine=pl.col("score") / 4), QRELS, {},
+        "cosine. Pass score='cosine'", {"score": "cosine"}, "Pass --score cosine",
+        "--score cosine",
     ),
     (
         RUN.rename({"score": "distance_score"}), QRELS, {"score": "distance_score"},
