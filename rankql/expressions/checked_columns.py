@@ -228,17 +228,6 @@ def require_number_type(name: str, dtype: pl.DataType) -> None:
     )
 
 
-def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
-    """The values as numbers. Values of other types become NULL, which the caller refuses."""
-    kind, inner = values.dtype, values.dtype
-    while isinstance(inner, pl.List | pl.Array):
-        inner = inner.inner  # type: ignore[assignment]
-    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text. Cast it first")
-    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
-        return values.cast(pl.Float64, strict=False)
-    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
-
-
 def as_time(name: str, values: pl.Series) -> pl.Series:
     """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
     kind = values.dtype

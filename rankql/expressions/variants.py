@@ -266,17 +266,16 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
 
             named = _write_options(name, {**options, "ties": ties})
             return aggregate(f"{name}_by_score(rel, score, NULL{named})", rel=rel, score=score)
+        item = None if halves_ties else item
         rel, score = as_float(rel), column(score)
-        order = [score, rel] if item is None or halves_ties else [score, _text(item), rel]
+        order = [score, rel] if item is None else [score, _text(item), rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
         place = _field("score").rank("min", descending=True) if halves_ties else _RANK
         pos = pl.when(_field("score").is_not_null()).then(place.cast(pl.Float64))
         rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos))
         r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
         value = rows.list.agg(of_rows(r, **options))
-        if item is None or halves_ties:
-            return value
-        return refuse_equal_items(value, item, score)
+        return value if item is None else refuse_equal_items(value, item, score)
 
     return by_score
 

@@ -114,13 +114,13 @@ def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
     frame = pl.from_pandas(data) if is_pandas(data) else read_rows(data)  # NaN is no label
     require_columns(frame, *labels)
     names = [label.meta.output_name() for label in labels]
-    keys = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
-    keys = {"unit": _INDEX} | keys
+    own = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
+    keys = {"unit": _INDEX, **own}
     rows = frame.lazy().with_row_index(_INDEX)
     rows = rows.select(*(column(key).alias(x) for x, key in keys.items()), *labels)
     rows = rows.unpivot(names, index=[*keys], variable_name="annotator", value_name="label")
     table = rows if isinstance(data, pl.LazyFrame) else rows.collect()
-    return {"frame": table, "label": "label"} | {key: key for key in keys}
+    return {"frame": table, "label": "label", **{key: key for key in keys}}
 
 
 def _as_key(columns: Any) -> Any:

@@ -118,7 +118,7 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
     """Register a frame or a relation."""
     with _CONVERTING:
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
-            kinds = {kind: _readable(kind) for kind in data.collect_schema().dtypes()}
+            kinds = {kind: _readable(kind) for kind in {*data.collect_schema().dtypes()}}
             casts = [pl.col(kind).cast(x) for kind, x in kinds.items() if x != kind]
             data = data.with_columns(casts) if casts else data
         if isinstance(data, pl.DataFrame):
