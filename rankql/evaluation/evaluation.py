@@ -160,11 +160,12 @@ class Evaluation:
 
 
 def has_grade(session: Session, inputs: Inputs, condition: str) -> bool:
-    """Whether the condition on {rel} holds for any grade."""
+    """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""
     for table in inputs.judging:
         # Compare the column itself: DuckDB then skips what its statistics rule out.
-        grade = table.integer("rel") or table.number("rel")
-        sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(rel=grade)} LIMIT 1"
+        roles = [role for role in ("rel", "pos") if role in table.roles]
+        columns = {role: table.integer(role) or table.number(role) for role in roles}
+        sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
         if sql not in session.answers:
             session.answers[sql] = bool(session.rows(sql))
         if session.answers[sql]:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from rankql.evaluation.protocol import WORD
 from rankql.macros import NEAR_ONE
 
 # A position that is the same for all rankings of a batch, or one of each.
@@ -45,7 +46,7 @@ class Rankings:
     zero: pl.Series = field(default_factory=lambda: pl.Series([0.0]))
     # The cutoffs of all metrics.
     cutoffs: Sequence[int | None] = ()
-    _columns: dict[Hashable, list[pl.Series]] = field(default_factory=dict)
+    _columns: dict[Hashable, list[pl.Series]] = field(default_factory=dict, init=False)
 
     def column(self, key: Hashable, terms: Callable[[], Iterable[pl.Series]]) -> list[pl.Series]:
         """A column of terms per item, computed once."""
@@ -121,6 +122,60 @@ class Rankings:
         return frame.select_seq(columns).get_columns()
 
 
+# The positions whose hits are looked up together, in a table of all their combinations. It must
+# divide WORD.
+PIECE = 6
+
+
+@dataclass
+class HitRankings(Rankings):
+    """A batch of rankings of which the positions of the hits are known: the ones of `words`."""
+
+    words: Sequence[pl.Series] = ()
+
+    def total(
+        self, key: Hashable, terms: Callable[[], Iterable[pl.Series]], k: int | None
+    ) -> pl.Series:
+        """What `_tables` holds for a metric, of the hits in the first k positions."""
+        end = min(k or self.longest, self.longest)
+        return self._sums(end)[key[0]]  # type: ignore[index]
+
+    @cached_property
+    def longest(self) -> int:
+        """The last position of a hit."""
+        highest = [int(word.max() or 0).bit_length() for word in self.words]  # type: ignore[arg-type]
+        return max((WORD * i + bits for i, bits in enumerate(highest) if bits), default=0)
+
+    def _sums(self, end: int) -> Mapping[Hashable, pl.Series]:
+        known = self._columns.get(end)
+        pieces = range(0, end, PIECE)
+        hits = inverses = precisions = first = self.zero
+        for start in pieces if known is None else ():
+            word, shift = divmod(start, WORD)
+            within = (1 << min(PIECE, end - start)) - 1
+            piece = ((self.words[word] // (1 << shift)) & within).cast(pl.UInt32)
+            count, inverse, precision, reached = (x.gather(piece) for x in _tables(start))
+            precisions = precisions + precision + hits * inverse
+            hits, inverses = hits + count, inverses + inverse
+            first = first.zip_with(first > 0, reached)
+        columns = self._columns.setdefault(end, [hits, inverses, precisions, first])
+        return dict(zip(("hits", "arhr", "ap", "rr"), columns, strict=True))
+
+
+@cache
+def _tables(start: int) -> list[pl.Series]:
+    """What the hits in a piece add to their number, to arhr and ap, and their rr.
+
+    For each combination of hits in the positions after `start`.
+    """
+    bits = pl.Series(range(1 << PIECE))
+    items = [(start + i + 1, to_double((bits & (1 << i)) != 0)) for i in range(PIECE)]
+    zero = to_double(bits * 0)
+    rankings = Rankings(items, [zero + 1], zero=zero)
+    read = (hit_count, reciprocals, precision_sum, reciprocal_rank)
+    return [metric(rankings, {"threshold": 1, "k": None}) for metric in read]
+
+
 # The gain of a grade, a number or a column.
 Gain: TypeAlias = Callable[[Any], Any]
 
@@ -181,16 +236,16 @@ def normalized_gains(r: Rankings, o: Options) -> pl.Series:
     return at_most_one(discounted_gains(r, o) / or_null(ideal_gains(r, o)))
 
 
+def precision_sum(r: Rankings, o: Options) -> pl.Series:
+    """The sum of the precisions at the hits."""
+    hits, counts = r.hits(o["threshold"]), r.count(o["threshold"])
+    terms = lambda: (h * n / p for h, n, (p, _) in zip(hits, counts, r.items, strict=True))  # noqa: E731
+    return r.total(("ap", o["threshold"]), terms, o["k"])
+
+
 def average_precision(r: Rankings, o: Options) -> pl.Series:
     """The sum of the precisions at the hits, by the denominator."""
-    threshold, k = o["threshold"], o["k"]
-    hits, counts = r.hits(threshold), r.count(threshold)
-    precisions = r.total(
-        ("ap", threshold),
-        lambda: (h * n / p for h, n, (p, _) in zip(hits, counts, r.items, strict=True)),
-        k,
-    )
-    return if_relevant(r, o, at_most_one(precisions / at_least_one(divisor(r, o))))
+    return if_relevant(r, o, at_most_one(precision_sum(r, o) / at_least_one(divisor(r, o))))
 
 
 def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
@@ -204,7 +259,7 @@ def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
             value = reached.zip_with(grade >= threshold, value)
         yield value
 
-    (value,) = r.column(("rr", threshold), first)
+    value = r.total(("rr", threshold), first, None)
     return if_relevant(r, o, value if k is None else value * to_double(value >= 1 / k))
 
 
@@ -368,6 +423,8 @@ class Formula:
     options: str = ""
     # The weight of a ranking in a mean over all rankings.
     weight: Callable[[Rankings, Options], pl.Series] | None = None
+    # Whether it reads which items are hits, not their grades nor other items.
+    reads_hits: bool = False
 
 
 _one = lambda r, o: r.zero + 1  # noqa: E731
@@ -376,14 +433,14 @@ METRICS = {
     "dcg": Formula(discounted_gains),
     "idcg": Formula(ideal_gains, "ideal"),
     "cg": Formula(gains),
-    "ap": Formula(average_precision, "threshold denominator", _one),
-    "rr": Formula(reciprocal_rank, "threshold"),
-    "precision_at": Formula(precision, "threshold denominator"),
-    "recall_at": Formula(recall, "threshold"),
-    "f1_at": Formula(f1, "threshold denominator"),
-    "hit_at": Formula(success, "threshold"),
-    "all_rel_at": Formula(all_relevant, "threshold"),
-    "arhr": Formula(reciprocals, "threshold"),
+    "ap": Formula(average_precision, "threshold denominator", _one, reads_hits=True),
+    "rr": Formula(reciprocal_rank, "threshold", reads_hits=True),
+    "precision_at": Formula(precision, "threshold denominator", reads_hits=True),
+    "recall_at": Formula(recall, "threshold", reads_hits=True),
+    "f1_at": Formula(f1, "threshold denominator", reads_hits=True),
+    "hit_at": Formula(success, "threshold", reads_hits=True),
+    "all_rel_at": Formula(all_relevant, "threshold", reads_hits=True),
+    "arhr": Formula(reciprocals, "threshold", reads_hits=True),
     "r_precision": Formula(precision_at_r, "threshold"),
     "set_ap": Formula(set_precision, "threshold"),
     "err": Formula(expected_reciprocal_rank, "max_rel p"),

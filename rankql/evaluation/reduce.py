@@ -5,10 +5,10 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
 `protocol` has the table of both. Its form depends on the metrics and on the tables:
 
 - With small cutoffs only, the grades of the first items are bits of words (`Words`): "words" of a
-  table with grades and positions; "joined" of a run with positions and judgments; "cuts" of a run
-  with scores and judgments: the best k + 1 scores of each ranking, then the items that reach the
-  k-th, then their grades; "best" of scores next to grades, and if ideal rankings have the retrieved
-  items only.
+  table with grades and positions, with more words for hits at larger cutoffs if all positions are
+  up to MAX_HITS; "joined" of a run with positions and judgments; "cuts" of a run with scores and
+  judgments: the best k + 1 scores of each ranking, then the items that reach the k-th, then their
+  grades; "best" of scores next to grades, and if ideal rankings have the retrieved items only.
 - "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
   scores and grades of its judged items, whose positions are those of their scores in the sorted
   list.
@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation import ctes, formulas
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale, has_grade
 from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
 from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
@@ -48,6 +48,8 @@ GRADE_BITS, HASH_BITS = 3, 30
 _ODD = 0x9E3779B97F4A7C15
 # max(score, k) reserves 16 bytes times k per ranking.
 MAX_WORDS_K = 50
+# The positions of hits that are bits of words.
+MAX_HITS = 120
 # The most items of a ranking that metrics read from lists, as columns.
 MAX_LISTED = 200
 # The most steps to find the scores of its judged items in the list of all scores.
@@ -105,10 +107,11 @@ class Reduction:
         there = {"": True, "qrels": self.inputs.qrels is not None}
         return self.form in column.forms and there.get(column.needs, column.needs == self.place)
 
-    @property
+    @cached_property
     def k(self) -> int:
-        """The last position that is read."""
-        return max(options["k"] or 0 for _, options in self.metrics.values())
+        """The last position of which metrics read the grade."""
+        cutoffs = (o["k"] or 0 for name, (_, o) in self.metrics.items() if name not in self.of_hits)
+        return max(cutoffs, default=1)
 
     @property
     def ideal_retrieved(self) -> bool:
@@ -119,6 +122,20 @@ class Reduction:
     def words(self) -> Words:
         """The words of a ranking."""
         return Words(self.end, self.k)
+
+    @cached_property
+    def of_hits(self) -> dict[str, int]:
+        """The metrics that read hits in all positions, and the lowest grade of a hit."""
+        if self.form != "words":
+            return {}
+        large = ((name, o) for name, (metric, o) in self.metrics.items() if not _is_small(metric))
+        return {name: math.ceil(options["threshold"]) for name, options in large}
+
+    @cached_property
+    def hits(self) -> dict[int, Words]:
+        """The words of hits, by their lowest grade."""
+        lowest = {*self.of_hits.values()}
+        return {grade: Words(0, MAX_HITS, f"hits {grade} word") for grade in sorted(lowest)}
 
     @property
     def grade_counts(self) -> GradeCounts:
@@ -235,8 +252,12 @@ class Reduction:
         grade, pos = (f"{INTERNAL_PREFIX}{name}" for name in ("rel", "pos"))
         columns = self._attributes("run") | self.grade_counts.sums("ideal", grade, integer=True)
         columns |= self._retrieved_grades() | self.words.sums(grade, pos)
+        for lowest, words in self.hits.items():
+            columns |= words.sums("0", pos, f"{grade} >= {lowest}")
         ones = self.words.count_ones(grade, pos)
-        if self.looks_at_each:
+        if self.hits:
+            shared = f"{Words(0, MAX_HITS).count_ones('0', pos)} < count({pos})"
+        elif self.looks_at_each:
             shared = f"{ones} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
         else:
             shared = f"sum({ones}) OVER () < (SELECT count_if({pos} <= {self.k}) FROM run)"
@@ -414,15 +435,22 @@ class Reduction:
     def _read_batch(self, batch: pl.DataFrame) -> pl.DataFrame:
         """The values of some rankings, and which are flagged."""
         rankings, flagged = self._rankings(batch)
-        values = {
-            name: formulas.METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
-            for name, (metric, options) in self.metrics.items()
+        known = {f.name: getattr(rankings, f.name) for f in fields(rankings) if f.init}
+        of_hits = {
+            grade: formulas.HitRankings(**known, words=words.numbers(batch))
+            for grade, words in self.hits.items()
         }
+        values, weights = {}, {}
         for name, (metric, options) in self.metrics.items():
-            if metric.record and metric.record.weight:
-                weight = formulas.METRICS[metric.record.function].weight
-                assert weight
-                values[f"{INTERNAL_PREFIX}weight of {name}"] = weight(rankings, options)
+            assert metric.record
+            formula, read = formulas.METRICS[metric.record.function], rankings
+            if name in self.of_hits:
+                read = of_hits[self.of_hits[name]]
+            values[name] = formula.value(read, options)
+            if metric.record.weight:
+                assert formula.weight
+                weights[f"{INTERNAL_PREFIX}weight of {name}"] = formula.weight(read, options)
+        values |= weights
         if self.conventions.undefined == "drop":
             relevant = rankings.relevant(self.conventions.threshold)
             values = {name: formulas.if_positive(relevant, value) for name, value in values.items()}
@@ -517,13 +545,19 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     if not named or not (end := grade_scale(evaluation.session, inputs)):
         return counters
     ranked = inputs.qrels is None and not inputs.scored
-    if ranked:  # for other cutoffs, macros are faster than lists
-        named = {name: pair for name, pair in named.items() if _is_small(pair[0])}
+    if ranked:  # for other metrics, macros are faster than lists
+        of_hits = any(reads_hits(*pair) for pair in named.values())
+        of_hits = of_hits and not has_grade(evaluation.session, inputs, f"{{pos}} > {MAX_HITS}")
+        named = {
+            name: pair
+            for name, pair in named.items()
+            if _is_small(pair[0]) or (of_hits and reads_hits(*pair))
+        }
     reduced = [metric for metric, _ in named.values()]
     if not reduced:
         return counters
     form: Form = "words" if ranked else "joined"
-    if not all(map(_is_small, reduced)):
+    if not ranked and not all(map(_is_small, reduced)):
         form = "lists"
     elif inputs.scored:
         alone = inputs.qrels is None or is_ideal_of_retrieved(named)
@@ -535,6 +569,14 @@ def _is_small(metric: Metric) -> bool:
     """Does a metric read the first items only, few enough for words?"""
     reads_all = metric.record and metric.record.rows == "judged" and metric.record.reads_judged
     return metric.k is not None and metric.k <= MAX_WORDS_K and not reads_all
+
+
+def reads_hits(metric: Metric, options: formulas.Options) -> bool:
+    """Does a metric without a small cutoff follow from the positions of the hits?"""
+    assert metric.record
+    formula, by = formulas.METRICS[metric.record.function], options.get("denominator")
+    counts_shown = options["k"] is None and by in ("k", "retrieved")
+    return formula.reads_hits and not counts_shown and not _is_small(metric)
 
 
 def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, formulas.Options]]) -> bool:

@@ -6,8 +6,9 @@ import pytest
 
 from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
+from rankql.evaluation.reduce import MAX_HITS
 from rankql.sources.session import open_session
-from support.reductions import SHAPES, compare, make_request, ranked
+from support.reductions import SHAPES, compare, frame, make_request, ranked
 
 # A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
 METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
@@ -42,11 +43,24 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
-def test_of_a_ranked_table_metrics_with_a_small_cutoff_are_reduced_alone():
-    names = ["nDCG@10", "AP", "P@5", "R@100"]
-    reduction = reduce("ranked", names)
-    assert reduction.form == "words" and [*reduction.metrics] == ["nDCG@10", "P@5"]
-    compare(*SHAPES["ranked"](ranked(3)), names)
+@pytest.mark.parametrize("rel", [1, 2])
+@pytest.mark.parametrize("last", [60, 61, MAX_HITS, MAX_HITS + 1])
+def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
+    names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
+    names += ["nDCG@90", "RPrec"]
+    table = ranked(3, most=last)
+    table = pl.concat([table, frame([(500, 2.0, last), (500, 1.0, last - 1)])])
+    reduction = reduce("ranked", names, table)
+    assert reduction.form == "words" and {"nDCG@90", "RPrec"}.isdisjoint(reduction.metrics)
+    assert len(reduction.metrics) == (1 if last > MAX_HITS else 6)
+    compare(table, None, names)
+
+
+@pytest.mark.parametrize("rels", [(1, 1), (1, 0), (0, 0)])
+def test_items_that_share_a_position_below_the_first_are_an_error(rels):
+    rows = [(query, 1.0, pos) for query in range(9) for pos in (1, 70)]
+    table = frame([*rows, *((9, float(rel), 80) for rel in rels)])
+    assert "has duplicates: query 9, pos 80" in compare(table, None, ["AP(rel=2)", "P@5"])
 
 
 def test_every_form_and_column_is_in_use():
