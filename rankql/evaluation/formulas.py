@@ -124,7 +124,7 @@ class Rankings:
 
 # The positions whose hits are looked up together, in a table of all their combinations. It must
 # divide WORD.
-PIECE = 6
+PIECE = 10
 
 
 @dataclass

@@ -78,22 +78,21 @@ WORD, SMALL_WORD = 60, 30
 class Words:
     """The items in the first k positions, as bits of words: for each 1, and its grade above.
 
-    Items that share a position make the bits wrong, and are more than there are ones. With end=0
-    they have no grades.
+    Items that share a position make the bits wrong, and are more than there are ones.
     """
 
-    def __init__(self, end: int, k: int, name: str = "word") -> None:
-        self.k, self.name, self.bits = k, name, 1 + end.bit_length()
+    def __init__(self, end: int, k: int) -> None:
+        self.k, self.bits = k, 1 + end.bit_length()
         self.places = WORD // self.bits
 
-    def sums(self, grade: str, pos: str, where: str = "") -> dict[str, str]:
-        """The words of a ranking, over its rows, or those for which a condition holds."""
+    def sums(self, grade: str, pos: str) -> dict[str, str]:
+        """The words of a ranking, over its rows."""
         words = {}
         kind = "INTEGER" if self.bits * self.k <= SMALL_WORD else "BIGINT"
         for name, first, last in self._words():
             digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS {kind})"
             shifted = f"{digit} << CAST({self.bits} * ({pos} - {first}) AS {kind})"
-            inside = " AND ".join(filter(None, [f"{pos} BETWEEN {first} AND {last}", where]))
+            inside = f"{pos} BETWEEN {first} AND {last}"
             words[name] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
         return words
 
@@ -109,21 +108,17 @@ class Words:
     def _words(self) -> Iterator[tuple[str, int, int]]:
         """The name of each word, and its first and last position."""
         for word, start in enumerate(range(0, self.k, self.places)):
-            yield f"{self.name} {word}", start + 1, min(start + self.places, self.k)
+            yield f"word {word}", start + 1, min(start + self.places, self.k)
 
-    def count_ones(self, grade: str, pos: str, where: str = "") -> str:
+    def count_ones(self, grade: str, pos: str) -> str:
         """The number of positions with an item, of a ranking."""
         ones = sum(1 << self.bits * i for i in range(min(self.places, self.k)))
-        words = self.sums(grade, pos, where).values()
-        return " + ".join(f"bit_count({word} & {ones})" for word in words)
-
-    def numbers(self, sums: pl.DataFrame) -> list[pl.Series]:
-        """The words as columns of numbers."""
-        return [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self._words()]
+        return " + ".join(f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
 
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""
-        words, grades = self.numbers(sums), []
+        words = [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self._words()]
+        grades = []
         for word, place in (divmod(i, self.places) for i in range(self.k)):
             shift = self.bits * place + 1
             digits = words[word] & _mask(self.bits - 1, shift)
@@ -135,6 +130,23 @@ class Words:
 def _mask(bits: int, shift: int) -> pl.Series:
     """Ones, which polars repeats. To make them takes longer than the operation."""
     return pl.Series([((1 << bits) - 1) << shift])
+
+
+# The positions of items that are bits of a HUGEINT, which is read as columns of WORD bits.
+MAX_HITS = 2 * WORD
+_BITS = f"list_transform(range({MAX_HITS}), lambda i: CAST(1 AS HUGEINT) << CAST(i AS HUGEINT))"
+
+
+def place_bits(pos: str) -> str:
+    """The positions up to MAX_HITS of the rows of a ranking, as bits."""
+    return f"bit_or(({_BITS})[{pos}])"
+
+
+def hit_words(lowest: int, grade: str, pos: str) -> dict[str, str]:
+    """The positions of items with at least a grade, as two columns."""
+    bits, mask = f"{place_bits(pos)} FILTER (WHERE {grade} >= {lowest})", (1 << WORD) - 1
+    words = (f"CAST(({bits} >> {WORD * i}) & {mask} AS BIGINT)" for i in range(MAX_HITS // WORD))
+    return {f"hits {lowest} word {i}": f"coalesce({word}, 0)" for i, word in enumerate(words)}
 
 
 # The bits of a count, and the most of them in one sum, whose terms are BIGINT.

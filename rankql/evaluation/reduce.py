@@ -34,7 +34,16 @@ import polars as pl
 
 from rankql.evaluation import ctes, formulas
 from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale, has_grade
-from rankql.evaluation.protocol import COLUMNS, COUNTING, Form, GradeCounts, Words
+from rankql.evaluation.protocol import (
+    COLUMNS,
+    COUNTING,
+    MAX_HITS,
+    Form,
+    GradeCounts,
+    Words,
+    hit_words,
+    place_bits,
+)
 from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
@@ -48,8 +57,6 @@ GRADE_BITS, HASH_BITS = 3, 30
 _ODD = 0x9E3779B97F4A7C15
 # max(score, k) reserves 16 bytes times k per ranking.
 MAX_WORDS_K = 50
-# The positions of hits that are bits of words.
-MAX_HITS = 120
 # The most items of a ranking that metrics read from lists, as columns.
 MAX_LISTED = 200
 # The most steps to find the scores of its judged items in the list of all scores.
@@ -130,12 +137,6 @@ class Reduction:
             return {}
         large = ((name, o) for name, (metric, o) in self.metrics.items() if not _is_small(metric))
         return {name: math.ceil(options["threshold"]) for name, options in large}
-
-    @cached_property
-    def hits(self) -> dict[int, Words]:
-        """The words of hits, by their lowest grade."""
-        lowest = {*self.of_hits.values()}
-        return {grade: Words(0, MAX_HITS, f"hits {grade} word") for grade in sorted(lowest)}
 
     @property
     def grade_counts(self) -> GradeCounts:
@@ -252,11 +253,11 @@ class Reduction:
         grade, pos = (f"{INTERNAL_PREFIX}{name}" for name in ("rel", "pos"))
         columns = self._attributes("run") | self.grade_counts.sums("ideal", grade, integer=True)
         columns |= self._retrieved_grades() | self.words.sums(grade, pos)
-        for lowest, words in self.hits.items():
-            columns |= words.sums("0", pos, f"{grade} >= {lowest}")
+        for lowest in {*self.of_hits.values()}:
+            columns |= hit_words(lowest, grade, pos)
         ones = self.words.count_ones(grade, pos)
-        if self.hits:
-            shared = f"{Words(0, MAX_HITS).count_ones('0', pos)} < count({pos})"
+        if self.of_hits:
+            shared = f"coalesce(bit_count({place_bits(pos)}), 0) < count({pos})"
         elif self.looks_at_each:
             shared = f"{ones} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
         else:
@@ -437,8 +438,10 @@ class Reduction:
         rankings, flagged = self._rankings(batch)
         known = {f.name: getattr(rankings, f.name) for f in fields(rankings) if f.init}
         of_hits = {
-            grade: formulas.HitRankings(**known, words=words.numbers(batch))
-            for grade, words in self.hits.items()
+            lowest: formulas.HitRankings(
+                **known, words=[batch[x] for x in hit_words(lowest, "", "")]
+            )
+            for lowest in {*self.of_hits.values()}
         }
         values, weights = {}, {}
         for name, (metric, options) in self.metrics.items():
