@@ -19,6 +19,8 @@ import polars as pl
 
 from rankql.evaluation.protocol import WORD
 from rankql.macros import NEAR_ONE
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Metric
 
 # A position that is the same for all rankings of a batch, or one of each.
 Position: TypeAlias = int | pl.Series
@@ -455,3 +457,23 @@ METRICS = {
         f1, "threshold denominator", lambda r, o: divisor(r, o) + r.relevant(o["threshold"])
     ),
 }
+
+
+def supported_options(metric: Metric, conventions: Conventions, scored: bool) -> Options | None:
+    """The options of a metric's formula; None if it is not supported: see `METRICS`."""
+    formula = METRICS.get(metric.record.function) if metric.record else None
+    if formula is None or metric.record is None:
+        return None
+    known = vars(conventions)
+    arguments, gain = metric.arguments(known), metric.gain(known)
+    threshold = metric.threshold(known)
+    if (
+        not arguments.keys() <= {*formula.options.split(), "k", "negative"}
+        or not isinstance(gain, str)
+        or min(threshold, conventions.threshold) <= 0
+    ):
+        return None
+    defaults = {name: option.default for name, option in metric.record.options.items()}
+    options = {"k": None, **defaults, **arguments, "gain": gain, "threshold": threshold}
+    counts_shown = options.get("denominator") == "retrieved" and options["k"] is not None
+    return None if counts_shown and not scored else options

@@ -139,7 +139,7 @@ _BITS = f"list_transform(range({MAX_HITS}), lambda i: CAST(1 AS HUGEINT) << CAST
 
 def place_bits(pos: str) -> str:
     """The positions up to MAX_HITS of the rows of a ranking, as bits."""
-    return f"bit_or(({_BITS})[{pos}])"
+    return f"bit_or(({_BITS})[CAST({pos} AS BIGINT)])"
 
 
 def hit_words(lowest: int, grade: str, pos: str) -> dict[str, str]:

@@ -543,7 +543,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     counters = Reduction(evaluation)
     if not evaluation.reduced or conventions.unjudged == "remove":
         return counters
-    options = {m.name: supported_options(m, conventions, inputs) for m in metrics}
+    options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
     if not named or not (end := grade_scale(evaluation.session, inputs)):
         return counters
@@ -585,25 +585,3 @@ def reads_hits(metric: Metric, options: formulas.Options) -> bool:
 def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, formulas.Options]]) -> bool:
     """Has an ideal ranking the retrieved items only?"""
     return any(options.get("ideal") == "retrieved" for _, options in metrics.values())
-
-
-def supported_options(
-    metric: Metric, conventions: Conventions, inputs: Inputs
-) -> formulas.Options | None:
-    """The options of a metric's formula; None if it is not supported: see `METRICS`."""
-    formula = formulas.METRICS.get(metric.record.function) if metric.record else None
-    if formula is None or metric.record is None:
-        return None
-    known = vars(conventions)
-    arguments, gain = metric.arguments(known), metric.gain(known)
-    threshold = metric.threshold(known)
-    if (
-        not arguments.keys() <= {*formula.options.split(), "k", "negative"}
-        or not isinstance(gain, str)
-        or min(threshold, conventions.threshold) <= 0
-    ):
-        return None
-    defaults = {name: option.default for name, option in metric.record.options.items()}
-    options = {"k": None, **defaults, **arguments, "gain": gain, "threshold": threshold}
-    counts_shown = options.get("denominator") == "retrieved" and options["k"] is not None
-    return None if counts_shown and not inputs.scored else options
