@@ -19,7 +19,7 @@ from rankql.registry.column_names import PLAIN_IDS, is_called, squash
 from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
 from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
-from rankql.sources.tables import CHOSEN, Table, assign_roles, require_column
+from rankql.sources.tables import CHOSEN, Runs, Table, assign_roles, require_column
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
@@ -48,7 +48,7 @@ ROW = Ids("row number", "row_")
 
 def choose_all(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
     run_items: Mapping[str | None, list[Ids]],
     judged_items: Mapping[str | None, list[Ids]],
@@ -88,7 +88,7 @@ def choose_all(
 
 
 def named_columns(
-    runs: Mapping[str | None, Table], qrels: Table | None, columns: Mapping[str, Any]
+    runs: Runs, qrels: Table | None, columns: Mapping[str, Any]
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """The columns of query and item that the caller names, in the runs and in the judgments."""
     tables = [*runs.values(), *([qrels] if qrels else [])]

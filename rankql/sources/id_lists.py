@@ -45,6 +45,7 @@ from rankql.sources.session import Session
 from rankql.sources.tables import (
     CHOSEN,
     Elements,
+    Runs,
     Table,
     is_number,
     is_outcome,
@@ -85,14 +86,14 @@ class _Lists(NamedTuple):
 
 def unnest_lists(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
     columns: Mapping[str, Any],
     attributes: Sequence[str] = (),
     system: str | None = None,
     order: str | None = None,
     forbidden: str = "",
-) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
+) -> tuple[Runs, Table | None, Mapping[str, Any]]:
     """The runs and judgments with their queries and items, one row per item, and the columns.
 
     attributes: those of queries that are read. order: 'list' if numbers do not rank the ids.
@@ -166,7 +167,7 @@ def unnest_lists(
 
 def _find_judged(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
     specs: tuple[tuple[Any, Any], tuple[Any, Any]],
     run_items: Mapping[str | None, list[Ids]],
@@ -198,7 +199,7 @@ def _find_judged(
 
 def _named_numbers(
     columns: Mapping[str, Any],
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
     run_items: Mapping[str | None, Sequence[Ids]],
     judged_items: Mapping[str | None, Sequence[Ids]],

@@ -23,7 +23,7 @@ from rankql.registry.column_names import (
     is_distance,
 )
 from rankql.sources import computed, role_values
-from rankql.sources.account import account, name_unread
+from rankql.sources.account import account_for
 from rankql.sources.ask import verified
 from rankql.sources.candidates import find_list, split_groups
 from rankql.sources.id_lists import unnest_lists
@@ -34,6 +34,7 @@ from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
+    Runs,
     Table,
     assign_roles,
     is_text,
@@ -47,7 +48,7 @@ from rankql.text import Note, format_count, format_queries, is_or_are
 
 def read_inputs(
     session: Session,
-    run: Data | Mapping[str, Data],
+    run: Data | Mapping[str, Data] | None,
     qrels: Data | None,
     attributes: Data | None,
     columns: Mapping[str, Any],
@@ -59,11 +60,14 @@ def read_inputs(
     cluster: str | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
-    collapse: str | None = None,
-    forbidden: str | None = None,
     one_of_each: bool = False,
+    **more: Any,
 ) -> Inputs:
-    """Open the tables and recognise their columns. A question offers calls that answer it."""
+    """Open the tables and recognise their columns. A question offers calls that answer it.
+
+    run: None if only judgments are read.
+    more: forbidden, and collapse, which explains ids that differ after a mark.
+    """
     flag = isinstance(descending, bool | None)
     alone = system is None or not is_several_runs(run)
     for ok, message in (
@@ -74,7 +78,7 @@ def read_inputs(
         (alone, "system= is for a single run. The runs of a dict have their names already"),
     ):  # fmt: skip
         require(ok, message)
-    opened = open_runs(session, run)
+    opened = {} if run is None else open_runs(session, run)
     others = (("qrels", qrels), ("attributes", attributes), ("train", train))
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
@@ -83,16 +87,13 @@ def read_inputs(
         by.setdefault(cluster, "cluster")
     if weight is not None:
         by[weight] = "weight"
-    options = {**columns, "system": system, "descending": descending, "order": order}
-    options["collapse"] = collapse  # which explains ids that differ after a mark
-    options |= {"forbidden": forbidden, "groups": one_of_each or None}
+    options = {**columns, "system": system, "descending": descending, "order": order, **more}
     if one_of_each:
         require(columns.get("rel") is None, "groups= does not support rel=. Leave out one of them")
-        options["rel"] = "1"  # of each id
+        options |= {"groups": "any", "rel": "1"}  # of each id
 
     def read(call: Call) -> Inputs:
-        given = {**options, **call}
-        inputs = _read_tables(session, runs, tables, given, by, catalogue)
+        inputs = _read_tables(session, runs, tables, {**options, **call}, by, catalogue)
         return replace(inputs, weight=weight)
 
     def is_answer(call: Call) -> bool:
@@ -117,7 +118,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
     (judged, *_) = inputs.judging
-    name, matched = judged.roles["rel"], inputs.qrels is None
+    name, matched = judged.roles["rel"], inputs.qrels is None or not inputs.runs
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
@@ -155,7 +156,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
 
 def _read_tables(
     session: Session,
-    runs: dict[str | None, Table],
+    runs: Runs,
     tables: Mapping[str, Table | None],
     options: Mapping[str, Any],
     by: Mapping[str, str],
@@ -185,37 +186,30 @@ def _read_tables(
     runs, judgments, columns = unnest_lists(
         session, runs, judgments, columns, read, system, order, forbidden
     )
-    columns, graded = computed.map_events(
-        session, columns, [judgments] if judgments else [*runs.values()]
-    )
-    if judgments:
-        (judgments,) = graded
-    else:
-        runs = dict(zip(runs, graded, strict=True))
-    groups = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
-    named, (opened, others, abouts) = computed.resolve_columns(
-        session, columns, groups, bool(judgments), [*by, system]
+    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
+    columns, mapped = computed.map_events(session, columns, graded or opened)
+    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
+    named, (opened, graded, abouts) = computed.resolve_columns(
+        session, columns, groups, bool(graded), [*by, system]
     )
     for name, argument in by.items():
-        abouts, others, opened = computed.add_attribute(
-            session, name, argument, [abouts, others, opened]
-        )
+        groups = computed.add_attribute(session, name, argument, [abouts, graded, opened])
+        abouts, graded, opened = groups
     if order == "rows":
         opened = [number_rows(session, table, named[0], system) for table in opened]
-    runs = dict(zip(runs, opened, strict=True))
-    judgments = others[0] if judgments else None
-    if judgments:
+    for judgments in graded:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
-    judged = judgments is not None
-    runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
+    runs, notes, unscored = _rank_runs(
+        session, dict(zip(runs, opened, strict=True)), named[0], bool(graded), descending
+    )
+    ranked = [*runs.values()]
     if judgments:
-        judgments = _assign_judgments(
-            session, judgments, named[1], [*runs.values()], None if grouped else [*by, forbidden]
-        )
+        attributes = None if grouped else [*by, forbidden]
+        judgments = _assign_judgments(session, judgments, named[1], ranked, attributes)
     prohibitions = None
     if forbidden:
         judgments, prohibitions = computed.mark_forbidden(session, judgments, forbidden)
-    ranked = [*runs.values(), *([judgments] if judgments else [])]
+    ranked += [judgments] if judgments else []
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
@@ -241,16 +235,12 @@ def _read_tables(
     inputs = replace(inputs, notes=notes)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
-    return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
+    return account_for(session, inputs, {x for x, value in options.items() if value is not None})
 
 
 def _open_systems(
-    session: Session,
-    runs: dict[str | None, Table],
-    system: Any,
-    columns: Mapping[str, Any],
-    by: Sequence[str],
-) -> tuple[dict[str | None, Table], str | None]:
+    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, str | None]:
     """The runs, with the column of the systems: the one that the caller names, or a known one."""
     if system is None:
         if None in runs and (name := _find_system(session, runs[None], columns, by)):
@@ -268,12 +258,8 @@ def _open_systems(
 
 
 def _rank_runs(
-    session: Session,
-    runs: dict[str | None, Table],
-    names: Mapping[str, Any],
-    judged: bool,
-    descending: bool | None,
-) -> tuple[dict[str | None, Table], list[str], str]:
+    session: Session, runs: Runs, names: Mapping[str, Any], judged: bool, descending: bool | None
+) -> tuple[Runs, list[str], str]:
     """The runs with their roles and orders, notes, and the first run without scores.
 
     Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
@@ -331,25 +317,6 @@ def _assign_judgments(
     item, rel = (table.roles[role] for role in ("item", "rel"))
     grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(rel)} END"
     return table.with_values(rel, grade, table.columns[rel])
-
-
-def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
-    """The inputs with notes on what no role has, and the names of what was not read."""
-    sides = [*inputs.runs.values()], inputs.qrels
-    notes = account(session, *sides, named) if session.reads_values else []
-    session.notes += [] if session.asks else notes
-    others = [x for x in (inputs.qrels, inputs.attributes) if x]
-    read = [*inputs.by, *([inputs.system] if inputs.system else [])]
-    read += [x for table in inputs.tables for x in table.sources(read)]
-    runs, others = name_unread(session, inputs.runs, others, read)
-    qrels = others.pop(0) if inputs.qrels else None
-    return replace(
-        inputs,
-        runs=runs,
-        qrels=qrels,
-        attributes=others[0] if others else None,
-        notes=[*inputs.notes, *notes],
-    )
 
 
 def _describe_types(session: Session, inputs: Inputs) -> list[str]:

@@ -25,7 +25,6 @@ from rankql.sources.tables import (
     is_number,
     is_text,
     quote_name,
-    read_text_numbers,
     text_number,
 )
 from rankql.text import join_words
@@ -216,7 +215,15 @@ def read_numbers(session: Session, table: Table) -> Table:
             )
             grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
             table = table.with_values(name, grade, kind)
-    return read_text_numbers(session, table)
+    for role in ("rel", "score", "pos") if not table.text else ():
+        name = table.roles.get(role, "")
+        if not is_text(table.columns.get(name, "")):
+            continue
+        number = text_number(name)  # if all are finite
+        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
+        if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
+            table = table.with_values(name, number, "DOUBLE")
+    return table
 
 
 def refuse_padding(session: Session, table: Table) -> None:
