@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 import pyarrow as pa
@@ -25,15 +25,27 @@ from rankql.evaluation import means
 from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, parse_groupings
 from rankql.evaluation.result import Result
 from rankql.macros import quote
-from rankql.registry.conventions import choose
+from rankql.registry.conventions import ConventionOptions
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import private_connection
 from rankql.sources.session import open_session
+
+
+class SparkOptions(ConventionOptions, total=False):
+    """The options of `rankql.evaluate` that Spark has too."""
+
+    query: str | Sequence[str] | None
+    item: str | Sequence[str] | None
+    rel: str | None
+    score: str | None
+    pos: str | None
+    system: str | None
+    descending: bool | None
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,18 +101,10 @@ def evaluate_in_spark(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: DataFrame | None = None,
     weight: str | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: str | None = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     memory: str = "1GB",
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[SparkOptions],
 ) -> SparkResult:
     """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and means.
 
@@ -127,8 +131,8 @@ def evaluate_in_spark(
         "output= is not supported in Spark. Write the values there: "
         "result.per_query.write.parquet(path)",
     )
-    groups, resolved = parse_groupings(by), choose(conventions, options)
-    is_ordered = resolved.ties == "order"
+    rules, groups = RankingRules.of(options, evaluate_in_spark, SparkOptions), parse_groupings(by)
+    resolved, is_ordered = rules.conventions, rules.conventions.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     others = {"qrels": qrels, "attributes": attributes}
@@ -137,19 +141,17 @@ def evaluate_in_spark(
     for label, frame in frames.items():
         is_frame, kind = hasattr(frame, "asTable"), type(frame).__name__
         require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     attached = [*groups, *([] if weight is None else [[weight]])]
     asked, tool = parse(metrics, resolved.profile), tool_of(resolved.profile)
-    drops = tool.options.get("ignore_identical_ids", False)
+    drops = rules.ignore_identical_ids
     reasons = ["it removes items with the id of the query"] if drops else []
     for name, record in ((metric.name, metric.record) for metric in asked):
         limits = tool.limits.values() if record else ()
         reasons += [entry(limit, name, record.name if record else "") for limit in limits]
     reason = next(filter(None, reasons), "")
-    require(not reason, f"conventions={conventions!r} is not supported in Spark: {reason}")
-    task = partitions.Task(
-        [*runs], columns, system, (), attached, asked, resolved, memory, descending
-    )
+    profile = options.get("conventions")
+    require(not reason, f"conventions={profile!r} is not supported in Spark: {reason}")
+    task = partitions.Task([*runs], rules, attached, asked, memory)
     with open_session(None) as duckdb_session:
         empty = {x: to_arrow_schema(frame.schema).empty_table() for x, frame in frames.items()}
         inputs = task.read_inputs(duckdb_session, empty)
@@ -174,13 +176,8 @@ def evaluate_in_spark(
     if inputs.system is not None:
         found = frames["run"].select(_column(inputs.system).cast("string")).distinct().collect()
         systems = tuple(sorted(row[0] for row in found if row[0] is not None))
-    task = replace(
-        task,
-        metrics=plan.metrics,
-        conventions=plan.conventions,
-        systems=systems,
-        meta=meta,
-    )
+    rules = replace(rules, conventions=plan.conventions)
+    task = replace(task, rules=rules, metrics=plan.metrics, systems=systems, meta=meta)
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
     values = _distribute(rows, labels, task, partitions.evaluate_partition, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, empty)
@@ -249,7 +246,7 @@ def _refuse_computed(inputs: Inputs) -> None:
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """The highest grade if a metric depends on it, or none."""
     (name,) = {*frame.columns} & {table.roles["rel"] for table in inputs.judging}
-    conventions = vars(task.conventions)
+    conventions = vars(task.rules.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = _column(name)
     schema = to_arrow_schema(frame.schema)
