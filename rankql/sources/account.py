@@ -17,6 +17,7 @@ from rankql.errors import Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
+    DISTANCES,
     EVENTS,
     KEYS,
     LOCATORS,
@@ -51,9 +52,8 @@ from rankql.text import Note, format_count, format_queries, is_or_are, join_word
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Words of the names of numbers that order items, of those whose lowest is first, and of judgments.
+# Words of the names of numbers that order items, and of judgments.
 _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
-_LOWEST = {"distance", "distances", "rank", "ranks", "position"}
 _JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
 # Names of places in a document, which may be part of the key of an item.
 KEY_PLACES = {
@@ -157,10 +157,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
         and orders_items(x)
     }  # fmt: skip
-    if run.kind.endswith("[][]"):
-        value = "x_[2] ->> '$'" if run.kind.startswith("JSON") else "x_[2]"
-        number = f"TRY_CAST({value} AS DOUBLE)"
-        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {number})"
+    if lists.number:
+        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
@@ -171,8 +169,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     counts = []
     for x, values in numbers.items():
         known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
-        lowest = is_distance(x) or is_called(x, ROLES["pos"])
-        order = "ASC" if lowest or _LOWEST & words_of(x.rpartition(".")[2]) else "DESC"
+        lowest = words_of(x.rpartition(".")[2]) & {*DISTANCES, *ROLES["pos"], "ranks"}
+        order = "ASC" if lowest or is_distance(x) else "DESC"
         counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
         counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
     found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")

@@ -273,15 +273,11 @@ def _measure(
     session: Session, sides: Sequence[Side], candidates: Sequence[_Pair]
 ) -> dict[_Pair, _Matches]:
     """The pairs that match, in a sample of the left side and the same queries of the right."""
-    columns_of = [
-        [[*dict.fromkeys(pair[role][side] for pair in candidates)] for role in (0, 1)]
-        for side in (0, 1)
-    ]
     run, qrels = sides
-    ranked = _sample(session, run, columns_of[0])
+    ranked = {x: _sample(session, run, *x) for x in {(q[0], i[0]) for q, i in candidates}}
     known = {query for pairs in ranked.values() for query, _ in pairs}
     keys = "" if run.tables is qrels.tables else ", ".join(map(literal, sorted(known))) or "NULL"
-    judged = _sample(session, qrels, columns_of[1], keys)
+    judged = {x: _sample(session, qrels, *x, keys) for x in {(q[1], i[1]) for q, i in candidates}}
     matches = {}
     for q, i in candidates:
         one, other = ranked[q[0], i[0]], judged[q[1], i[1]]
@@ -300,26 +296,17 @@ def _measure(
 
 
 def _sample(
-    session: Session, side: Side, columns: Sequence[Sequence[Ids]], keys: str = ""
-) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
-    """The values of all columns of queries and items; keys: the values of the queries, as SQL."""
-    queries, items = columns
-    limit = QUERIES if any(x.column for x in items) else ROWS
-    texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
-    where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
-    values_of = {}
-    for lists in dict.fromkeys(x.lists for x in items):
-        of_list = [x for x in items if x.lists == lists]
-        values = ", ".join(texts[x] for x in (*queries, *of_list))
-        rows = []
-        for n, table in enumerate(side.tables):
-            row = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql}"
-            row += f" WHERE {where} LIMIT {limit})"
-            row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
-            rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
-        sampled = session.rows(" UNION ALL ".join(rows))
-        read = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
-        for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
-            pairs = zip(read[n], read[m], strict=True)
-            values_of[q, i] = [pair for pair in pairs if None not in pair]
-    return values_of
+    session: Session, side: Side, query: Ids, item: Ids, keys: str = ""
+) -> list[tuple[str, str]]:
+    """The queries and items of some rows; keys: the values of the queries, as SQL."""
+    limit = QUERIES if item.column else ROWS
+    q, i = (x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (query, item))
+    where = f"WHERE {q} IN ({keys})" if keys else ""
+    parts = []
+    for n, table in enumerate(side.tables):
+        rows = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql} {where} "
+        rows += f"LIMIT {limit})"
+        rows = f"(SELECT *, unnest({item.lists}) AS x_ FROM {rows})" if item.lists else rows
+        parts.append(f"(SELECT {q} AS q, {i} AS i FROM {rows} LIMIT {ROWS})")
+    sql = f"FROM ({' UNION ALL '.join(parts)}) WHERE q IS NOT NULL AND i IS NOT NULL"
+    return session.rows(sql)

@@ -25,11 +25,10 @@ from rankql.registry.column_names import (
 from rankql.sources import computed, role_values
 from rankql.sources.account import account_for
 from rankql.sources.ask import verified
-from rankql.sources.candidates import find_list, split_groups
+from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import list_in_order
-from rankql.sources.row_order import add_row_number, number_rows, rank_by_score
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
@@ -123,9 +122,9 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
         return False
-    ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    judged_ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
     constant = judged.computed.get(name) == []  # nothing is judged
-    if (inputs.qrels or constant) and repeats(judged, ids):
+    if (inputs.qrels or constant) and repeats(judged, judged_ids):
         return False
     for table in inputs.runs.values():
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
@@ -141,16 +140,12 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
                 return False
         if "item" in table.roles and repeats(table, keys):
             return False
-        both = (
-            [
-                computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
-                for row, x in (("a", table), ("b", judged))
-            ]
-            for role in roles
-        )
-        same = " AND ".join(map(" = ".join, both))
-        sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
-        matched = matched or bool(session.rows(sql))
+        ids = []
+        for x in (table, judged):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(computed.id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
     return matched
 
 
@@ -178,14 +173,8 @@ def _read_tables(
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     forbidden = options.get("forbidden") or ""
     read = [x for x in (*by, *itertools.chain(*words), system, forbidden) if x]
-    if grouped := bool(options.get("groups")):
-        if judgments:
-            judgments = split_groups(session, judgments)
-        else:
-            runs = {label: split_groups(session, table) for label, table in runs.items()}
-    runs, judgments, columns = unnest_lists(
-        session, runs, judgments, columns, read, system, order, forbidden
-    )
+    options = {**options, "system": system}
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
     opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
     columns, mapped = computed.map_events(session, columns, graded or opened)
     groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
@@ -196,7 +185,7 @@ def _read_tables(
         groups = computed.add_attribute(session, name, argument, [abouts, graded, opened])
         abouts, graded, opened = groups
     if order == "rows":
-        opened = [number_rows(session, table, named[0], system) for table in opened]
+        opened = [role_values.number_rows(session, table, named[0], system) for table in opened]
     for judgments in graded:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
     runs, notes, unscored = _rank_runs(
@@ -204,7 +193,7 @@ def _read_tables(
     )
     ranked = [*runs.values()]
     if judgments:
-        attributes = None if grouped else [*by, forbidden]
+        attributes = None if options.get("groups") else [*by, forbidden]
         judgments = _assign_judgments(session, judgments, named[1], ranked, attributes)
     prohibitions = None
     if forbidden:
@@ -283,7 +272,7 @@ def _rank_runs(
         unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
         for label, table in runs.items():
             if unscored and "pos" not in table.roles:
-                runs[label] = rank_by_score(session, table)
+                runs[label] = role_values.rank_by_score(session, table)
             elif not unscored and "pos" in table.roles:
                 table = role_values.drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
@@ -475,7 +464,7 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = add_row_number(session, table, "item", name, "row number")
+        table = role_values.add_row_number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))

@@ -47,6 +47,8 @@ class Elements(NamedTuple):
     used: frozenset[str] = frozenset()
     # The list or field with the numbers by which its ids were ranked.
     numbers: str = ""
+    # The number of an element that is a pair.
+    number: str = ""
 
 
 Runs: TypeAlias = dict[str | None, "Table"]
