@@ -232,7 +232,7 @@ def _open_systems(
 ) -> tuple[Runs, str | None]:
     """The runs, with the column of the systems: the one that the caller names, or a known one."""
     if system is None:
-        if None in runs and (name := _find_system(session, runs[None], columns, by)):
+        if None in runs and (name := find_system(session, runs[None], columns, by)):
             context = {**runs[None].context, "system": name}
             return {None: replace(runs[None], context=context)}, name
         return runs, None
@@ -378,8 +378,12 @@ def _refuse_single_rows(session: Session, table: Table) -> None:
 _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 
 
-def _find_system(
-    session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
+def find_system(
+    session: Session,
+    table: Table,
+    columns: Mapping[str, Any],
+    by: Sequence[str],
+    known: Sequence[str] = RANKED_SYSTEMS,
 ) -> str | None:
     """The column of a known name without which items or positions of a query repeat, and with
     which none does. Without positions, that of a ranker is one if a query has several.
@@ -387,7 +391,7 @@ def _find_system(
     query, item = columns.get("query"), columns.get("item")
     item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
-    systems = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
+    systems = [find_name(table.columns, [name]) for name in known]
     if not (names := [name for name in systems if name is not None and name not in taken]):
         return None
     try:
@@ -398,7 +402,7 @@ def _find_system(
         return None
     placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
     if not find_list(table, RETRIEVED, item):
-        ids = [[x] for x in (table.find("item", item), placed) if x]
+        ids = [[x] for x in (table.find("item", item), placed) if x] or ids  # or values
     key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
