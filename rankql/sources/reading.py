@@ -178,9 +178,8 @@ def _read_tables(
     opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
     columns, mapped = computed.map_events(session, columns, graded or opened)
     groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
-    named, (opened, graded, abouts) = computed.resolve_columns(
-        session, columns, groups, bool(graded), [*by, system]
-    )
+    columns_of = computed.resolve_columns(session, columns, groups, [*by, system])
+    named, (opened, graded, abouts) = columns_of
     for name, argument in by.items():
         groups = computed.add_attribute(session, name, argument, [abouts, graded, opened])
         abouts, graded, opened = groups
