@@ -25,27 +25,25 @@ from rankql.evaluation import means
 from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, parse_groupings
+from rankql.evaluation.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    parse_groupings,
+)
 from rankql.evaluation.result import Result
 from rankql.macros import quote
-from rankql.registry.conventions import ConventionOptions
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import private_connection
 from rankql.sources.session import open_session
 
-
-class SparkOptions(ConventionOptions, total=False):
-    """The options of `rankql.evaluate` that Spark has too."""
-
-    query: str | Sequence[str] | None
-    item: str | Sequence[str] | None
-    rel: str | None
-    score: str | None
-    pos: str | None
-    system: str | None
-    descending: bool | None
+# The options of `rankql.evaluate` for rows that are not as Spark has them.
+_NOT_IN_SPARK = (
+    *("order", "collapse", "positions", "forbidden", "groups", "columns", "part"),
+    "ignore_identical_ids",
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -104,7 +102,7 @@ def evaluate_in_spark(
     interval: str | None = "auto",
     confidence: float = 0.95,
     memory: str = "1GB",
-    **options: Unpack[SparkOptions],
+    **options: Unpack[EvaluationOptions],
 ) -> SparkResult:
     """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and means.
 
@@ -131,8 +129,10 @@ def evaluate_in_spark(
         "output= is not supported in Spark. Write the values there: "
         "result.per_query.write.parquet(path)",
     )
-    rules, groups = RankingRules.of(options, evaluate_in_spark, SparkOptions), parse_groupings(by)
-    resolved, is_ordered = rules.conventions, rules.conventions.ties == "order"
+    for name in _NOT_IN_SPARK:
+        require(not options.get(name), f"{name}= is not supported in Spark. Leave it out")
+    rules, groups = RankingRules.of(options, evaluate_in_spark), parse_groupings(by)
+    is_ordered = rules.conventions.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     others = {"qrels": qrels, "attributes": attributes}
@@ -142,28 +142,24 @@ def evaluate_in_spark(
         is_frame, kind = hasattr(frame, "asTable"), type(frame).__name__
         require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
     attached = [*groups, *([] if weight is None else [[weight]])]
-    asked, tool = parse(metrics, resolved.profile), tool_of(resolved.profile)
-    drops = rules.ignore_identical_ids
-    reasons = ["it removes items with the id of the query"] if drops else []
+    profile = rules.conventions.profile
+    asked, tool = parse(metrics, profile), tool_of(profile)
+    reasons = ["it removes items with the id of the query"] * bool(rules.ignore_identical_ids)
     for name, record in ((metric.name, metric.record) for metric in asked):
         limits = tool.limits.values() if record else ()
         reasons += [entry(limit, name, record.name if record else "") for limit in limits]
     reason = next(filter(None, reasons), "")
-    profile = options.get("conventions")
     require(not reason, f"conventions={profile!r} is not supported in Spark: {reason}")
     task = partitions.Task([*runs], rules, attached, asked, memory)
-    with open_session(None) as duckdb_session:
+    with open_session(None) as session:
         empty = {x: to_arrow_schema(frame.schema).empty_table() for x, frame in frames.items()}
-        inputs = task.read_inputs(duckdb_session, empty)
+        inputs = task.read_inputs(session, empty)
         _refuse_computed(inputs)
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
-        inputs = task.read_inputs(duckdb_session, sample)
-        resolved, resolved_metrics = resolve_conventions(
-            duckdb_session, inputs, task.metrics, resolved
-        )
-        plan = plan_metrics(duckdb_session, inputs, resolved_metrics, resolved)
-        plan = replace(plan, groupings=groups)
+        inputs = task.read_inputs(session, sample)
+        conventions, asked = resolve_conventions(session, inputs, asked, rules.conventions)
+        plan = replace(plan_metrics(session, inputs, asked, conventions), groupings=groups)
         meta = replace(plan.make_meta(), weight=weight)
         sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]
