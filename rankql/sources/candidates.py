@@ -7,9 +7,9 @@ A list of ids is a column of that type, an object {id: number}, or a text of sev
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 
@@ -62,6 +62,10 @@ class Ids(NamedTuple):
     number: str = ""
     # Are they ids only if most of them are among those of the run: answers, and numbers?
     doubtful: bool = False
+
+
+# The columns that may be the item, by the name of the run.
+Items: TypeAlias = Mapping[str | None, list[Ids]]
 
 
 def lists_of(table: Table) -> list[str]:

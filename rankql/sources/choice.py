@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PLAIN_IDS, is_called, squash
-from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
+from rankql.sources.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
 from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
 from rankql.sources.tables import CHOSEN, Runs, Table, assign_roles, require_column
@@ -42,6 +42,8 @@ class Choice(NamedTuple):
     named: str = ""
 
 
+# The columns of query and item that the caller names, in the runs and in the judgments.
+Specs: TypeAlias = Sequence[Sequence[Any]]
 # The query of a table with both lists: its row.
 ROW = Ids("row number", "row_")
 
@@ -50,9 +52,9 @@ def choose_all(
     session: Session,
     runs: Runs,
     qrels: Table | None,
-    run_items: Mapping[str | None, list[Ids]],
-    judged_items: Mapping[str | None, list[Ids]],
-    specs: Sequence[Sequence[Any]],
+    run_items: Items,
+    judged_items: Items,
+    specs: Specs,
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     if qrels and not runs:
@@ -87,9 +89,7 @@ def choose_all(
     return [choices[name] for name in runs]
 
 
-def named_columns(
-    runs: Runs, qrels: Table | None, columns: Mapping[str, Any]
-) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def named_columns(runs: Runs, qrels: Table | None, columns: Mapping[str, Any]) -> Specs:
     """The columns of query and item that the caller names, in the runs and in the judgments."""
     tables = [*runs.values(), *([qrels] if qrels else [])]
     sides = [*runs.values()], [qrels] if qrels else [*runs.values()]

@@ -27,6 +27,7 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.candidates import (
     Ids,
+    Items,
     entries_of,
     fields_of,
     find_field,
@@ -39,7 +40,7 @@ from rankql.sources.candidates import (
     unpack_cells,
     wrong_type,
 )
-from rankql.sources.choice import ROW, Choice, choose_all, compute_columns, named_columns
+from rankql.sources.choice import ROW, Choice, Specs, choose_all, compute_columns, named_columns
 from rankql.sources.role_values import refuse_rounded
 from rankql.sources.row_keys import find_row_keys, require_one_row
 from rankql.sources.session import Session
@@ -171,10 +172,10 @@ def _find_judged(
     session: Session,
     runs: Runs,
     qrels: Table | None,
-    specs: tuple[tuple[Any, Any], tuple[Any, Any]],
-    run_items: Mapping[str | None, list[Ids]],
+    specs: Specs,
+    run_items: Items,
     taken: set[str],
-) -> dict[str | None, list[Ids]]:
+) -> Items:
     """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
     if qrels is None:
         fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
@@ -203,8 +204,8 @@ def _named_numbers(
     columns: Mapping[str, Any],
     runs: Runs,
     qrels: Table | None,
-    run_items: Mapping[str | None, Sequence[Ids]],
-    judged_items: Mapping[str | None, Sequence[Ids]],
+    run_items: Items,
+    judged_items: Items,
 ) -> dict[str, str]:
     """The lists and fields of lists that the caller names as grades or scores."""
     tables = [*runs.values(), *([qrels] if qrels else [])]

@@ -441,11 +441,7 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
 
 
 def _assign_run(
-    session: Session,
-    table: Table,
-    names: Mapping[str, str | None],
-    judged: bool,
-    descending: bool | None = None,
+    session: Session, table: Table, names: Mapping[str, Any], judged: bool, descending: bool | None
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]

@@ -291,10 +291,7 @@ def is_rounded(column: str, kind: str) -> str:
 
 
 def number_rows(
-    session: Session,
-    table: Table,
-    names: Mapping[str, Any],
-    system: str | None,
+    session: Session, table: Table, names: Mapping[str, Any], system: str | None
 ) -> Table:
     """The run with positions from the order of its rows; lists have an order."""
     if "pos" in table.roles:
