@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError, require
@@ -274,10 +274,10 @@ def _measure(
 ) -> dict[_Pair, _Matches]:
     """The pairs that match, in a sample of the left side and the same queries of the right."""
     run, qrels = sides
-    ranked = {x: _sample(session, run, *x) for x in {(q[0], i[0]) for q, i in candidates}}
+    ranked = _sample(session, run, [(q[0], i[0]) for q, i in candidates])
     known = {query for pairs in ranked.values() for query, _ in pairs}
     keys = "" if run.tables is qrels.tables else ", ".join(map(literal, sorted(known))) or "NULL"
-    judged = {x: _sample(session, qrels, *x, keys) for x in {(q[1], i[1]) for q, i in candidates}}
+    judged = _sample(session, qrels, [(q[1], i[1]) for q, i in candidates], keys)
     matches = {}
     for q, i in candidates:
         one, other = ranked[q[0], i[0]], judged[q[1], i[1]]
@@ -296,17 +296,24 @@ def _measure(
 
 
 def _sample(
-    session: Session, side: Side, query: Ids, item: Ids, keys: str = ""
-) -> list[tuple[str, str]]:
-    """The queries and items of some rows; keys: the values of the queries, as SQL."""
-    limit = QUERIES if item.column else ROWS
-    q, i = (x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (query, item))
-    where = f"WHERE {q} IN ({keys})" if keys else ""
-    parts = []
-    for n, table in enumerate(side.tables):
-        rows = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql} {where} "
-        rows += f"LIMIT {limit})"
-        rows = f"(SELECT *, unnest({item.lists}) AS x_ FROM {rows})" if item.lists else rows
-        parts.append(f"(SELECT {q} AS q, {i} AS i FROM {rows} LIMIT {ROWS})")
-    sql = f"FROM ({' UNION ALL '.join(parts)}) WHERE q IS NOT NULL AND i IS NOT NULL"
-    return session.rows(sql)
+    session: Session, side: Side, pairs: Sequence[tuple[Ids, Ids]], keys: str = ""
+) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
+    """The values of queries and items in some rows; keys: the values of the queries, as SQL."""
+    values = {}
+    for lists in dict.fromkeys(item.lists for _, item in pairs):
+        own = [pair for pair in pairs if pair[1].lists == lists]
+        texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in chain(*own)}
+        known = " OR ".join(f"{texts[query]} IN ({keys})" for query in {query for query, _ in own})
+        where, limit = f"WHERE {known}" * bool(keys), QUERIES if lists else ROWS
+        parts = []
+        for n, table in enumerate(side.tables):
+            rows = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql} "
+            rows += f"{where} LIMIT {limit})"
+            rows = f"(SELECT *, unnest({lists}) AS x_ FROM {rows})" if lists else rows
+            parts.append(f"(SELECT {', '.join(texts.values())} FROM {rows} LIMIT {ROWS})")
+        read = [*zip(*session.rows(" UNION ALL ".join(parts)), strict=True)] or [()] * len(texts)
+        columns = dict(zip(texts, read, strict=True))
+        for q, i in own:
+            both = zip(columns[q], columns[i], strict=True)
+            values[q, i] = [pair for pair in both if None not in pair]
+    return values
