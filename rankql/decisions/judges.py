@@ -29,19 +29,11 @@ from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, find_name
 from rankql.results import TableResult, drop_idle_columns
-from rankql.sources.computed import assume_grades, map_events
 from rankql.sources.reader import fetch_frame
+from rankql.sources.reading import read_inputs
 from rankql.sources.session import Session, open_session
 from rankql.sources.shapes import is_several_runs
-from rankql.sources.tables import (
-    Data,
-    Table,
-    assign_roles,
-    is_text,
-    read_text_numbers,
-    refuse_repeated,
-    require_column,
-)
+from rankql.sources.tables import Data, is_text, require_column
 from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -181,6 +173,7 @@ def judges(
                 name: _read_labels(session, data, f"judge {name!r}", columns)
                 for name, data in tables.items()
             }
+            notes += session.notes
     keywords: dict[str, Any] = {"con": con, **options}
     frames: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("table", "grades", "confusion", "systems", "orders")
@@ -242,6 +235,7 @@ def _read_annotators(
                 require_column(table, name, "annotators" if name in annotators else "models")
                 rel = (name, mapping) if isinstance(mapping, Mapping) else name
             labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel})
+        notes += session.notes
     keys = ["query", "item"]
     both = pl.concat([x.select(keys) for x in labels.values()]).group_by(keys).len()
     every = both.filter(len=len(labels)).select(keys)
@@ -296,12 +290,8 @@ def _read_labels(
     """The labels in a table, with ids as text. Several labels of an item are refused."""
     # The numbers of a dict are grades if it is called qrels.
     called = "qrels" if isinstance(data, Mapping) else label
-    table = data if isinstance(data, Table) else session.table(data, called)
-    columns, (table,) = map_events(session, columns, [table])
-    table, names = assume_grades(session, replace(table, label=label), dict(columns))
-    table = assign_roles(table, names, ("query", "item", "rel"), only=True)
-    refuse_repeated(table, [])
-    table = read_text_numbers(session, table)
+    table = replace(session.table(data, called), label=label)
+    table = read_inputs(session, None, table, None, columns).judging[0]
     if is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
@@ -26,16 +27,15 @@ from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import evaluation_errors, finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
-from rankql.evaluation.plan import extra_columns
+from rankql.evaluation.plan import extra_columns, read_rankings
 from rankql.evaluation.protocol import spark_total
+from rankql.evaluation.request import RankingRules
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
 from rankql.macros import INTERNAL_PREFIX
-from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.frames import read_frame
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values
-from rankql.sources.reading import read_inputs
 from rankql.sources.session import Session, duckdb_errors
 
 # The columns of rows of counters: the name, and what else than a number is counted.
@@ -55,28 +55,24 @@ class Task:
     """The evaluation, the same for every partition."""
 
     runs: Sequence[str | None]
-    columns: Mapping[str, Any]
-    system: str | None
-    systems: Sequence[str]
+    rules: RankingRules
+    # The attributes, and the weight.
     groups: Sequence[Sequence[str]]
     metrics: Sequence[Metric]
-    conventions: Conventions
     # DuckDB's memory per partition, before it writes to disk.
     memory: str = "1GB"
-    # Whether the highest score is best. None: decided by the column name.
-    descending: bool | None = None
+    systems: Sequence[str] = ()
     # The metadata of the result.
     meta: Meta = field(default_factory=lambda: Meta("", [], {}))
 
     def read_inputs(self, session: Session, tables: Tables) -> Inputs:
         """Read the tables of a partition."""
         runs = {name: tables[table_label(name)] for name in self.runs}
-        run = runs.get(None, runs)
-        others = (tables.get("qrels"), tables.get("attributes"))
         session.reads_values = False  # of a partition
-        inputs = read_inputs(
-            session, run, *others, self.columns, self.system, self.groups, self.descending
-        )
+        inputs = read_rankings(
+            session, runs.get(None, runs), tables.get("qrels"), self.rules, keeps_unjudged=True,
+            attributes=tables.get("attributes"), groups=self.groups,
+        )  # fmt: skip
         extra = extra_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
 
@@ -154,26 +150,25 @@ def _evaluate_rows(
     with duckdb_errors():
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
-    evaluation = Evaluation(session, inputs, task.conventions, task.metrics)
+    evaluation = Evaluation(session, inputs, task.rules.conventions, task.metrics)
     with evaluation_errors(evaluation):
         reduction = reduce_tables(evaluation)
         counters = counting.read_counters(reduction)
         # What holds of all rows is checked by the driver.
         inspect(ONE_BY_ONE, Evidence(evaluation, counters))
         if inputs.qrels is not None:
-            counts.append(Count("judged", ids=counting.find_judged_queries(evaluation)))
+            judged = counting.find_judged_queries(evaluation)
+            counts.append(Count("examples of judged", ids=judged))
             _count_matches(evaluation, counts)
         require_unique_rows(evaluation, reduction.unique_columns(), counters.unique)
         values, _ = finish(reduction)
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]
-    for system, total, judged, examples in queries:
-        counts.append(Count("queries", system, total))
-        counts.append(Count("judged queries", system, judged))
+    for system, *numbers, examples in queries:
         counts.append(Count("unjudged", system, ids=examples))
-    for system, *numbers in counters.ranked:
-        names = counting.RankedRows._fields[1:]
-        counts += [Count(x, system, number) for x, number in zip(names, numbers, strict=True)]
+        counts += map(Count, ("queries", "judged"), repeat(system), numbers)
+    for ranked in counters.ranked:
+        counts += map(Count, ranked._fields[1:], repeat(ranked.system), ranked[1:])
     return values
 
 
@@ -200,7 +195,16 @@ class Totals:
 
     def total(self, name: str, system: str | None = None) -> Any:
         """A counter of all partitions."""
-        return self.read(name, spark_total(name), system)
+        column = IDS if name == "unjudged" else spark_total(name)
+        value = self.read(name, column, system)
+        return int(value) if column == "total" and value is not None else value
+
+    def records(self, kind: Any) -> list[Any]:
+        """The counters of this kind, of the systems of which the first counts something."""
+        names = kind._fields[1:]
+        systems = sorted((system for name, system in self.rows if name == names[0]), key=str)
+        rows = [[system, *(self.total(name, system) for name in names)] for system in systems]
+        return [kind(*row) for row in rows if row[1]]
 
     def read(self, name: str, column: str, system: str | None = None) -> Any:
         """A column of a counter, None if there is no row."""
@@ -225,26 +229,14 @@ class Totals:
 
 def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Counters:
     """The counters of all partitions; raise their errors."""
-    number, total = totals.number, totals.total
+    number = totals.number
     for table in inputs.tables:
         names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
         column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
-    named = (x for name, x in totals.rows if name == "queries" and number("queries", x))
-    systems = sorted(named, key=str)
-    queries = [
-        counting.QueryOverlap(
-            x, number("queries", x), number("judged queries", x), totals.read("unjudged", IDS, x)
-        )
-        for x in systems
-    ]
-    ranked = [
-        counting.RankedRows(x, *(total(name, x) for name in counting.RankedRows._fields[1:]))
-        for x in systems
-        if number("rows", x)
-    ]
+    queries = totals.records(counting.QueryOverlap)
     place = "score" if inputs.scored else "position"
     orders_ties = inputs.scored and meta.conventions["ties"] in counting.ORDERED_TIES
     matches = []
@@ -254,8 +246,8 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
             problem = totals.read("refusal" if is_error else "doubt", TEXT, system)
             matches.append(counting.ItemMatch(system, 0, 0, 0, is_error, problem))
     return counting.Counters(
-        queries, ranked, [], place, orders_ties,
-        judged_queries=totals.read("judged", IDS) or (), matches=matches,
+        queries, totals.records(counting.RankedRows), [], place, orders_ties,
+        judged_queries=totals.read("examples of judged", IDS) or (), matches=matches,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 import pyarrow as pa
@@ -25,15 +25,25 @@ from rankql.evaluation import means
 from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    parse_groupings,
+)
 from rankql.evaluation.result import Result
 from rankql.macros import quote
-from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import private_connection
 from rankql.sources.session import open_session
+
+# The options of `rankql.evaluate` for rows that are not as Spark has them.
+_NOT_IN_SPARK = (
+    *("order", "collapse", "positions", "forbidden", "groups", "columns", "part"),
+    "ignore_identical_ids",
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,18 +99,10 @@ def evaluate_in_spark(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: DataFrame | None = None,
     weight: str | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: str | None = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     memory: str = "1GB",
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> SparkResult:
     """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and means.
 
@@ -127,8 +129,10 @@ def evaluate_in_spark(
         "output= is not supported in Spark. Write the values there: "
         "result.per_query.write.parquet(path)",
     )
-    groups, resolved = parse_groupings(by), choose(conventions, options)
-    is_ordered = resolved.ties == "order"
+    for name in _NOT_IN_SPARK:
+        require(not options.get(name), f"{name}= is not supported in Spark. Leave it out")
+    rules, groups = RankingRules.of(options, evaluate_in_spark), parse_groupings(by)
+    is_ordered = rules.conventions.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     others = {"qrels": qrels, "attributes": attributes}
@@ -137,31 +141,25 @@ def evaluate_in_spark(
     for label, frame in frames.items():
         is_frame, kind = hasattr(frame, "asTable"), type(frame).__name__
         require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     attached = [*groups, *([] if weight is None else [[weight]])]
-    asked, tool = parse(metrics, resolved.profile), tool_of(resolved.profile)
-    drops = tool.options.get("ignore_identical_ids", False)
-    reasons = ["it removes items with the id of the query"] if drops else []
+    profile = rules.conventions.profile
+    asked, tool = parse(metrics, profile), tool_of(profile)
+    reasons = ["it removes items with the id of the query"] * bool(rules.ignore_identical_ids)
     for name, record in ((metric.name, metric.record) for metric in asked):
         limits = tool.limits.values() if record else ()
         reasons += [entry(limit, name, record.name if record else "") for limit in limits]
     reason = next(filter(None, reasons), "")
-    require(not reason, f"conventions={conventions!r} is not supported in Spark: {reason}")
-    task = partitions.Task(
-        [*runs], columns, system, (), attached, asked, resolved, memory, descending
-    )
-    with open_session(None) as duckdb_session:
+    require(not reason, f"conventions={profile!r} is not supported in Spark: {reason}")
+    task = partitions.Task([*runs], rules, attached, asked, memory)
+    with open_session(None) as session:
         empty = {x: to_arrow_schema(frame.schema).empty_table() for x, frame in frames.items()}
-        inputs = task.read_inputs(duckdb_session, empty)
+        inputs = task.read_inputs(session, empty)
         _refuse_computed(inputs)
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
-        inputs = task.read_inputs(duckdb_session, sample)
-        resolved, resolved_metrics = resolve_conventions(
-            duckdb_session, inputs, task.metrics, resolved
-        )
-        plan = plan_metrics(duckdb_session, inputs, resolved_metrics, resolved)
-        plan = replace(plan, groupings=groups)
+        inputs = task.read_inputs(session, sample)
+        conventions, asked = resolve_conventions(session, inputs, asked, rules.conventions)
+        plan = replace(plan_metrics(session, inputs, asked, conventions), groupings=groups)
         meta = replace(plan.make_meta(), weight=weight)
         sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]
@@ -174,13 +172,8 @@ def evaluate_in_spark(
     if inputs.system is not None:
         found = frames["run"].select(_column(inputs.system).cast("string")).distinct().collect()
         systems = tuple(sorted(row[0] for row in found if row[0] is not None))
-    task = replace(
-        task,
-        metrics=plan.metrics,
-        conventions=plan.conventions,
-        systems=systems,
-        meta=meta,
-    )
+    rules = replace(rules, conventions=plan.conventions)
+    task = replace(task, rules=rules, metrics=plan.metrics, systems=systems, meta=meta)
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
     values = _distribute(rows, labels, task, partitions.evaluate_partition, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, empty)
@@ -249,7 +242,7 @@ def _refuse_computed(inputs: Inputs) -> None:
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """The highest grade if a metric depends on it, or none."""
     (name,) = {*frame.columns} & {table.roles["rel"] for table in inputs.judging}
-    conventions = vars(task.conventions)
+    conventions = vars(task.rules.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = _column(name)
     schema = to_arrow_schema(frame.schema)

@@ -35,6 +35,7 @@ from rankql.sources.computed import number_type
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame, list_in_order
+from rankql.sources.reading import find_system
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_number, require_column
 from rankql.text import join_words
@@ -165,10 +166,10 @@ def _read(
     if key is None:
         raise missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
-    if system is None:
-        system = _find_system(session, table, key)
+    if system is None and "system" not in table.columns:
+        system = find_system(session, table, {"query": key}, (), SYSTEMS)
     else:
-        system = require_column(table, system, "system")
+        system = require_column(table, system or "system", "system")
     others = [x for x in table.columns if x not in (key, system, MISSING)]
     if names is None:
         metrics = [x for x in others if is_number_column(session, table, x)]
@@ -207,21 +208,6 @@ def _read(
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
     return result
-
-
-def _find_system(session: Session, table: Table, key: str) -> str | None:
-    """The column of the systems: `system`, or `variant` if that makes rows of a key unique."""
-    if "system" in table.columns:
-        return "system"
-    for name in {*SYSTEMS} & {*table.columns} - {key}:
-        both = f"{quote(key)}, {quote(name)}"
-        counts = (f"(SELECT count(*) FROM (SELECT DISTINCT {x} FROM {table.sql}))"
-                  for x in (quote(key), both))  # fmt: skip
-        sql = f"SELECT count(*), {', '.join(counts)} FROM {table.sql}"
-        rows, keys, rankings = session.row(sql)
-        if keys < rankings == rows:
-            return name
-    return None
 
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:

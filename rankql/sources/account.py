@@ -9,15 +9,15 @@ same, and no part of a file is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from rankql.errors import Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
+    DISTANCES,
     EVENTS,
     KEYS,
     LOCATORS,
@@ -35,6 +35,7 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.candidates import VECTOR, find_items
 from rankql.sources.computed import id_text
+from rankql.sources.inputs import Inputs
 from rankql.sources.role_values import FIRST_ROWS
 from rankql.sources.sample import Pair, Reading
 from rankql.sources.session import Session
@@ -51,9 +52,8 @@ from rankql.text import Note, format_count, format_queries, is_or_are, join_word
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Words of the names of numbers that order items, of those whose lowest is first, and of judgments.
+# Words of the names of numbers that order items, and of judgments.
 _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
-_LOWEST = {"distance", "distances", "rank", "ranks", "position"}
 _JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
 # Names of places in a document, which may be part of the key of an item.
 KEY_PLACES = {
@@ -70,17 +70,23 @@ _NO_GRADES = {
 _BETWEEN = r"[;|,\s]+"
 
 
-def account(
-    session: Session, runs: Sequence[Table], qrels: Table | None, named: Iterable[str]
-) -> list[Note]:
-    """The notes on what no role has. What may change the result is a question."""
+def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
+    """The inputs with notes on what no role has, and the names of what was not read.
+
+    What may change the result is a question. named: the arguments of the caller.
+    """
+    notes = _find_doubts(session, inputs, frozenset(named)) if session.reads_values else []
+    session.notes += [] if session.asks else notes
+    return replace(_name_unread(session, inputs), notes=[*inputs.notes, *notes])
+
+
+def _find_doubts(session: Session, inputs: Inputs, named: frozenset[str]) -> list[Note]:
     notes: dict[Note, None] = {}
-    for table in runs:
+    for table in inputs.runs.values() or inputs.judging:  # of judgments alone only grades
         every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
-        run = Reading(session, table, every)
-        judged = Reading(session, qrels, every) if qrels else None
-        pair = Pair(run, judged, frozenset(named))
-        for doubt in DOUBTS:
+        judged = Reading(session, inputs.qrels, every) if inputs.qrels else None
+        pair = Pair(Reading(session, table, every), judged, named)
+        for doubt in DOUBTS if inputs.runs else [_grades]:
             try:
                 notes |= dict.fromkeys(map(Note.of, doubt(pair)))
             except Question as question:
@@ -97,31 +103,35 @@ def _count_queries(session: Session, table: Table) -> int:
     return int(session.value(f"SELECT approx_count_distinct({key}) FROM {table.sql}"))
 
 
-def name_unread(
-    session: Session, runs: Mapping[Any, Table], others: Sequence[Table], read: Iterable[str]
-) -> tuple[dict[Any, Table], list[Table]]:
-    """The tables with the names of the columns that were not read; read: attributes."""
-    sides = [Reading(session, table) for table in (*runs.values(), *others)]
+def _name_unread(session: Session, inputs: Inputs) -> Inputs:
+    """The inputs with the names of the columns that were not read."""
+    attributes = [*inputs.by, *([inputs.system] if inputs.system else [])]
+    read = {*attributes, *(x for table in inputs.tables for x in table.sources(attributes))}
+    sides = [Reading(session, table) for table in inputs.tables]
+    runs, others = sides[: len(inputs.runs)], sides[len(inputs.runs) :]
     used: dict[str, set[str]] = {}
     for side in sides:
         used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
-    shared = [side.source.sql for side in sides if side.table in runs.values()]
-    for side in sides:  # the relevant ids of all runs are read
-        if side.table in others and side.source.sql in shared:
-            for sql in shared:
-                used[sql].update(map(str.lower, side.used))
-    said, tables = set[str](), []
+    shared = [side.source.sql for side in runs]
+    for side in others:  # the relevant ids of all runs are read
+        for sql in shared if side.source.sql in shared else ():
+            used[sql].update(map(str.lower, side.used))
+    said, tables = set[str](), list[Table]()
     for side in sides:
         known = used[side.source.sql]
         names = [
             x for x in side.fields
             if x.lower() not in known and not any(x.lower().startswith(f"{y}[") for y in known)
         ]  # fmt: skip
-        repeats = side.table in others and side.source.sql in said  # the lists of a run
+        repeats = side in others and side.source.sql in said  # the lists of a run
         said.add(side.source.sql)
-        tables.append(side.table if side.table.trec or repeats
-                      else replace(side.table, unread=names))  # fmt: skip
-    return dict(zip(runs, tables, strict=False)), tables[len(runs) :]
+        hidden = side.table.trec or repeats
+        tables.append(side.table if hidden else replace(side.table, unread=names))
+    named = dict(zip(inputs.runs, tables, strict=False))
+    qrels, about = [*tables[len(named) :], None, None][:2]
+    if not inputs.qrels:
+        qrels, about = None, qrels
+    return replace(inputs, runs=named, qrels=qrels, attributes=about)
 
 
 def _number(sql: str, kind: str) -> str:
@@ -147,10 +157,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
         and orders_items(x)
     }  # fmt: skip
-    if run.kind.endswith("[][]"):
-        value = "x_[2] ->> '$'" if run.kind.startswith("JSON") else "x_[2]"
-        number = f"TRY_CAST({value} AS DOUBLE)"
-        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {number})"
+    if lists.number:
+        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
@@ -161,8 +169,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     counts = []
     for x, values in numbers.items():
         known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
-        lowest = is_distance(x) or is_called(x, ROLES["pos"])
-        order = "ASC" if lowest or _LOWEST & words_of(x.rpartition(".")[2]) else "DESC"
+        lowest = words_of(x.rpartition(".")[2]) & {*DISTANCES, *ROLES["pos"], "ranks"}
+        order = "ASC" if lowest or is_distance(x) else "DESC"
         counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
         counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
     found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")

@@ -7,9 +7,9 @@ A list of ids is a column of that type, an object {id: number}, or a text of sev
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 
@@ -58,13 +58,24 @@ class Ids(NamedTuple):
     lists: str = ""
     # The place of what separates the ids of a cell in `SEPARATORS`: nothing if it has one.
     reading: int = 0
+    # Their numbers, of the elements of a list, if each has one.
+    number: str = ""
     # Are they ids only if most of them are among those of the run: answers, and numbers?
     doubtful: bool = False
 
 
+# The columns that may be the item, by the name of the run.
+Items: TypeAlias = Mapping[str | None, list[Ids]]
+
+
+def lists_of(table: Table) -> list[str]:
+    """The columns of lists that may have ids."""
+    kinds = table.columns.items()
+    return [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+
+
 def split_groups(session: Session, table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
-    table = unpack_cells(session, table)
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
     kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
     what, found = f"groups='any' needs lists of lists of ids in {table.label}", table.own_columns
@@ -233,11 +244,14 @@ def find_items(
     kind = table.columns[column]
     if not kind.endswith("]"):
         lists = f"map_entries({quote(column)})" if kind.startswith("MAP(") else entries_of(column)
-        return [Ids(column, "x_['key']", 0, column, lists)]
+        return [Ids(column, "x_['key']", 0, column, lists, number="x_['value']")]
     if not kind.startswith("STRUCT("):
-        item = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
-        item = f"{item} ->> '$'" if kind.startswith("JSON") else item
-        return [Ids(column, item, 0, column, quote(column))]
+        text, number = " ->> '$'" if kind.startswith("JSON") else "", ""
+        if kind.endswith("[][]"):  # pairs of id and number
+            item, number = f"x_[1]{text}", f"TRY_CAST(x_[2]{text} AS DOUBLE)"
+        else:
+            item = f"x_{text}"
+        return [Ids(column, item, 0, column, quote(column), number=number)]
     fields = fields_of(kind)
     named = [find_field(table, column, x) for x in (name if isinstance(name, tuple) else [name])
              if isinstance(x, str)]  # fmt: skip
@@ -300,7 +314,7 @@ def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any)
     parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
     doubtful = is_called(column, ANSWERS) or not is_text(kind)
     readings = [
-        Ids(column, "x_", rank, column, split_cell(column, i), i, doubtful)
+        Ids(column, "x_", rank, column, split_cell(column, i), i, doubtful=doubtful)
         for rank, i in enumerate(parts)
     ]
     one = Ids(column, _cell(column))  # of a table with a row per item

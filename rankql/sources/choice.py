@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
-from typing import Any, NamedTuple
+from itertools import chain, product
+from typing import Any, NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PLAIN_IDS, is_called, squash
-from rankql.sources.candidates import SEPARATORS, Ids, fields_of, find_ids
+from rankql.sources.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
 from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
-from rankql.sources.tables import CHOSEN, Table, assign_roles, require_column
+from rankql.sources.tables import CHOSEN, Runs, Table, assign_roles, require_column
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
@@ -42,17 +42,19 @@ class Choice(NamedTuple):
     named: str = ""
 
 
+# The columns of query and item that the caller names, in the runs and in the judgments.
+Specs: TypeAlias = Sequence[Sequence[Any]]
 # The query of a table with both lists: its row.
 ROW = Ids("row number", "row_")
 
 
 def choose_all(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
-    run_items: Mapping[str | None, list[Ids]],
-    judged_items: Mapping[str | None, list[Ids]],
-    specs: Sequence[Sequence[Any]],
+    run_items: Items,
+    judged_items: Items,
+    specs: Specs,
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     if qrels and not runs:
@@ -87,9 +89,7 @@ def choose_all(
     return [choices[name] for name in runs]
 
 
-def named_columns(
-    runs: Mapping[str | None, Table], qrels: Table | None, columns: Mapping[str, Any]
-) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def named_columns(runs: Runs, qrels: Table | None, columns: Mapping[str, Any]) -> Specs:
     """The columns of query and item that the caller names, in the runs and in the judgments."""
     tables = [*runs.values(), *([qrels] if qrels else [])]
     sides = [*runs.values()], [qrels] if qrels else [*runs.values()]
@@ -273,15 +273,11 @@ def _measure(
     session: Session, sides: Sequence[Side], candidates: Sequence[_Pair]
 ) -> dict[_Pair, _Matches]:
     """The pairs that match, in a sample of the left side and the same queries of the right."""
-    columns_of = [
-        [[*dict.fromkeys(pair[role][side] for pair in candidates)] for role in (0, 1)]
-        for side in (0, 1)
-    ]
     run, qrels = sides
-    ranked = _sample(session, run, columns_of[0])
+    ranked = _sample(session, run, [(q[0], i[0]) for q, i in candidates])
     known = {query for pairs in ranked.values() for query, _ in pairs}
     keys = "" if run.tables is qrels.tables else ", ".join(map(literal, sorted(known))) or "NULL"
-    judged = _sample(session, qrels, columns_of[1], keys)
+    judged = _sample(session, qrels, [(q[1], i[1]) for q, i in candidates], keys)
     matches = {}
     for q, i in candidates:
         one, other = ranked[q[0], i[0]], judged[q[1], i[1]]
@@ -300,26 +296,24 @@ def _measure(
 
 
 def _sample(
-    session: Session, side: Side, columns: Sequence[Sequence[Ids]], keys: str = ""
+    session: Session, side: Side, pairs: Sequence[tuple[Ids, Ids]], keys: str = ""
 ) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
-    """The values of all columns of queries and items; keys: the values of the queries, as SQL."""
-    queries, items = columns
-    limit = QUERIES if any(x.column for x in items) else ROWS
-    texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
-    where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
-    values_of = {}
-    for lists in dict.fromkeys(x.lists for x in items):
-        of_list = [x for x in items if x.lists == lists]
-        values = ", ".join(texts[x] for x in (*queries, *of_list))
-        rows = []
+    """The values of queries and items in some rows; keys: the values of the queries, as SQL."""
+    values = {}
+    for lists in dict.fromkeys(item.lists for _, item in pairs):
+        own = [pair for pair in pairs if pair[1].lists == lists]
+        texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in chain(*own)}
+        known = " OR ".join(f"{texts[query]} IN ({keys})" for query in {query for query, _ in own})
+        where, limit = f"WHERE {known}" * bool(keys), QUERIES if lists else ROWS
+        parts = []
         for n, table in enumerate(side.tables):
-            row = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql}"
-            row += f" WHERE {where} LIMIT {limit})"
-            row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
-            rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
-        sampled = session.rows(" UNION ALL ".join(rows))
-        read = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
-        for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
-            pairs = zip(read[n], read[m], strict=True)
-            values_of[q, i] = [pair for pair in pairs if None not in pair]
-    return values_of
+            rows = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql} "
+            rows += f"{where} LIMIT {limit})"
+            rows = f"(SELECT *, unnest({lists}) AS x_ FROM {rows})" if lists else rows
+            parts.append(f"(SELECT {', '.join(texts.values())} FROM {rows} LIMIT {ROWS})")
+        read = [*zip(*session.rows(" UNION ALL ".join(parts)), strict=True)] or [()] * len(texts)
+        columns = dict(zip(texts, read, strict=True))
+        for q, i in own:
+            both = zip(columns[q], columns[i], strict=True)
+            values[q, i] = [pair for pair in both if None not in pair]
+    return values

@@ -38,19 +38,17 @@ def resolve_columns(
     session: Session,
     columns: Mapping[str, Any],
     groups: Sequence[Sequence[Table]],
-    judged: bool = False,
     attributes: Sequence[Any] = (),
 ) -> tuple[list[dict[str, str | None]], list[list[Table]]]:
-    """The names of columns in the runs and in the other table, and the tables with the columns
-    that are computed.
+    """The names of columns in the runs and in the judgments, and the tables with the columns that
+    are computed.
 
-    groups: the runs; the judgments if `judged`, else the reference; the attributes. The last two
-    may be empty or left out. attributes: other columns that the caller names.
+    groups: the runs, the judgments, the attributes. The last two may be empty or left out.
+    attributes: other columns that the caller names.
     """
     named: list[dict[str, str | None]] = [dict.fromkeys(columns), dict.fromkeys(columns)]
     resolved = [[*tables] for tables in (*groups, [], [])[:3]]
-    ranked, graded = ([0], [1]) if judged else ([0, 1], [0])
-    places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
+    places = {"query": [0, 1, 2], "item": [0, 1], "rel": [1 if resolved[1] else 0]}
     items = [columns["item"]] if isinstance(columns.get("item"), str) else columns.get("item") or ()
     for role, value in columns.items():
         if value is None:
@@ -61,7 +59,7 @@ def resolve_columns(
             names[role] = column_name(spec)
         needed = dict(enumerate(pair))
         if pair[0] == pair[1]:
-            needed = dict.fromkeys(places.get(role, ranked), pair[0])
+            needed = dict.fromkeys(places.get(role, [0]), pair[0])
         if isinstance(pair[0], str) and pair[0] == pair[1]:
             if any(table.has(pair[0]) for table in tables):
                 continue  # Other tables may have a recognised name.
@@ -72,7 +70,7 @@ def resolve_columns(
                 resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
     for side, names in enumerate(named):
         roles = {name: "" for name in attributes if isinstance(name, str)}
-        roles |= {n: role for role, n in names.items() if n and side in places.get(role, ranked)}
+        roles |= {n: role for role, n in names.items() if n and side in places.get(role, [0])}
         resolved[side] = [
             replace(table, named={table.actual_name(n): roles[n] for n in roles if table.has(n)})
             for table in resolved[side]

@@ -26,25 +26,28 @@ from rankql.registry.column_names import (
     list_side,
 )
 from rankql.sources.candidates import (
-    VECTOR,
     Ids,
+    Items,
     entries_of,
     fields_of,
     find_field,
     find_items,
     find_list,
     is_nested,
+    lists_of,
     split_cell,
+    split_groups,
     unpack_cells,
     wrong_type,
 )
-from rankql.sources.choice import ROW, Choice, choose_all, compute_columns, named_columns
+from rankql.sources.choice import ROW, Choice, Specs, choose_all, compute_columns, named_columns
 from rankql.sources.role_values import refuse_rounded
 from rankql.sources.row_keys import find_row_keys, require_one_row
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     CHOSEN,
     Elements,
+    Runs,
     Table,
     is_number,
     is_outcome,
@@ -85,23 +88,26 @@ class _Lists(NamedTuple):
 
 def unnest_lists(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
     columns: Mapping[str, Any],
     attributes: Sequence[str] = (),
-    system: str | None = None,
-    order: str | None = None,
-    forbidden: str = "",
-) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Runs, Table | None, Mapping[str, Any]]:
     """The runs and judgments with their queries and items, one row per item, and the columns.
 
-    attributes: those of queries that are read. order: 'list' if numbers do not rank the ids.
-    forbidden: the column of items that must not be shown, which belongs to the judgments.
+    attributes: those of queries that are read. options: of the caller, such as order='list' if
+    numbers do not rank the ids; the column forbidden= belongs to the judgments.
     """
+    system, forbidden = options.get("system"), options.get("forbidden")
     item = columns.get("item")
     names = item if isinstance(item, list | tuple) else [item]
     runs = {name: unpack_cells(session, table, names) for name, table in runs.items()}
     qrels = qrels and unpack_cells(session, qrels, names)
+    if options.get("groups") and qrels:
+        qrels = split_groups(session, qrels)
+    elif options.get("groups"):
+        runs = {name: split_groups(session, table) for name, table in runs.items()}
     specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
@@ -122,9 +128,7 @@ def unnest_lists(
             for name, table in runs.items():
                 item = min(run_items[name], key=lambda x: x.rank)
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
-                runs[name] = _read_run(
-                    session, table, choice, attributes, system, order=order, flag=flag
-                )
+                runs[name] = _read_run(session, table, choice, attributes, options, flag=flag)
                 session.note(
                     table.label,
                     f"{item.column}.{flag} is the grade of each retrieved item. "
@@ -144,7 +148,7 @@ def unnest_lists(
                 runs[name] = _split_cells(session, runs[name], own_ids, both)
     scores = _names_of(numbers, "score", LIST_SCORES)
     unnested = {
-        name: _read_run(session, table, choice, attributes, system, scores, order)
+        name: _read_run(session, table, choice, attributes, options, scores)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = zip([qrels] if qrels else runs.values(), choices, strict=False)
@@ -166,12 +170,12 @@ def unnest_lists(
 
 def _find_judged(
     session: Session,
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
-    specs: tuple[tuple[Any, Any], tuple[Any, Any]],
-    run_items: Mapping[str | None, list[Ids]],
+    specs: Specs,
+    run_items: Items,
     taken: set[str],
-) -> dict[str | None, list[Ids]]:
+) -> Items:
     """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
     if qrels is None:
         fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
@@ -198,10 +202,10 @@ def _find_judged(
 
 def _named_numbers(
     columns: Mapping[str, Any],
-    runs: Mapping[str | None, Table],
+    runs: Runs,
     qrels: Table | None,
-    run_items: Mapping[str | None, Sequence[Ids]],
-    judged_items: Mapping[str | None, Sequence[Ids]],
+    run_items: Items,
+    judged_items: Items,
 ) -> dict[str, str]:
     """The lists and fields of lists that the caller names as grades or scores."""
     tables = [*runs.values(), *([qrels] if qrels else [])]
@@ -224,7 +228,7 @@ def _read_judged(
     grades: tuple[Any, Sequence[str]],
     attributes: Sequence[str] | None,
     several: bool,
-    forbidden: str,
+    forbidden: str | None,
 ) -> Table:
     """The judgments of a table with lists, or of those of the runs.
 
@@ -277,8 +281,7 @@ def _require_both(
     table: Table, item: Any, retrieved: Sequence[Ids] = (), relevant: Sequence[Ids] = ()
 ) -> None:
     """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
-    lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
-    lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
+    lists = lists_of(table)
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
@@ -306,8 +309,7 @@ def _require_both(
 
 def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     """Refuse a table whose lists have unknown names, if nothing else is its item."""
-    lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
-    lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
+    lists = lists_of(table)
     rows = any(x not in lists for x in table.known("item"))
     if named or not lists or rows or any(x.column for x in items):
         return
@@ -352,9 +354,8 @@ def _read_run(
     table: Table,
     choice: Choice | None,
     attributes: Sequence[str],
-    system: str | None,
+    options: Mapping[str, Any],
     scores: Sequence[str] = (),
-    order: str | None = None,
     flag: str = "",
 ) -> Table:
     """The run with its query and item: a row per item, and its place in a list or its score.
@@ -366,10 +367,10 @@ def _read_run(
     table, column = _read_side(session, table, choice, 0)
     if not column:
         return table
-    require_one_row(session, table, column, system)
+    require_one_row(session, table, column, options.get("system"))
     lists = _read_lists(session, table, column, 1, choice.items[0])
     field = find_field(table, column, scores[0]) if len(scores) == 1 else None
-    if order == "list" and table.columns[column].endswith("]"):
+    if options.get("order") == "list" and table.columns[column].endswith("]"):
         lists = lists._replace(scored=False)
     elif field:
         grade = fields_of(table.columns[column])[field].of("x_")
@@ -398,7 +399,7 @@ def _elements(table: Table, column: str, item: Ids, lists: _Lists, flag: str = "
     fields = [*item.name.removeprefix(f"{column}.").split(", "), lists.number, flag, *lists.fields]
     used = {column, lists.numbers, *(f"{column}.{field}" for field in fields)}
     sql = quote(column) if table.columns[column].endswith("]") else item.lists
-    return Elements(table, column, sql, item.sql, frozenset(used), lists.numbers)
+    return Elements(table, column, sql, item.sql, frozenset(used), lists.numbers, item.number)
 
 
 def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
@@ -420,12 +421,10 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.value(rows):
                 raise wrong_type(table, column)
-        return lists._replace(values=item.lists, grade="x_['value']", assumed=graded, scored=True)
+        return lists._replace(values=item.lists, grade=item.number, assumed=graded, scored=True)
     elements = f"(SELECT unnest({name}) AS x_ FROM {table.sql})"
     if kind.endswith("[][]"):
-        number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
-        number = f"TRY_CAST({number} AS DOUBLE)"
-        wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
+        wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({item.number}), false)"
         if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
             require(
                 rel is not None,
@@ -435,7 +434,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             )
             raise wrong_type(table, column)
         refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
-        return lists._replace(grade=number, assumed=graded, scored=True)
+        return lists._replace(grade=item.number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
         paths, field = fields_of(kind), item.name.removeprefix(f"{column}.")
         fields = {name: path.kind for name, path in paths.items()}

@@ -23,17 +23,17 @@ from rankql.registry.column_names import (
     is_distance,
 )
 from rankql.sources import computed, role_values
-from rankql.sources.account import account, name_unread
+from rankql.sources.account import account_for
 from rankql.sources.ask import verified
-from rankql.sources.candidates import find_list, split_groups
+from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import list_in_order
-from rankql.sources.row_order import add_row_number, number_rows, rank_by_score
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
     Data,
+    Runs,
     Table,
     assign_roles,
     is_text,
@@ -47,7 +47,7 @@ from rankql.text import Note, format_count, format_queries, is_or_are
 
 def read_inputs(
     session: Session,
-    run: Data | Mapping[str, Data],
+    run: Data | Mapping[str, Data] | None,
     qrels: Data | None,
     attributes: Data | None,
     columns: Mapping[str, Any],
@@ -59,11 +59,14 @@ def read_inputs(
     cluster: str | None = None,
     train: Data | None = None,
     catalogue: Data | int | None = None,
-    collapse: str | None = None,
-    forbidden: str | None = None,
     one_of_each: bool = False,
+    **more: Any,
 ) -> Inputs:
-    """Open the tables and recognise their columns. A question offers calls that answer it."""
+    """Open the tables and recognise their columns. A question offers calls that answer it.
+
+    run: None if only judgments are read.
+    more: forbidden, and collapse, which explains ids that differ after a mark.
+    """
     flag = isinstance(descending, bool | None)
     alone = system is None or not is_several_runs(run)
     for ok, message in (
@@ -74,7 +77,7 @@ def read_inputs(
         (alone, "system= is for a single run. The runs of a dict have their names already"),
     ):  # fmt: skip
         require(ok, message)
-    opened = open_runs(session, run)
+    opened = {} if run is None else open_runs(session, run)
     others = (("qrels", qrels), ("attributes", attributes), ("train", train))
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
@@ -83,16 +86,13 @@ def read_inputs(
         by.setdefault(cluster, "cluster")
     if weight is not None:
         by[weight] = "weight"
-    options = {**columns, "system": system, "descending": descending, "order": order}
-    options["collapse"] = collapse  # which explains ids that differ after a mark
-    options |= {"forbidden": forbidden, "groups": one_of_each or None}
+    options = {**columns, "system": system, "descending": descending, "order": order, **more}
     if one_of_each:
         require(columns.get("rel") is None, "groups= does not support rel=. Leave out one of them")
-        options["rel"] = "1"  # of each id
+        options |= {"groups": "any", "rel": "1"}  # of each id
 
     def read(call: Call) -> Inputs:
-        given = {**options, **call}
-        inputs = _read_tables(session, runs, tables, given, by, catalogue)
+        inputs = _read_tables(session, runs, tables, {**options, **call}, by, catalogue)
         return replace(inputs, weight=weight)
 
     def is_answer(call: Call) -> bool:
@@ -117,14 +117,14 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
     (judged, *_) = inputs.judging
-    name, matched = judged.roles["rel"], inputs.qrels is None
+    name, matched = judged.roles["rel"], inputs.qrels is None or not inputs.runs
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
         return False
-    ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    judged_ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
     constant = judged.computed.get(name) == []  # nothing is judged
-    if (inputs.qrels or constant) and repeats(judged, ids):
+    if (inputs.qrels or constant) and repeats(judged, judged_ids):
         return False
     for table in inputs.runs.values():
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
@@ -140,22 +140,18 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
                 return False
         if "item" in table.roles and repeats(table, keys):
             return False
-        both = (
-            [
-                computed.id_text(f"{row}.{quote(x.roles[role])}", x.columns[x.roles[role]])
-                for row, x in (("a", table), ("b", judged))
-            ]
-            for role in roles
-        )
-        same = " AND ".join(map(" = ".join, both))
-        sql = f"SELECT 1 FROM {table.sql} AS a SEMI JOIN {judged.sql} AS b ON {same} LIMIT 1"
-        matched = matched or bool(session.rows(sql))
+        ids = []
+        for x in (table, judged):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(computed.id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
     return matched
 
 
 def _read_tables(
     session: Session,
-    runs: dict[str | None, Table],
+    runs: Runs,
     tables: Mapping[str, Table | None],
     options: Mapping[str, Any],
     by: Mapping[str, str],
@@ -177,45 +173,31 @@ def _read_tables(
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     forbidden = options.get("forbidden") or ""
     read = [x for x in (*by, *itertools.chain(*words), system, forbidden) if x]
-    if grouped := bool(options.get("groups")):
-        if judgments:
-            judgments = split_groups(session, judgments)
-        else:
-            runs = {label: split_groups(session, table) for label, table in runs.items()}
-    runs, judgments, columns = unnest_lists(
-        session, runs, judgments, columns, read, system, order, forbidden
-    )
-    columns, graded = computed.map_events(
-        session, columns, [judgments] if judgments else [*runs.values()]
-    )
-    if judgments:
-        (judgments,) = graded
-    else:
-        runs = dict(zip(runs, graded, strict=True))
-    groups = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
-    named, (opened, others, abouts) = computed.resolve_columns(
-        session, columns, groups, bool(judgments), [*by, system]
-    )
+    options = {**options, "system": system}
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
+    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
+    columns, mapped = computed.map_events(session, columns, graded or opened)
+    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
+    columns_of = computed.resolve_columns(session, columns, groups, [*by, system])
+    named, (opened, graded, abouts) = columns_of
     for name, argument in by.items():
-        abouts, others, opened = computed.add_attribute(
-            session, name, argument, [abouts, others, opened]
-        )
+        groups = computed.add_attribute(session, name, argument, [abouts, graded, opened])
+        abouts, graded, opened = groups
     if order == "rows":
-        opened = [number_rows(session, table, named[0], system) for table in opened]
-    runs = dict(zip(runs, opened, strict=True))
-    judgments = others[0] if judgments else None
-    if judgments:
+        opened = [role_values.number_rows(session, table, named[0], system) for table in opened]
+    for judgments in graded:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
-    judged = judgments is not None
-    runs, notes, unscored = _rank_runs(session, runs, named[0], judged, descending)
+    runs, notes, unscored = _rank_runs(
+        session, dict(zip(runs, opened, strict=True)), named[0], bool(graded), descending
+    )
+    ranked = [*runs.values()]
     if judgments:
-        judgments = _assign_judgments(
-            session, judgments, named[1], [*runs.values()], None if grouped else [*by, forbidden]
-        )
+        attributes = None if options.get("groups") else [*by, forbidden]
+        judgments = _assign_judgments(session, judgments, named[1], ranked, attributes)
     prohibitions = None
     if forbidden:
         judgments, prohibitions = computed.mark_forbidden(session, judgments, forbidden)
-    ranked = [*runs.values(), *([judgments] if judgments else [])]
+    ranked += [judgments] if judgments else []
     if about:  # the query column as the caller names it, or as in the other tables
         names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
@@ -241,19 +223,15 @@ def _read_tables(
     inputs = replace(inputs, notes=notes)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
-    return _account_for(session, inputs, {x for x, value in options.items() if value is not None})
+    return account_for(session, inputs, {x for x, value in options.items() if value is not None})
 
 
 def _open_systems(
-    session: Session,
-    runs: dict[str | None, Table],
-    system: Any,
-    columns: Mapping[str, Any],
-    by: Sequence[str],
-) -> tuple[dict[str | None, Table], str | None]:
+    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, str | None]:
     """The runs, with the column of the systems: the one that the caller names, or a known one."""
     if system is None:
-        if None in runs and (name := _find_system(session, runs[None], columns, by)):
+        if None in runs and (name := find_system(session, runs[None], columns, by)):
             context = {**runs[None].context, "system": name}
             return {None: replace(runs[None], context=context)}, name
         return runs, None
@@ -268,12 +246,8 @@ def _open_systems(
 
 
 def _rank_runs(
-    session: Session,
-    runs: dict[str | None, Table],
-    names: Mapping[str, Any],
-    judged: bool,
-    descending: bool | None,
-) -> tuple[dict[str | None, Table], list[str], str]:
+    session: Session, runs: Runs, names: Mapping[str, Any], judged: bool, descending: bool | None
+) -> tuple[Runs, list[str], str]:
     """The runs with their roles and orders, notes, and the first run without scores.
 
     Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
@@ -297,7 +271,7 @@ def _rank_runs(
         unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
         for label, table in runs.items():
             if unscored and "pos" not in table.roles:
-                runs[label] = rank_by_score(session, table)
+                runs[label] = role_values.rank_by_score(session, table)
             elif not unscored and "pos" in table.roles:
                 table = role_values.drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
@@ -331,25 +305,6 @@ def _assign_judgments(
     item, rel = (table.roles[role] for role in ("item", "rel"))
     grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(rel)} END"
     return table.with_values(rel, grade, table.columns[rel])
-
-
-def _account_for(session: Session, inputs: Inputs, named: set[str]) -> Inputs:
-    """The inputs with notes on what no role has, and the names of what was not read."""
-    sides = [*inputs.runs.values()], inputs.qrels
-    notes = account(session, *sides, named) if session.reads_values else []
-    session.notes += [] if session.asks else notes
-    others = [x for x in (inputs.qrels, inputs.attributes) if x]
-    read = [*inputs.by, *([inputs.system] if inputs.system else [])]
-    read += [x for table in inputs.tables for x in table.sources(read)]
-    runs, others = name_unread(session, inputs.runs, others, read)
-    qrels = others.pop(0) if inputs.qrels else None
-    return replace(
-        inputs,
-        runs=runs,
-        qrels=qrels,
-        attributes=others[0] if others else None,
-        notes=[*inputs.notes, *notes],
-    )
 
 
 def _describe_types(session: Session, inputs: Inputs) -> list[str]:
@@ -422,8 +377,12 @@ def _refuse_single_rows(session: Session, table: Table) -> None:
 _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 
 
-def _find_system(
-    session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
+def find_system(
+    session: Session,
+    table: Table,
+    columns: Mapping[str, Any],
+    by: Sequence[str],
+    known: Sequence[str] = RANKED_SYSTEMS,
 ) -> str | None:
     """The column of a known name without which items or positions of a query repeat, and with
     which none does. Without positions, that of a ranker is one if a query has several.
@@ -431,7 +390,7 @@ def _find_system(
     query, item = columns.get("query"), columns.get("item")
     item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
-    systems = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
+    systems = [find_name(table.columns, [name]) for name in known]
     if not (names := [name for name in systems if name is not None and name not in taken]):
         return None
     try:
@@ -442,7 +401,7 @@ def _find_system(
         return None
     placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
     if not find_list(table, RETRIEVED, item):
-        ids = [[x] for x in (table.find("item", item), placed) if x]
+        ids = [[x] for x in (table.find("item", item), placed) if x] or ids  # or values
     key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
@@ -482,11 +441,7 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
 
 
 def _assign_run(
-    session: Session,
-    table: Table,
-    names: Mapping[str, str | None],
-    judged: bool,
-    descending: bool | None = None,
+    session: Session, table: Table, names: Mapping[str, Any], judged: bool, descending: bool | None
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
@@ -508,7 +463,7 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = add_row_number(session, table, "item", name, "row number")
+        table = role_values.add_row_number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))

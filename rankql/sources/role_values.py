@@ -1,13 +1,17 @@
-"""The columns of grades, positions and scores: which of several it is, and if it may be right."""
+"""The columns of grades, positions and scores: which of several it is, and if it may be right.
+
+Positions of rows that have none come from the order of the rows, or from scores.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from rankql.errors import Question, RankqlError, require
-from rankql.macros import quote
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
     ROLES,
     WEAKER,
@@ -25,7 +29,6 @@ from rankql.sources.tables import (
     is_number,
     is_text,
     quote_name,
-    read_text_numbers,
     text_number,
 )
 from rankql.text import join_words
@@ -216,7 +219,15 @@ def read_numbers(session: Session, table: Table) -> Table:
             )
             grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
             table = table.with_values(name, grade, kind)
-    return read_text_numbers(session, table)
+    for role in ("rel", "score", "pos") if not table.text else ():
+        name = table.roles.get(role, "")
+        if not is_text(table.columns.get(name, "")):
+            continue
+        number = text_number(name)  # if all are finite
+        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
+        if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
+            table = table.with_values(name, number, "DOUBLE")
+    return table
 
 
 def refuse_padding(session: Session, table: Table) -> None:
@@ -277,3 +288,55 @@ FLOATS = ("DOUBLE", "FLOAT")
 def is_rounded(column: str, kind: str) -> str:
     """The condition that a floating-point number may stand for several ids."""
     return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
+
+
+def number_rows(
+    session: Session, table: Table, names: Mapping[str, Any], system: str | None
+) -> Table:
+    """The run with positions from the order of its rows; lists have an order."""
+    if "pos" in table.roles:
+        return table
+    query, named = table.find("query", names.get("query")), (names.get("pos"), names.get("score"))
+    if query is None:
+        return table  # an error of the roles
+    keys = ", ".join(map(quote, [*([system] if system else []), query]))
+    require(
+        table.ordered and named == (None, None),
+        "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
+        f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
+    )
+    return add_row_number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+
+
+def add_row_number(
+    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
+) -> Table:
+    """The table with a column that numbers its rows: all, or those of each key."""
+    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
+    if keys:
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
+        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
+    return _add_place(session, table, role, name, origin, sql)
+
+
+def _add_place(
+    session: Session, table: Table, role: str, name: str, origin: str, sql: str
+) -> Table:
+    return replace(
+        table,
+        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, role: name},
+        origins={**table.origins, name: origin},
+    )
+
+
+def rank_by_score(session: Session, table: Table) -> Table:
+    """The run with positions by its scores; the higher item id comes first among equal ones."""
+    name, score = f"{INTERNAL_PREFIX}place", table.number("score")
+    order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
+    place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
+    sql = f"SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql}"
+    reads = {**table.computed, name: table.sources([table.roles["score"]])}
+    ranked = _add_place(session, table, "pos", name, table.role_columns["score"], sql)
+    return replace(ranked, computed=reads, ascending=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,10 @@ from rankql.sources.candidates import find_ids
 from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, assign_roles, is_id, is_text
+from rankql.sources.tables import Runs, Table, assign_roles, is_id, is_text
 
 
-def find_row_keys(
-    session: Session, runs: Mapping[str | None, Table], name: Any, system: str | None
-) -> dict[str | None, Table]:
+def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:
     """The tables with both lists and the query of their rows.
 
     Without a known name, it is a column with one row per value, or the row number of one table.

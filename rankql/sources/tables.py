@@ -47,6 +47,12 @@ class Elements(NamedTuple):
     used: frozenset[str] = frozenset()
     # The list or field with the numbers by which its ids were ranked.
     numbers: str = ""
+    # The number of an element that is a pair.
+    number: str = ""
+
+
+Runs: TypeAlias = dict[str | None, "Table"]
+"""The runs by the name of their system."""
 
 
 class Unused(str):
@@ -303,20 +309,6 @@ def refuse_repeated(table: Table, names: Iterable[str]) -> None:
             raise RankqlError(
                 f"{table.label} has several columns called {name!r}. Rename or remove all but one"
             )
-
-
-def read_text_numbers(session: Any, table: Table) -> Table:
-    """The table with numbers for the text of grades, scores and positions, if all are finite."""
-    for role in ("rel", "score", "pos") if not table.text else ():
-        name = table.roles.get(role)
-        if name is None or not is_text(table.columns[name]):
-            continue
-        number = text_number(name)
-        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
-        sql = f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"
-        if session.value(sql):
-            table = table.with_values(name, number, "DOUBLE")
-    return table
 
 
 def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:

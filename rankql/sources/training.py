@@ -95,7 +95,7 @@ def read_beyond(
 
     def read(table: Table, *roles: str) -> Table:
         needed = {role: ids[role] for role in roles}
-        named, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]], True)
+        named, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]])
         return assign_roles(table, named[1], roles, same, only=True)
 
     if train:

@@ -208,6 +208,23 @@ def test_labels_may_be_text_and_have_a_row_each():
         judges(rows, annotators=["ann"], models=["llama"])
 
 
+def test_labels_are_read_as_judgments_are():
+    """Lists, yes and no; a column that may have the grades is asked about."""
+    llm = {1: {"a": 1, "b": 0}, 2: {"a": 1, "b": 0}}
+    words = pl.DataFrame({"query": [1, 1, 2, 2], "item": [*"abab"], "rel": ["yes", "no"] * 2})
+    lists = words.select("query", relevant=pl.struct(id="item", grade=pl.col("rel") == "yes"))
+    lists = lists.group_by("query", maintain_order=True).all()
+    frames = [words, lists, words.to_pandas().replace({"rel": {"yes": 1, "no": float("nan")}})]
+    reports = [judges(llm, human) for human in frames]
+    for each in reports:
+        assert each.table.filter(measure="exact_agreement")["value"].item() == 1
+    assert "human: 2 of 4 values of rel are NaN, as pandas writes missing ones" in repr(reports[2])
+    with pytest.raises(
+        RankqlError, match=r"Is anna the grade of item\? Pass rel='anna' or rel='1'"
+    ):
+        judges(llm, words.select("query", "item", anna=pl.Series([1, 0, 2, 0])))
+
+
 def test_a_model_is_held_to_a_second_person():
     """The sentence has the kappas of the table, and an interval that leaves out one query."""
     others = ("llama", "bo")

@@ -309,6 +309,10 @@ def test_unknown_arguments_are_refused():
         metrics.ndcg("rel", "pos", k=object())
     with pytest.raises(rankql.RankqlError, match="ties='order' is not supported in Spark"):
         metrics.evaluate(RUN, QRELS, "AP", ties="order")
+    with pytest.raises(rankql.RankqlError, match=r"collapse= is not supported in Spark\. Leave"):
+        metrics.evaluate(RUN, QRELS, "AP", collapse="#")
+    with pytest.raises(rankql.RankqlError, match=r"Unknown option 'thresold'\. Did you mean"):
+        metrics.evaluate(RUN, QRELS, "AP", thresold=2)
     with pytest.raises(rankql.RankqlError, match="run must be a Spark DataFrame"):
         metrics.evaluate(RUN, QRELS, "AP")
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from rankql.engines import partitions
+from rankql.evaluation.request import RankingRules
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from support import metric_engines
@@ -180,7 +181,7 @@ def test_spark_before_its_session(monkeypatch):
 def test_spark_reads_columns_on_empty_parts():
     """The columns of a part are found out on no rows, where an expression may be wrong."""
     metrics = parse("bought = max(price)")
-    task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
+    task = partitions.Task([None], RankingRules({}, Conventions()), [], metrics)
     empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
     with pytest.raises(rankql.RankqlError, match="price"):
         partitions.evaluate_partition(task, empty)

@@ -19,6 +19,7 @@ from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta
+from rankql.evaluation.request import RankingRules
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
@@ -549,7 +550,7 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     rules = Conventions(ties="item")
     meta = Meta("query", [metrics], rules.as_dict())
     task = partitions.Task(
-        [None], {}, None, (), attributes, parse(metrics), rules, meta=meta, **options
+        [None], RankingRules({}, rules), attributes, parse(metrics), meta=meta, **options
     )
     tables = [
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
