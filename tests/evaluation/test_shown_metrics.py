@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from math import log2
 
-import duckdb
 import polars as pl
 import pytest
 
@@ -16,7 +15,7 @@ import rankql
 from rankql import RankqlError
 from rankql.evaluation import dropped
 from rankql.logs.table_macros import value_sql
-from support import definitions
+from support import definitions, metric_engines
 from support.parameters import slow_except
 
 NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
@@ -185,8 +184,7 @@ def test_most_popular(seen):
     ]
     run = rankql.most_popular(train, 7, seen, users)
     assert run.rows() == rows and run.columns == ["user", "item", "pos", "score"]
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("train", train)
     con.register("asked", pl.DataFrame({"user": users}))
     sql = f"FROM most_popular('train', k := 7, seen := {value_sql(seen)}, users := 'asked')"
