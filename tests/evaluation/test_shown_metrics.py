@@ -290,15 +290,15 @@ AMONG_TIES = (1 + 1 / log2(3)) / 3
 DROPPED = (1 + 1 / log2(3)) / 2
 
 
-@pytest.mark.parametrize("form", ["train", "split log", "distance"])
 @pytest.mark.parametrize(
-    ("metric", "options", "value"),
+    ("form", "metric", "options", "value"),
     [
-        ("nDCG@2", {"ties": "expected"}, AMONG_TIES),
-        ("nDCG@2", {"conventions": "sklearn"}, AMONG_TIES),
-        ("nDCG@2", {"ties": "expected", "seen": "drop"}, DROPPED),
-        ("HR@1", {"ties": "expected"}, 1 / 3),
-        ("RR", {"ties": "expected"}, (1 + 1 / 2 + 1 / 3) / 3),
+        ("train", "nDCG@2", {"ties": "expected"}, AMONG_TIES),
+        ("split log", "nDCG@2", {"conventions": "sklearn"}, AMONG_TIES),
+        ("distance", "nDCG@2", {"ties": "expected", "seen": "drop"}, DROPPED),
+        ("split log", "nDCG@2", {"ties": "expected", "seen": "drop"}, DROPPED),
+        ("split log", "HR@1", {"ties": "expected"}, 1 / 3),
+        ("distance", "RR", {"ties": "expected"}, (1 + 1 / 2 + 1 / 3) / 3),
     ],
 )
 def test_ties_by_expectation_with_train(form, metric, options, value):
