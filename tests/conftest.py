@@ -33,7 +33,10 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark heavy tests, before pytest selects by marker."""
+    """Mark heavy tests, before pytest selects by marker.
+
+    Those with Spark are first: with `worksteal` they stay in one process, which starts it once.
+    """
     mark_repetitions(items)
     every = int(os.environ.get("RANKQL_EVERY", "1"))
     for number, item in enumerate(items):
@@ -43,6 +46,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(STARTED_BY[fixture])
         if any(component.heavy for component in needed(item)):
             item.add_marker("heavy")
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 def mark_repetitions(items):

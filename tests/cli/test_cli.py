@@ -85,16 +85,19 @@ def python(folder, *arguments, **options):
     return subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, **options)
 
 
-def on_terminal(folder, arguments, stream="stdout", columns=100, **options):
-    """What the command prints on a terminal, and the process."""
+def on_terminal(folder, arguments, program=("-m", "rankql"), columns=100):
+    """What the command prints on a terminal."""
     reader, screen = pty.openpty()
     termios.tcsetwinsize(screen, (40, columns))
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: screen}
-    command = [sys.executable, "-m", "rankql", *arguments.split()]
-    done = subprocess.run(command, cwd=folder, text=True, **streams, **options)
+    command = [sys.executable, *program, *arguments.split()]
+    done = subprocess.run(command, cwd=folder, text=True, stdout=screen, stderr=subprocess.PIPE)
     os.close(screen)
     assert done.returncode == 0, done
-    return os.read(reader, 100_000).decode(), done
+    parts = []
+    with contextlib.suppress(OSError):  # at the end, because the other side is closed
+        while part := os.read(reader, 4096):
+            parts.append(part)
+    return b"".join(parts).decode()
 
 
 # What commands print
@@ -401,13 +404,19 @@ def test_pipes_get_no_colour_and_no_progress(files):
 @pytest.mark.slow
 def test_progress_goes_to_a_terminal(tmp_path):
     """A bar where someone looks at stdout, and the data alone in a pipe."""
-    duckdb.execute(f"""
-        COPY (SELECT q AS query, i AS item, hash(q, i) % 1000000 AS score, i % 2 AS rel
-              FROM range(30000) t(q), range(100) u(i)) TO '{tmp_path}/x.parquet'""")
-    command = "eval x.parquet -m AP -m Bpref -m TauB --format csv"
-    screen, _ = on_terminal(tmp_path, command)
+    (tmp_path / "x.csv").write_text("query,item,score,rel\n1,a,2,0\n1,b,1,1\n")
+    program = tmp_path / "at_once.py"  # DuckDB draws it after two seconds
+    program.write_text("""
+from rankql.cli.start import run
+from rankql.sources import private
+opened = private.with_progress
+private.with_progress = lambda con: opened(con.execute("SET progress_bar_time = 1"))
+run()
+""")
+    command = "eval x.csv -m AP -m TauB --format csv"
+    screen = on_terminal(tmp_path, command, [program])
     assert "100% " in screen and "slice,metric,mean" in screen
-    done = python(tmp_path, "-m", "rankql", *command.split())
+    done = python(tmp_path, program, *command.split())
     assert done.stdout.startswith("slice,metric,mean")
 
 
@@ -417,7 +426,7 @@ def test_results_fit_a_terminal_without_broken_words(tmp_path):
     for name, n in (("old", 7), ("new", 5)):
         rows = f"SELECT i AS query, hash(i) % {n} / 10.0 AS AP FROM range(40) t(i)"
         duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/{name}.csv'")
-    screen, _ = on_terminal(tmp_path, "compare old.csv new.csv", columns=80)
+    screen = on_terminal(tmp_path, "compare old.csv new.csv", columns=80)
     lines = re.sub(r"\x1b\[\d*m", "", screen).splitlines()
     assert "95% CIs exclude 0 exactly if p is at most 0.05" in " ".join(lines)
     assert max(map(len, lines)) <= 80

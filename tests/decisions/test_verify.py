@@ -420,9 +420,8 @@ def mutate_file(rng, path):
 
 @pytest.mark.report
 @pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_mutations_are_named(seed):
-    """25 mutations for each seed, 75 in all."""
     rng = random.Random(seed)
     original = {suffix: Path(f"original{suffix}") for suffix in FORMATS}
     compared, evaluated = rankql.compare(RUNS, QRELS, METRICS), rankql.evaluate(RUNS, QRELS, "P@3")

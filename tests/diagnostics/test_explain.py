@@ -231,7 +231,7 @@ def test_values_equal_evaluate_and_losses_add_up(metric):
     step = 8 if metric.startswith("nDCG") else len(OPTIONS)
     for seed in range(METRICS.index(metric) % len(OPTIONS), len(OPTIONS), step):
         options = OPTIONS[seed]
-        run, qrels = draw(f"{metric}{seed}", 3, Random(seed).choice(["score", "pos"]))
+        run, qrels = draw(f"{metric}{seed}", 2, Random(seed).choice(["score", "pos"]))
         if options.get("conventions") == "ranx":  # refuses fractions
             qrels = qrels.with_columns(pl.col("rel").ceil())
         values, result = evaluated(run, qrels, metric, **options)

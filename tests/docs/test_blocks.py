@@ -305,7 +305,7 @@ WIDER = """selector => [...document.querySelectorAll(selector)]
 @pytest.mark.browser
 def test_no_sideways_scrolling(site, browser):
     """At 1280 px neither pages nor outputs, at 390 px no page."""
-    page = browser.new_page()
+    page = browser.new_page(java_script_enabled=False)
     for path in sorted(site.rglob("*.html")):
         if 'http-equiv="refresh"' in path.read_text()[:50]:  # a page that has moved
             continue

@@ -45,7 +45,7 @@ def random_ranking(rng):
 def test_values_by_hand():
     """Values, copied SQL and copied polars line agree to 1e-12, NULL where NULL."""
     rng = random.Random(7)
-    cases = [random_ranking(rng) for _ in range(100)]
+    cases = [random_ranking(rng) for _ in range(40)]
     cases += [[[2, 3, 1, 0], {}], [[3, 0, 3, 0], {}], [[5, 2, 3], {"maxRel": 5}], [[0, None], {}]]
     script = f"""
         import {{ asCode, evaluateRanking }} from {json.dumps((SOURCES / "metrics.js").as_uri())};
@@ -57,7 +57,7 @@ def test_values_by_hand():
         case = cases[number]
         assert tuple(values) == NAMES
         expected = pytest.approx(numbers(values.values()), abs=1e-12, rel=0)
-        if number % 25 == 0:  # DuckDB takes 0.2 s to plan it
+        if number % 10 == 0:  # DuckDB takes 0.2 s to plan it
             assert numbers(con.execute(code["sql"]).fetchone()) == expected, case
         (polars,) = eval(code["polars"], {"pl": pl, "rankql": rankql}).rows()
         assert numbers(polars) == expected, case

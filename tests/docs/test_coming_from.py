@@ -1,7 +1,4 @@
-"""docs/coming-from.md: every name and number of another tool is correct.
-
-ranx compiles for seconds when it is first called, so the blocks that call it are slow.
-"""
+"""docs/coming-from.md: every name and number of another tool is correct."""
 
 import math
 import re

@@ -34,7 +34,7 @@ def list_orders(scores):
         yield {item: float(len(items) - place) for place, item in enumerate(items)}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     rng = random.Random(seed)
     grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]

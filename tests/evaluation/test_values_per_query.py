@@ -12,6 +12,7 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import cycled
 
 QRELS = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "rel": [1, 0] * 3})
 OLD = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "score": [1, 2, 2, 1, 1, 2]})
@@ -266,8 +267,8 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "is_read"),
-    [
+    ("kind", "case"),
+    cycled(["csv", "parquet", "json"], [
         (["user", "revenue"], "", True),
         (["user", "revenue", "day"], "", True),
         (["user", "revenue", "variant"], "--query user", True),
@@ -280,21 +281,21 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         (["shop no", "revenue"], "", False),
         (["shop no", "revenue"], "--query 'shop no'", True),
         (["user", "segment"], "", False),
-    ],
-)
-def test_files_of_a_query_and_numbers_are_values(columns, options, is_read, tmp_path, monkeypatch):
+    ]),
+)  # fmt: skip
+def test_files_of_a_query_and_numbers_are_values(kind, case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    columns, options, is_read = case
     table = AFTER.with_columns(
         **{"shop no": pl.int_range(40), "item": pl.int_range(40), "rel": pl.int_range(40) % 3},
         day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)), variant=pl.lit("a"),
     ).select(columns)  # fmt: skip
-    for kind in ("csv", "parquet", "json"):
-        for name in "ab":
-            getattr(table, f"write_{kind}")(f"{name}.{kind}")
-        files = [f"{name}.{kind}" for name in "ab"]
-        done = CliRunner().invoke(main, ["compare", *files, *shlex.split(options)])
-        assert (done.exit_code == 0) == is_read, done.output
-        assert ("values: query =" in done.output) == is_read
+    files = [f"{name}.{kind}" for name in "ab"]
+    for file in files:
+        getattr(table, f"write_{kind}")(file)
+    done = CliRunner().invoke(main, ["compare", *files, *shlex.split(options)])
+    assert (done.exit_code == 0) == is_read, done.output
+    assert ("values: query =" in done.output) == is_read
 
 
 # Associated

@@ -387,14 +387,14 @@ def test_the_ideal_list_is_checked(assert_refused, metric):
     refused = [([3, 0, 2], [1, 1], message(text, 0)), ([3, 3, None], [3, 2, 1], message(text, 3))]
     refused += [([-1, 2], [2, 0], message(text, -1)), ([1], [], message(text, 1))]
     refused += [([1, 0], [1, 0, NAN], message(REL, NAN))]
-    for rels, ideal, pattern in refused[[*signatures.TAKES_IDEAL].index(metric) % 2 :: 2]:
-        groups = [([1], [1, 1]), (rels, ideal)]
-        assert_refused(f"list_{metric}", groups, options, pattern)
+    rels, ideal, pattern = refused[[*signatures.TAKES_IDEAL].index(metric) % len(refused)]
+    groups = [([1], [1, 1]), (rels, ideal)]
+    assert_refused(f"list_{metric}", groups, options, pattern)
     groups, pattern = [([1, 0], ["1", "0"])], message(TEXT.format("rel"))
     assert_refused(f"list_{metric}", groups, options, pattern, ideal="VARCHAR")
-    for rels, ideal in (([3, None, 2], [2, 3, 3]), ([1], None), ([], [1]), ([None], [])):
-        for name in metric_engines.LIST:
-            metric_engines.ENGINES[name].run(f"list_{metric}", [(rels, ideal)], options)
+    groups = [([3, None, 2], [2, 3, 3]), ([1], None), ([], [1]), ([None], [])]
+    for name in metric_engines.LIST:
+        metric_engines.ENGINES[name].run(f"list_{metric}", groups, options)
 
 
 # Easily got wrong: NULL items, literal grades, text, options where nothing is relevant

@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import duckdb
 import krippendorff
 import polars as pl
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import rankql
+from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
 from support.parameters import cycled, slow_except
@@ -186,8 +186,7 @@ def test_a_unit_of_several_columns(function, unit):
     expected = function(CODERS)
     assert function(frame.drop("unit"), unit=unit).equals(expected)
     assert function(frame.drop("unit").lazy(), unit=unit).collect().equals(expected)
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("labels", frame.drop("unit"))
     unit = "{'q': query_text, 'd': doc_id} AS unit"
     con.execute(f"CREATE VIEW pairs AS SELECT annotator, label, {unit} FROM labels")

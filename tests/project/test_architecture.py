@@ -34,24 +34,29 @@ def modules():
             yield name.removesuffix(".__init__"), path
 
 
+@cache
+def parse(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports(path):
     """All imports: the module, and whether it is imported inside a function or for types only."""
-    tree = ast.parse(path.read_text("utf-8"))
-    later = {
-        node
-        for scope in ast.walk(tree)
-        if isinstance(scope, ast.FunctionDef)
-        or (isinstance(scope, ast.If) and ast.unparse(scope.test) == "TYPE_CHECKING")
-        for node in ast.walk(scope)
-    }
-    for node in ast.walk(tree):
+    return [*imports_within(parse(path), False)]
+
+
+def imports_within(scope, later):
+    later |= isinstance(scope, ast.FunctionDef)
+    later |= isinstance(scope, ast.If) and ast.unparse(scope.test) == "TYPE_CHECKING"
+    for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node in later) for alias in node.names)
+            yield from ((alias.name, later) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}:{node.lineno} is a relative import"
+            assert node.level == 0, f"line {node.lineno} has a relative import"
             names = [f"rankql.{alias.name}" for alias in node.names]
             names = names if node.module == "rankql" else [node.module]
-            yield from ((name, node in later) for name in names)
+            yield from ((name, later) for name in names)
+        elif not isinstance(node, ast.expr):
+            yield from imports_within(node, later)
 
 
 def package(name):
@@ -110,7 +115,7 @@ def test_libraries(layer):
 def test_every_package_says_what_it_is():
     """Its first paragraph, what may import it, and what it may import."""
     for path in PACKAGE.glob("*/__init__.py"):
-        text = ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        text = ast.get_docstring(parse(path))
         assert len(text.split("\n\n")) >= 2 and "imports" in text, path
 
 
@@ -124,7 +129,7 @@ def test_public_names_have_one_home():
     """A function or class without an underscore is defined in one module."""
     homes = {}
     for name, path in modules():
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in parse(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, set()).add(name)
     twice = {name: places for name, places in homes.items() if len(places) > 1}
@@ -184,7 +189,7 @@ def test_no_code_reads_a_sentence_of_ours():
     reading = [
         f"{name}: {ast.unparse(node)}"
         for name, path in modules()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in READING and OURS.search(ast.unparse(node))
     ]

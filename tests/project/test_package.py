@@ -69,7 +69,7 @@ def test_the_records_of_tools_are_shipped_and_the_findings_are_in_the_sdist(buil
 @pytest.mark.package
 @pytest.mark.parametrize("versions", ["newest", "lowest"])
 def test_in_a_fresh_environment(built, tmp_path, versions):
-    """First the wheel with the dependencies, then the sdist in its place."""
+    """The wheel with the dependencies; with the newest ones then the sdist in its place."""
     needs = PROJECT["dependencies"] if versions == "lowest" else []
     uv, python = components.program("uv"), tmp_path / "venv" / "bin" / "python"
     run(uv, "venv", "-q", "--python", sys.executable, tmp_path / "venv")
@@ -86,8 +86,8 @@ def test_in_a_fresh_environment(built, tmp_path, versions):
         assert size * 0.8 < wheel.stat().st_size / 1000 <= size
         assert direct == len(PROJECT["dependencies"]) <= 5
         assert len(listed) - 1 == all_of_them, listed
-    run(*install, "--no-deps", "--reinstall", sdist)
-    works(python, tmp_path / "sdist")
+        run(*install, "--no-deps", "--reinstall", sdist)
+        works(python, tmp_path / "sdist")
 
 
 def works(python, folder):

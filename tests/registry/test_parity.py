@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import zlib
 from collections import defaultdict
 
 import duckdb
@@ -151,11 +152,17 @@ def agree(sql, python):
 
 
 def turns():
-    """Each call with a part of the wrong values: the functions with an option take turns."""
+    """Each call with a part of the wrong values: the functions with an option take turns.
+
+    So do the list form and the score form of a metric, with its options.
+    """
     functions = defaultdict(list)
     for name, columns, option in calls():
-        is_form = name.startswith("list_") or name.endswith("_by_score")
-        functions[option, is_form].append((name, columns))
+        is_list, is_score = name.startswith("list_"), name.endswith("_by_score")
+        metric = name.removeprefix("list_").removesuffix("_by_score")
+        if (is_list, is_score)[zlib.crc32(f"{metric} {option}".encode()) % 2]:
+            continue
+        functions[option, is_list or is_score].append((name, columns))
     for (option, form), named in functions.items():
         parts = [[text] for text in FORMS] if form else [[*WRONG][turn::4] for turn in range(4)]
         for texts, (name, columns) in cycled(parts, named):

@@ -5,12 +5,10 @@
 
 from itertools import product
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
-import rankql
 from research.monitor_simulation import (
     OTHER_WEEKS,
     SHAPES,
@@ -25,6 +23,7 @@ from research.monitor_simulation import (
     watch,
 )
 from research.simulation import REPEATS, at_most
+from support import metric_engines
 from support.parameters import cycled
 
 
@@ -44,8 +43,7 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     frame = pl.DataFrame({
         "series": np.repeat(np.arange(20), len(days)), "value": values.ravel(), "day": days * 20,
     })  # fmt: skip
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("daily", frame)
     found = con.sql(f"""FROM monitor_days('daily', DATE '{days[old - 1]}', series := 'series',
         period := '{"week" if cycle == 1 else "day"}')
@@ -69,8 +67,7 @@ def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
     values = draw(shape, 9, days, np.random.default_rng(5))
     values[::2, start:] -= 0.02
     alarms, held, weeks = call_daily(values, series=3, family=3)
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     for first in (0, 3, 6):
         con.register("daily", pl.DataFrame({
             "series": np.repeat(np.arange(3), days), "day": dates(days) * 3,

@@ -600,11 +600,10 @@ GAIN = (3 / math.log2(3) + 1 / 2) / (3 + 1 / math.log2(3))
 
 
 @pytest.mark.parametrize(
-    ("ids", "grades"),
-    [("relevant_doc_ids", "relevance_grades"), ("gold_doc_ids", "graded_relevance"),
-     ("relevant", "relevance_scores")],
+    ("ids", "grades", "values"),
+    [("relevant_doc_ids", "relevance_grades", GRADED), ("relevant", "relevance_scores", [3, 1]),
+     ("gold_doc_ids", "graded_relevance", [3, 1])],
 )  # fmt: skip
-@pytest.mark.parametrize("values", [GRADED, [3, 1]], ids=str)
 def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_path):
     rows = [{**RANKED, ids: ["b", "c"], grades: values}]
     for data in both_forms(tmp_path, rows):

@@ -8,7 +8,6 @@ metric of that name raises KeyError. Every peer is imported when it is called, n
 import os
 import random
 import re
-import sys
 from functools import cache
 from math import log2
 from typing import NamedTuple
@@ -108,18 +107,16 @@ def ranx_name(metric):
 
 @cache
 def ranx_library():
-    """ranx, with plain loops over queries: numba compiles its parallel ones for a minute.
+    """ranx as plain Python, because numba compiles it for a minute.
 
-    All but that of bpref, whose NaN is an error in a plain one.
+    Up to 15 items numba's sort keeps equal scores in order, which that of numpy does not promise.
     """
-    os.environ["NUMBA_OPT"] = "0"
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
+    import numpy
     import ranx as library
+    from ranx.data_structures import common
 
-    modules = [sys.modules[name] for name in sys.modules if name.startswith("ranx.metrics.")]
-    for module in modules:
-        for name in [name for name in vars(module) if name.endswith("_parallel")]:
-            if name != "_bpref_parallel":
-                setattr(module, name, getattr(module, name).py_func)
+    common.typed_list_argosrt = lambda values: numpy.argsort(values, kind="stable")
     return library
 
 
@@ -128,8 +125,7 @@ def ranx(run, qrels, metrics):
 
     Of all judged queries: it refuses other queries than those unless make_comparable adds and drops
     them. `rel` of ours, its suffix -l, cuts the gain of nDCG as well.
-    Bpref is asked query by query: in one call a query without a relevant item would make 0 of those
-    after it. It is NaN where all judged items are relevant and one was retrieved.
+    Bpref is NaN where all judged items are relevant and one was retrieved.
     """
     library, values = ranx_library(), {}
     theirs_run, theirs_qrels = library.Run(run), library.Qrels(qrels)
@@ -137,14 +133,7 @@ def ranx(run, qrels, metrics):
         theirs_run.make_comparable(theirs_qrels)
     for metric in metrics:
         theirs = ranx_name(metric)
-        if metric == "Bpref":
-            lists = theirs_qrels.to_typed_list(), theirs_run.to_typed_list()
-            result = [
-                library.evaluate(*(queries[at : at + 1] for queries in lists), theirs)
-                for at in range(len(qrels))
-            ]
-        else:
-            result = library.evaluate(theirs_qrels, theirs_run, [theirs], return_mean=False)
+        result = library.evaluate(theirs_qrels, theirs_run, [theirs], return_mean=False)
         values[metric] = dict(zip(theirs_run.keys(), map(float, result), strict=True))
     return values
 

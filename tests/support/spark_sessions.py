@@ -99,20 +99,6 @@ def with_ideal(metric, options, groups):
     return {**options, **({"ideal": metric_engines.Column("ideal")} if needed else {})}
 
 
-def selects(metric, calls):
-    """One SELECT for each pair of options and groups, and each group that has no rows."""
-    first = 0
-    for options, groups in calls:
-        call, last = text(metric, options, groups), first + len(groups) - 1
-        if any(groups):
-            rows = f"cases WHERE g BETWEEN {first} AND {last}"
-            yield f"SELECT g, {call} AS value FROM {rows} GROUP BY g"
-        for g, group in enumerate(groups, first):
-            if not group:
-                yield f"SELECT {g} AS g, {call} AS value FROM cases WHERE g = {g}"
-        first = last + 1
-
-
 @dataclass
 class Frames:
     """df.groupBy("g").agg(rankql.spark.ndcg("rel", "pos", k=10))"""
