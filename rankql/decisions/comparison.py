@@ -262,9 +262,8 @@ class Comparison(EvaluatedTable):
         marks = mark_pairs(self.pairs, letters, base)
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
-            self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            self.result.meta.groupings, turned, method=method, notes=self.notes,
-            input_paths=self.input_paths, source=self,
+            self.result, [*dict.fromkeys(order)], turned, marks, letters,
+            method=method, notes=self.notes, source=self,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:

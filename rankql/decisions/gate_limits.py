@@ -74,11 +74,7 @@ class GateLimit:
         return margin > ROUNDING if self.operator in (">", "<") else margin >= -ROUNDING
 
 
-def parse_limits(
-    argument: str,
-    value: Limits,
-    known: Sequence[Sequence[str]],
-) -> list[GateLimit]:
+def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
     (form, expected), limits = _FORMS[argument], list[GateLimit]()
     if isinstance(value, Mapping):

@@ -13,13 +13,7 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.errors import (
-    RankqlError,
-    require,
-    require_choice,
-    require_package,
-    require_probability,
-)
+from rankql.errors import RankqlError, require, require_choice, require_package, require_probability
 from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales

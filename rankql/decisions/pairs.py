@@ -129,9 +129,13 @@ class PairComparison:
 
 
 def list_pairs(
-    values: SystemValues, result: Result, pairs: Sequence[tuple[str, ...]]
-) -> list[PairComparison]:
-    """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
+    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None
+) -> tuple[list[PairComparison], list[str]]:
+    """Every pair on every metric and slice, not tested yet, and a note on clusters.
+
+    A pair may be one system alone.
+    """
+    values = SystemValues.of(result, cluster, systems)
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
     columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
@@ -165,14 +169,14 @@ def list_pairs(
         if not alone and each.overall is None and each.queries and each.sample.is_zero:
             known = hashes(each.a)
             each.identical = known is not None and known == hashes(each.b)
-    return comparisons
+    clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
+    return comparisons, clustered
 
 
 def run_tests(
-    values: SystemValues, result: Result, pairs: Sequence[tuple[str, str]], settings: Settings
-) -> tuple[list[PairComparison], int]:
-    """Every pair on every metric and slice, and the number of tests."""
-    comparisons = list_pairs(values, result, pairs)
+    result: Result, comparisons: Sequence[PairComparison], settings: Settings
+) -> list[Sample]:
+    """Test the pairs, and return the samples of those that can be tested."""
     tested = []
     for comparison in comparisons:
         small = comparison.slice != "all" and comparison.queries < settings.min_queries
@@ -192,7 +196,7 @@ def run_tests(
     outcomes = significance.run_family(samples, test, correction, settings.alpha)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
-    return comparisons, len(tested)
+    return samples
 
 
 SCHEMA = {
@@ -217,8 +221,9 @@ def compare_pairs(
         pairs = list(itertools.combinations(systems, 2))
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
-    values = SystemValues.of(result, settings.cluster, systems)
-    comparisons, tests = run_tests(values, result, pairs, settings)
+    comparisons, clustered = list_pairs(result, systems, pairs, settings.cluster)
+    tested = run_tests(result, comparisons, settings)
+    tests = len(tested)
     rows = [_row(pair, settings, tests) for pair in comparisons]
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     table, method = pl.DataFrame(rows, schema), describe_method(comparisons, tests, settings)
@@ -228,15 +233,13 @@ def compare_pairs(
     if count := sum(pair.result.reason == significance.NO_INTERVAL for pair in comparisons):
         have = f"{text.format_count(count, 'row')} {text.has_or_have(count)}"
         notes.append(f"{have} no interval: {significance.NO_INTERVAL}")
-    if settings.cluster is not None:
-        notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
+    notes += clustered
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
-    tested = [pair.sample for pair in comparisons if pair.result.p is not None]
     notes += [*alignment.describe_left_out(result), *direction]
     notes += [*alignment.describe_rare_losses(tested), *alignment.describe_limits(result, systems)]
     return table, method, notes
