@@ -279,7 +279,7 @@ class TableResult:
         notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
 
         def draw(each: Sequence[Any]) -> str:
-            figures = [f"<figure>{load_output('panels').render_svg(x)}</figure>" for x in each]
+            figures = [f"<figure>{load_output('page').render_svg(x)}</figure>" for x in each]
             return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
 
         shown, folded = map(draw, charts)
@@ -374,11 +374,11 @@ def load_output(module: str) -> Any:
     return import_module(f"rankql.output.{module}")
 
 
-def draw_chart(module: str, function: str, *arguments: Any) -> Chart:
+def draw_chart(function: str, *arguments: Any) -> Chart:
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
-    spec = getattr(load_output(module), function)(*arguments)
-    chart: Chart = load_output("panels").to_altair(spec)
+    spec = getattr(load_output("charts"), function)(*arguments)
+    chart: Chart = load_output("page").to_altair(spec)
     return chart
 
 

@@ -213,7 +213,7 @@ class Comparison(EvaluatedTable):
         query by system. By default a chart shows all metrics and pairs. Pass `metric`, or `a` and
         `b`, to choose.
         """
-        return results.draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
+        return results.draw_chart("plot_comparison", self, kind, metric, a, b)
 
     def save(
         self,

@@ -297,7 +297,7 @@ class Funnel(EvaluatedTable):
 
     def plot(self) -> Chart:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        return draw_chart("panels", "draw_funnel", self)
+        return draw_chart("draw_funnel", self)
 
 
 def _format(value: float) -> str:

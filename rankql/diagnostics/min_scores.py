@@ -72,7 +72,7 @@ class MinScores(TableResult):
 
     def plot(self) -> Chart:
         """The means by score, a line with its band for each. It needs altair."""
-        return draw_chart("panels", "draw_min_scores", self)
+        return draw_chart("draw_min_scores", self)
 
 
 @remember_inputs

@@ -227,7 +227,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("panels", "draw_days", self.table, self._period.name)
+        return draw_chart("draw_days", self.table, self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -235,7 +235,7 @@ class Monitoring(TableResult):
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["held"].any())
-            charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
+            charts[folded].append(draw_chart("draw_days", part, self._period.name))
         return charts
 
     def _assumptions(self) -> list[text.Note]:

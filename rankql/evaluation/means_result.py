@@ -353,7 +353,7 @@ class MeansResult(TableResult):
     @name_arguments
     def plot(self, metric: str | None = None) -> Chart:
         """An altair chart of the means with intervals, of one metric or of all."""
-        return draw_chart("charts", "plot_means", self, metric)
+        return draw_chart("plot_means", self, metric)
 
 
 @dataclass(eq=False, repr=False)

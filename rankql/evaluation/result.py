@@ -178,7 +178,7 @@ class Result(MeansResult):
         if kind == "means":
             return super().plot(metric)
         errors.require_choice("kind", kind, "means", "distribution")
-        return draw_chart("charts", "plot_distribution", self, metric)
+        return draw_chart("plot_distribution", self, metric)
 
     def derive(self, **changes: Any) -> Result:
         """A result with other fields, whose means are computed again."""

@@ -21,9 +21,9 @@ from rankql.errors import RankqlError
 from rankql.evaluation.request import EvaluationOptions
 from rankql.layout import Block
 from rankql.macros import quote
-from rankql.output import charts, panels
+from rankql.output import charts
+from rankql.output.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
 from rankql.results import make_block, require_charts
@@ -253,7 +253,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
         "the system that is significantly better, and is grey if none is."
     ]
     drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
-    section.draw([x for name in drawn for x in charts.draw_slices(comparison, name)])
+    section.draw([charts.draw_slices(comparison, name) for name in drawn])
     if source.same:
         section.notes.append(f"The same in all systems, not drawn: {text.join_words(source.same)}.")
     if count > (slices := charts.count_slices(comparison)):
@@ -281,7 +281,7 @@ def make_queries_section(source: ReportSource) -> Section | None:
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
     spread = spread[:1] if pairs else spread
-    section.draw([panels.draw_distribution(comparison, name) for name in spread])
+    section.draw([charts.draw_distribution(comparison, name) for name in spread])
     if spread:
         section.reading = ["A line shows the share of queries by value, in classes of one width."]
     if not pairs:
@@ -318,9 +318,9 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
     with suppress(*ERRORS):
-        frames = panels.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+        frames = charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
-            section.draw([panels.draw_cutoffs(comparison, name, frame)])
+            section.draw([charts.draw_cutoffs(comparison, name, frame)])
         return section
     return None
 
@@ -337,7 +337,7 @@ def make_min_scores_section(source: ReportSource) -> Section | None:
         result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
         section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
         section.reading = ["The means if only items with at least this score are shown."]
-        section.draw([panels.draw_min_scores(result)])
+        section.draw([charts.draw_min_scores(result)])
         return section
     return None
 
