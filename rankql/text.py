@@ -283,6 +283,12 @@ def join_words(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def join_some(words: Sequence[str], most: int = 3) -> str:
+    """Join the first words, and count the others: a, b and 3 more."""
+    more = [f"{len(words) - most:,} more"] * (len(words) > most)
+    return join_words([*words[:most], *more])
+
+
 # Characters of the names that a line lists.
 _NAMES_WIDTH = 120
 

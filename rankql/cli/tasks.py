@@ -199,13 +199,7 @@ def compare_command(inputs: Sequence[str], **options: Any) -> None:
     help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
     "--texts item=titles.csv. Repeat --texts for queries and items.",
 )  # fmt: skip
-def report_command(
-    inputs: Sequence[str],
-    texts: Sequence[str],
-    max_drop: Sequence[str],
-    title: str | None = None,
-    **options: Any,
-) -> None:
+def report_command(inputs: Sequence[str], **options: Any) -> None:
     """Write a report that compares runs.
 
     The HTML page has a verdict in one line, charts, and the queries that changed most.
@@ -217,8 +211,9 @@ def report_command(
     from rankql.decisions.comparison import require_page
     from rankql.results import require_charts
 
-    files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
-    page: dict[str, Any] = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
+    page = {name: options.pop(name, None) or None for name in ("title", "texts", "max_drop")}
+    if texts := page["texts"]:
+        page["texts"] = {role: path for role, _, path in (text.partition("=") for text in texts)}
     require_page(Path(output), **page)  # a wrong path fails at once, and a missing package
     if Path(output).suffix.lower() in ("", ".html"):
         require_charts()

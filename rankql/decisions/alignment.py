@@ -28,6 +28,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     """
     key, by, metrics = result.meta.query, result.meta.by, result.metrics
     rows, catalogue = result.frame(), result.meta.catalogue
+    worst = {name: f"{INTERNAL_PREFIX}worst_{name}" for name in metrics}
     if not result.meta.system:
         require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
@@ -40,7 +41,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         *(
             pl.when(pl.col(name).is_not_null().any() & ~(pl.col(name) < 0).any())
             .then(pl.lit(worst_value(name), pl.Float64))
-            .alias(_worst(name))
+            .alias(worst[name])
             for name in metrics
         ),
     )
@@ -59,7 +60,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .join(rows.drop(by), on=["system", key], how="left")
         .with_columns(
             pl.when(pl.col(MISSING).is_null())
-            .then(pl.col(_worst(name)))
+            .then(pl.col(worst[name]))
             .otherwise(pl.col(name))
             .alias(name)
             for name in metrics
@@ -119,10 +120,6 @@ def require_same_queries(result: Result) -> None:
                 f"{system!r}, such as {missing.min()!r}. Remove them from the other runs too, or "
                 "leave out such metrics"
             )
-
-
-def _worst(name: str) -> str:
-    return f"{INTERNAL_PREFIX}worst_{name}"
 
 
 def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ import polars as pl
 
 from rankql import results, text
 from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
+from rankql.decisions.arguments import require_metrics
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
-from rankql.errors import RankqlError, describe_unknown, name_arguments
+from rankql.errors import RankqlError, describe_unknown, name_arguments, require
 from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.layout import NAME, Block
@@ -109,9 +110,7 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Yes, No or Undecided for two systems; of more, which one leads; of one, its means."""
-        percent = self.settings.percent
-        title = comparison_title(self.result, self.pairs, self.systems, percent)
-        return text.escape_controls(title)
+        return text.escape_controls(comparison_title(self))
 
     @property
     def method(self) -> str:
@@ -149,11 +148,9 @@ class Comparison(EvaluatedTable):
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
         name = resolve_names(metric, self.metrics, self.result.conventions)[0]
-        for kind, value, known in (
-            ("metric", name, self.metrics), ("system", a, self.systems), ("system", b, self.systems)
-        ):  # fmt: skip
-            if value not in known:
-                raise RankqlError(describe_unknown(kind, value, known))
+        require_metrics(self.result, [name])
+        for system in (a, b):
+            require(system in self.systems, describe_unknown("system", system, self.systems))
         return query_differences(self.result, name, a, b)
 
     @name_arguments
@@ -310,13 +307,10 @@ class Comparison(EvaluatedTable):
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
     """Refuse options of a page for another file."""
-    if output_path(path, results.SUFFIXES).suffix.lower() not in (".html", ""):
-        for name, value in options.items():
-            if value is not None:
-                raise RankqlError(
-                    f"{name}= is only for a report: save as .html, not {os.fspath(path)!r}, or "
-                    "leave it out"
-                )
+    is_page = output_path(path, results.SUFFIXES).suffix.lower() in (".html", "")
+    for name, value in options.items():
+        require(is_page or value is None, f"{name}= is only for a report: save as .html, not "
+                f"{os.fspath(path)!r}, or leave it out")  # fmt: skip
 
 
 def rank_systems(
@@ -358,14 +352,13 @@ def rank_systems(
 PLACES, NAMES = 2, 5
 
 
-def comparison_title(
-    result: Result, pairs: pl.DataFrame, systems: Sequence[str], percent: str
-) -> str:
+def comparison_title(comparison: Comparison) -> str:
     """Say whether the second of two systems is better, and by how much; of more, which one leads.
 
     Yes: better overall on the first metric, and nowhere significantly worse. No: significantly
     worse somewhere, on any metric, overall or in a slice. Undecided: anything else.
     """
+    result, pairs, systems = comparison.result, comparison.pairs, comparison.systems
     means = result.summary.filter(slice="all").drop_nulls("mean")
     if means.is_empty():
         return "No metric is defined on these queries"
@@ -386,7 +379,7 @@ def comparison_title(
         lower = result.lower_is_better(metric)
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
-    answer = _judge(result, pairs, directed[0], percent)
+    answer = _judge(result, pairs, directed[0], comparison.settings.percent)
     return f"Is {b} better than {a}? {answer}{describe_seen(result, a, b)}"
 
 
@@ -415,10 +408,8 @@ def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str
     places = worse.unique("slice", keep="first", maintain_order=True).to_dicts()
     places.sort(key=lambda x: (x["metric"] != first, x["slice"] != "all", -abs(x["difference"])))
     if places:
-        named = [_format_place(row, first) for row in places[:PLACES]]
-        more = len(places) - PLACES
-        named += [f"{more:,} more"] * (more > 0)
-        return f"No: {size}, but {text.join_words(named)}"
+        named = text.join_some([_format_place(row, first) for row in places], PLACES)
+        return f"No: {size}, but {named}"
     if verdict != BETTER:
         return f"Undecided: {size}"
     rest = pairs.filter(pl.col("slice") != "all", metric=first)["verdict"]

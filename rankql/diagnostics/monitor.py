@@ -34,6 +34,7 @@ from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.text import join_some
 from rankql.writing import remember_inputs
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
@@ -168,8 +169,8 @@ class Monitoring(TableResult):
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
         return (
             f"{first}"
-            f"{f': {_join(names)}' if names else ''}"
-            f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
+            f"{f': {join_some(names)}' if names else ''}"
+            f"{f'; {len(others):,} not watched: {join_some(others)}' if others else ''}"
         )
 
     @property
@@ -254,10 +255,6 @@ class Monitoring(TableResult):
 
 def _name(row: Mapping[str, Any]) -> str:
     return text.add_slice(row["metric"], row["slice"], brackets=True)
-
-
-def _join(names: Sequence[str]) -> str:
-    return text.join_words(names if len(names) < 4 else [*names[:3], f"{len(names) - 3:,} more"])
 
 
 @remember_inputs
@@ -551,17 +548,17 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     series = watched.select(KEYS).unique(maintain_order=True)
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
     if outlying:
-        yield f"Far outside, and left out of the baseline: {_join(outlying)}"
+        yield f"Far outside, and left out of the baseline: {join_some(outlying)}"
     shares = watched.filter(pl.col("day") <= last).group_by(KEYS, maintain_order=True)
     unclear = shares.agg(pl.mean("outlying")).filter(pl.col("outlying") > LARGEST_OUTAGE)
     if unclear.height:
         yield (f"Not watched, because more than a quarter of the days of the baseline lie far "
-               f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
+               f"outside: {join_some([*map(_name, unclear.to_dicts())])}. Pass another period as "
                "baseline=")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
     short = watched.filter(~pl.col("complete"))
     if weeks := [str(day) for day in short["day"].unique().sort()]:
-        yield f"Not compared, because days are missing: the weeks of {_join(weeks)}"
+        yield f"Not compared, because days are missing: the weeks of {join_some(weeks)}"
     is_compared = pl.col("alarm").is_not_null()
     lacking = ~pl.col("complete") & is_compared.any().over(KEYS)
     compared = watched.filter(is_compared | lacking, day=newest)
@@ -569,7 +566,7 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     if gone:
         more = ". A week has more: pass period='week'" * (unit == "day")
         few = f"{LEAST_QUERIES} queries" if scored["queries"].count() else "a value"
-        yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
+        yield (f"Not compared on {newest}: {join_some([*map(_name, gone)])}. A {unit} needs "
                f"{few}, the baseline {period.need}, and the metric a direction{more}")  # fmt: skip
     weekend, overall = pl.col("day").dt.weekday() > 5, pl.col("slice") == "all"
     usual = watched.filter(overall | ~overall.any(), kind=METRIC)  # a row of a slice may be a day
