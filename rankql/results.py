@@ -174,7 +174,7 @@ class TableResult:
         what is displayed. The file appears complete or not at all. Those of evaluate and compare
         in .parquet, .json, .md and .html say from what they were computed, which `verify` checks.
         """
-        save_result(self, path, self._render_page)
+        save_result(self, path)
 
     def manifest(self) -> dict[str, Any] | None:
         """What the result was computed from, with its numbers, for `verify`; None if not known."""
@@ -270,7 +270,7 @@ class TableResult:
         """The charts of an HTML page, and those that are folded."""
         return ([self.plot()] if self._is_drawn else []), []
 
-    def _render_page(self) -> str:
+    def _render_page(self, **_: Any) -> str:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
         title = self._headline() or self.caption or self.title or type(self).__name__
         tables, sentences, notes = self._render_parts("")
@@ -321,13 +321,11 @@ def _replace_infinite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def save_result(
-    result: TableResult,
-    path: str | os.PathLike[str],
-    render_page: Callable[[], str],
-    inputs: Sequence[Any] = (),
-) -> None:
-    """Write a result to a file, in the format of its suffix; a page to standard output."""
+def save_result(result: TableResult, path: str | os.PathLike[str], **page: Any) -> None:
+    """Write a result to a file, in the format of its suffix; a page to standard output.
+
+    page: what a page shows, such as the texts in files, which are not overwritten.
+    """
     suffix = output_path(path, SUFFIXES).suffix.lower() or ".html"
     if suffix == ".xlsx":
         require_package("xlsxwriter", "excel", ".xlsx")
@@ -336,9 +334,9 @@ def save_result(
         ".json": lambda: result.to_json() + "\n",
         ".md": lambda: result.to_markdown() + "\n",
         ".tex": lambda: result.to_latex() + "\n",
-        ".html": lambda: render_page() + "\n",
+        ".html": lambda: result._render_page(**page) + "\n",
     }
-    with write_file(path, SUFFIXES, [*result.input_paths, *inputs]) as temporary:
+    with write_file(path, SUFFIXES, [*result.input_paths, page.get("texts")]) as temporary:
         manifest = result.manifest() if suffix in MANIFEST_SUFFIXES else None
         if suffix in formats:
             content = formats[suffix]()

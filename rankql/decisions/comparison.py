@@ -227,12 +227,14 @@ class Comparison(EvaluatedTable):
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
         The title comes first; with limits, `max_drop`, then the table that `gate` gives for them.
         """
-        require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
+        page = {"title": title, "date": date, "texts": texts, "max_drop": max_drop}
+        require_page(path, **page)
+        results.save_result(self, path, **page)
 
-        def render_page() -> Any:
-            return results.load_output("report").render_report(self, title, date, texts, max_drop)
-
-        results.save_result(self, path, self._render_page if self._long else render_page, [texts])
+    def _render_page(self, **options: Any) -> str:
+        if self._long:
+            return super()._render_page()
+        return str(results.load_output("report").render_report(self, **options))
 
     def wide(
         self,

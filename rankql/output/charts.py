@@ -127,12 +127,7 @@ def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
 
 
 def draw_panel(
-    kind: str,
-    frame: pl.DataFrame,
-    title: str,
-    words: Sequence[str],
-    height: float = HEIGHT,
-    **values: Any,
+    kind: str, frame: pl.DataFrame, title: str, words: Sequence[str], **values: Any
 ) -> Spec:
     """Draw the rows of a frame by the definition of a kind of chart, in which values are put.
 
@@ -146,7 +141,7 @@ def draw_panel(
         "title": title,
         "description": f"{title}: {'; '.join([*words[:DESCRIBED], *more])}.",
         "width": WIDTH,
-        "height": max(height, ROW_HEIGHT),
+        "height": max(values.get("height", HEIGHT), ROW_HEIGHT),
         "data": inline_data(frame),
         **json.loads(definition),
         "config": CONFIG,
@@ -175,7 +170,7 @@ def make_dot_panel(
     lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
     panel = draw_panel(
         "dots", frame, title, [f"{x} {number}" for x, number in numbers.items()],
-        ROW_HEIGHT * len(frame) * (1 + lines) / 2, rows=rows, numbers=rows | {"axis": right},
+        height=ROW_HEIGHT * len(frame) * (1 + lines) / 2, rows=rows, numbers=rows | {"axis": right},
         value=value_axis, lo=lo_axis, colour=colour, tooltip=make_tooltips(frame),
     )  # fmt: skip
     return panel | {"layer": panel["layer"][domain is None :]}  # without the line of no difference
@@ -406,7 +401,7 @@ def _draw_curves(
         for (each,), part in frame.group_by(name, maintain_order=True)
     ]
     panel = draw_panel(
-        "curves", frame, title, words, HEIGHT + 40,
+        "curves", frame, title, words, height=HEIGHT + 40,
         x=x, y=y, colour=colour, name=nominal(name), tooltip=make_tooltips(frame),
     )  # fmt: skip
     return panel | {"layer": panel["layer"][not has_band :]}
@@ -425,8 +420,8 @@ def draw_funnel(funnel: Funnel) -> Spec:
     stages = row_axis("stage", frame["stage"])
     stages["axis"]["labelLimit"] = STAGE_WIDTH
     return draw_panel(
-        "funnel", frame, f"{funnel.metric}: where it is lost", words, ROW_HEIGHT * len(frame),
-        stages=stages, tooltip=make_tooltips(frame),
+        "funnel", frame, f"{funnel.metric}: where it is lost", words,
+        height=ROW_HEIGHT * len(frame), stages=stages, tooltip=make_tooltips(frame),
     )  # fmt: skip
 
 
@@ -444,8 +439,8 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"
     return draw_panel(
-        "days", data, f"{title}; grey: what chance explains", [words], DAY_HEIGHT,
-        day={"field": "day", "type": "temporal", "title": None, "axis": axis}, grid=GRID,
+        "days", data, f"{title}; grey: what chance explains", [words], height=DAY_HEIGHT, grid=GRID,
+        day={"field": "day", "type": "temporal", "title": None, "axis": axis},
         mean=quantitative("mean", scale={"zero": False}), tooltip=make_tooltips(frame),
     )  # fmt: skip
 
