@@ -55,7 +55,7 @@ def metrics_command(text: str) -> None:
               "functions of postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
 @click.option("--schema", metavar="NAME",
               help="Schema of Postgres or dataset of BigQuery for the functions.")  # fmt: skip
-@click.option("--prefix", metavar="TEXT", default="",
+@click.option("--prefix", metavar="TEXT",
               help="Beginning of the names of the functions, for ClickHouse.")  # fmt: skip
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for spark, or print the query of "
               "RUN and QRELS for postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
@@ -72,8 +72,6 @@ def sql_command(
     temp: bool = False,
     dialect: str | None = None,
     engine: str | None = None,
-    schema: str | None = None,
-    prefix: str = "",
     database: Path | None = None,
     **options: Any,
 ) -> None:
@@ -93,7 +91,7 @@ def sql_command(
     from rankql import macros
     from rankql.engines import native
 
-    home: Any = {"schema": schema, "prefix": prefix}
+    home = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
     if temp and (inputs or dialect or folder or engine or database or options):
         raise click.UsageError("With --temp, pass no other arguments.")
     if database is not None:

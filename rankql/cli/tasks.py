@@ -281,15 +281,13 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
 @click.argument("run", type=DATA)
 @click.argument("qrels", type=DATA, required=False)
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
-def gate_command(
-    run: str, qrels: str | None = None, junit: Path | None = None, **options: Any
-) -> None:
+def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
     """Fail if a run is below limits or a baseline.
 
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
     """
-    baseline = options.get("baseline")
+    junit, baseline = options.pop("junit", None), options.get("baseline")
     values = _open_values([None if qrels else run, baseline], options)
     if baseline in values:
         options["baseline"] = values[baseline]

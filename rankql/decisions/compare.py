@@ -14,15 +14,11 @@ from rankql.decisions import arguments
 from rankql.decisions.arguments import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
+from rankql.evaluation import request
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import average_slices
-from rankql.evaluation.request import (
-    DEFAULT_METRICS,
-    EvaluationOptions,
-    parse_groupings,
-    require_known_options,
-)
+from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources.shapes import is_several_runs
@@ -134,8 +130,8 @@ def compare(
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
-    require_known_options(options, compare)
-    groups = parse_groupings(by)
+    request.require_known_options(options, compare)
+    groups = request.parse_groupings(by)
     keywords: dict[str, Any] = {
         "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
         "min_score": min_score, **options,
@@ -151,7 +147,7 @@ def compare(
     else:
         keywords["by"] = groups
         result = evaluate(
-            runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
+            runs, qrels, metrics or request.DEFAULT_METRICS, weight=weight, cluster=cluster,
             judge=judge, judge_rel=judge_rel, mean=mean, **keywords,
         )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)

@@ -23,7 +23,6 @@ from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, resolve_names, worst_value
 from rankql.stats.means import ROUNDING
-from rankql.text import Name, Status
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -479,14 +478,14 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     keys, body, above = header[:-3], list[list[str]](), ""
     for row in rows:
         body.append([
-            *(Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
+            *(text.Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
             *(row[name] for name in _MEANS),
             f"{row['lo']} to {row['hi']}" if row["lo"] else "",
             text.format_p_cell(row["p_adjusted"], alpha),
-            Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
+            text.Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
         ])  # fmt: skip
         above = row["metric"]
-    header = [*keys, *map(Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
+    header = [*keys, *map(text.Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
     return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
 
 

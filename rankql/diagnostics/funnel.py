@@ -133,7 +133,7 @@ def funnel(
         opened: dict[str | None, Table] = {
             name: session.table(data, f"stage {name!r}") for name, data in named.items()
         }
-        *_, last = named
+        *others, last = named
         kept = [*itertools.chain(*parse_groupings(by))]
         given = None if qrels is None else session.table(qrels, "qrels")
         tables, judged, columns = unnest_lists(session, opened, given, roles, kept)
@@ -169,17 +169,13 @@ def funnel(
             for table in inputs.runs.values():
                 alone = replace(evaluation, inputs=replace(inputs, runs={None: table}))
                 require_unique_rows(alone, [("run", "item", "")])
-        final = evaluate(
-            tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
-            confidence=confidence, **columns, **ordering, **rest,
-        )  # fmt: skip
+        shared = {"by": by, "attributes": attributes, "con": session.con, **columns, **rest}
+        shared |= {"qrels": judged, "metrics": f"nDCG@{k}"}
+        final = evaluate(tables[last], confidence=confidence, **ordering, **shared)
         ranked_stages = {last: final}
-        for name in named:
+        for name in others:
             with suppress(RankqlError):  # not ranked, or not in one order
-                ranked_stages[name] = ranked_stages.get(name) or evaluate(
-                    tables[name], judged, f"nDCG@{k}", by=by, con=session.con,
-                    attributes=attributes, interval=None, **columns, **rest,
-                )  # fmt: skip
+                ranked_stages[name] = evaluate(tables[name], interval=None, **shared)
         with evaluation_errors(evaluation):
             evidence = Evidence(evaluation, count_rankings(evaluation))
             notes = inspect([x for x in RANKINGS if x.name == "no-common-items"], evidence)

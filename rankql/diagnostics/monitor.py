@@ -17,13 +17,9 @@ from rankql import text
 from rankql.diagnostics import daily_values
 from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
 from rankql.errors import RankqlError, require
+from rankql.evaluation import request
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.request import (
-    Columns,
-    EvaluationOptions,
-    parse_groupings,
-    require_known_options,
-)
+from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import set_directions
 from rankql.macros import literal, quote
@@ -33,13 +29,13 @@ from rankql.sources.choice import require_named
 from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data
 from rankql.text import join_some
 from rankql.writing import remember_inputs
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # Options that name columns of rankings: a table that needs them has no values.
-NO_VALUES = Columns.__annotations__.keys() - {"query"}
+NO_VALUES = request.Columns.__annotations__.keys() - {"query"}
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
@@ -321,7 +317,7 @@ def monitor(
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
-    require_known_options(options, monitor, more=signature(evaluate).parameters)
+    request.require_known_options(options, monitor, more=signature(evaluate).parameters)
     metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
@@ -331,7 +327,7 @@ def monitor(
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
-        groups, values, notes = parse_groupings(by), list[str](), list[str]()
+        groups, values, notes = request.parse_groupings(by), list[str](), list[str]()
         if day == "day" and not run.has("day"):
             day = run.actual_name("date") if run.has("date") else day
         used = [day, query, *itertools.chain(*groups)]
@@ -351,57 +347,54 @@ def monitor(
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
             run = replace(run, sql=f"(SELECT * FROM {run.sql} WHERE {quote(day)} IS NOT NULL)")
+        unit, shares, is_query = day, list[str](), True
         if values:
             weekly = period == "week"
             result, is_query = daily_values.read_daily_values(
                 session, run, values, day, query, groups, weekly
             )
-            result = set_directions(result, higher_is_better)
-            daily = daily_values.read_means(result, len(day))
-            if not is_query:  # the values have no error, so only the days say how much they vary
-                unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
-                daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
-            return _watch(session, result, daily, run, day, read, period, baseline, notes)
-        query = run.actual_name(query)
-        names = list_metrics(metrics or ("nDCG@10",))
-        shares = [*dict.fromkeys(daily_values.share_name(metric.name) for metric in parse(names))]
-        sources = {"qrels": qrels, "attributes": attributes}
-        tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
-                  for x, source in sources.items() if source is not None}  # fmt: skip
-        rel = run.find("rel", options.get("rel"))
-        if qrels is None and rel:  # are all items judged?
-            total, filled = count_values(session, run, [rel])
-            shares = [] if filled[rel] == total else shares
-        unit = day
-        if period == "week":
-            unit = daily_values.WEEK
-            week = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
-            run, *others = (table.with_column(unit, week, "DATE", (day,))
-                            for table in (run, *tables.values()))  # fmt: skip
-            tables = dict(zip(tables, others, strict=True))
-        by = [[unit], *([unit, *group] for group in groups)]
-        inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
-        inputs |= {"con": session.con, "query": [day, query]}
-        result = evaluate(metrics=[*names, *shares], **inputs)
+        else:
+            query = run.actual_name(query)
+            names = list_metrics(metrics or ("nDCG@10",))
+            sources = {"qrels": qrels, "attributes": attributes}
+            tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
+                      for x, source in sources.items() if source is not None}  # fmt: skip
+            shares = [*dict.fromkeys(daily_values.share_name(x.name) for x in parse(names))]
+            if qrels is None and (rel := run.find("rel", options.get("rel"))):
+                total, filled = count_values(session, run, [rel])
+                shares = [] if filled[rel] == total else shares  # all items are judged
+            if period == "week":
+                unit = daily_values.WEEK
+                week = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
+                run, *others = (table.with_column(unit, week, "DATE", (day,))
+                                for table in (run, *tables.values()))  # fmt: skip
+                tables = dict(zip(tables, others, strict=True))
+            by = [[unit], *([unit, *group] for group in groups)]
+            inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
+            inputs |= {"con": session.con, "query": [day, query]}
+            result = evaluate(metrics=[*names, *shares], **inputs)
+            require_named(result.columns)
         result = set_directions(result, higher_is_better)
-        require_named(result.columns)
         daily = daily_values.read_means(result, len(unit))
+        if not is_query:  # the values have no error, so only the days say how much they vary
+            unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
+            daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
         if shares:
             judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})
             only = daily_values.read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        return _watch(session, result, daily, run, day, read, period, baseline, notes)
+        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
+                f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
+        result = replace(result, notes=[*notes, *result.notes])
+        return _watch(session, result, daily, read, period, baseline)
 
 
 def _watch(
-    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str, read: str,
-    period: str | None, baseline: int | str | None, notes: Sequence[str],
-) -> Monitoring:  # fmt: skip
+    session: Session, result: Result, daily: pl.DataFrame, read: str, period: Any, baseline: Any
+) -> Monitoring:
     """Compare the days with those of the baseline."""
     daily = daily.sort("day", maintain_order=True).with_columns(complete=pl.lit(True))
-    require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
-            f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
     if period == "week":
         daily = daily_values.find_complete_weeks(daily, result)
     units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
@@ -416,7 +409,7 @@ def _watch(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
     conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
-    notes = [*_describe(scored, first, last, units), *notes, *result.notes]
+    notes = [*_describe(scored, first, last, units), *result.notes]
     return Monitoring(table, alarms, conventions, notes)
 
 

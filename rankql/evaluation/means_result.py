@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, did_you_mean, name_arguments
-from rankql.evaluation.means import (
-    COUNTED,
-    ERROR,
-    MEAN_OF_SLICES,
-    SKEWED,
-    Meta,
-    attribute_columns,
-    system_columns,
-    value_label,
-)
+from rankql.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.evaluation import means
+from rankql.evaluation.means import COUNTED, MEAN_OF_SLICES, SKEWED, Meta, attribute_columns
 from rankql.evaluation.readable import describe_together
 from rankql.layout import Block
 from rankql.macros import quote
@@ -77,7 +69,7 @@ class MeansResult(TableResult):
     @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
-        return self.means.drop(SKEWED, ERROR, COUNTED, strict=False)
+        return self.means.drop(SKEWED, means.ERROR, COUNTED, strict=False)
 
     @property
     def metrics(self) -> list[str]:
@@ -113,7 +105,7 @@ class MeansResult(TableResult):
     @property
     def keys(self) -> list[str]:
         """The columns that identify a row of `per_query`."""
-        return [*system_columns(self.meta), self.meta.query]
+        return [*means.system_columns(self.meta), self.meta.query]
 
     @property
     def systems(self) -> list[str]:
@@ -197,9 +189,9 @@ class MeansResult(TableResult):
         notes = [text.join_queries(self._count_parts()), *self.notes]
         turned = TURNED.get((rows, columns))
         if turned is not None and (not turned or len(self.systems) > 1):
-            for name in [name for name, value in {"n": n, "margins": margins}.items() if value]:
-                needs = f"{name}= needs slices by two attributes"
-                raise RankqlError(f"{needs}. Pass rows= and columns=")
+            for name, value in {"n": n, "margins": margins}.items():
+                needs = f"{name}= needs slices by two attributes. Pass rows= and columns="
+                require(not value, needs)
             return make_wide_table(self, self.systems, turned, notes=notes, source=self)
         pairs = [group for group in self.meta.groupings if len(group) == 2]
         group = next((group for group in pairs if {*group} == {rows, columns}), None)
@@ -492,7 +484,7 @@ def _label_slices(
     columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
     with private_connection(threads=1) as con:
         con.register("means", summary)
-        values = ", ".join(value_label(quote(x)) for x in columns.values())
+        values = ", ".join(means.value_label(quote(x)) for x in columns.values())
         rows = con.sql(f"SELECT slice, {values} FROM means").fetchall()
     labels = dict[str, dict[str, str]]()
     every = "(all)" if any("all" in texts for _, *texts in rows) else "all"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -72,15 +73,13 @@ def render_report(
     environment.filters["linked_table"] = lambda block: format_block(block, escape=link)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta.query]
-    counts = [
-        text.format_queries(queries.n_unique()),
-        text.format_count(len(comparison.systems), "system"),
-    ]
+    count, systems = text.format_queries(queries.n_unique()), comparison.systems
+    number = text.format_count(len(systems), "system")
     today = datetime.now(UTC).date().isoformat()
-    facts = [*counts, date or today, f"rankql {rankql.__version__}"]
+    facts = [count, number, date or today, f"rankql {rankql.__version__}"]
     settings = asdict(comparison.settings).items()
-    several = "Comparison" if len(comparison.systems) > 1 else "Evaluation"
-    names = comparison.systems if len(comparison.systems) < 5 else [counts[1]]
+    several = "Comparison" if len(systems) > 1 else "Evaluation"
+    names = systems if len(systems) < 5 else [number]
     title = f"{several} of {text.join_words(names)}" if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
@@ -286,13 +285,8 @@ def make_queries_section(source: ReportSource) -> Section | None:
     section.reading += ["Each bar is a query, in the colour of the system that does better on it."]
     queries = values[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
-    section.draw(
-        [
-            charts.draw_differences(comparison, metric, *pair, texts)
-            for metric in metrics
-            for pair in pairs
-        ]
-    )
+    drawn = itertools.product(metrics, pairs)
+    section.draw([charts.draw_differences(comparison, x, *pair, texts) for x, pair in drawn])
     if (step := charts.count_step(len(queries))) > 1:
         section.reading.append(
             f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
@@ -362,13 +356,10 @@ class Section:
 
     def draw(self, panels: Sequence[Spec]) -> None:
         """Add the charts that have rows."""
-        for panel in panels:
-            rows = panel["data"]["values"]
-            if not rows:
-                continue
-            if len(self.figures) == PANELS:
-                self.beyond += 1
-                continue
+        drawn = [panel for panel in panels if panel["data"]["values"]]
+        room = PANELS - len(self.figures)
+        self.beyond += len(drawn[room:])
+        for panel in drawn[:room]:
             title, finding = panel["title"], panel["description"]
             # The page has the words and the configuration.
             left_out = ("title", "description", "config")
@@ -376,7 +367,8 @@ class Section:
             spec["$schema"] = SCHEMA
             # As wide as there is room.
             spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-            data = make_block(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
+            rows = pl.DataFrame(panel["data"]["values"], infer_schema_length=None)
+            data = make_block(rows, f"{title}: data")
             name = f"{self.id}-{len(self.figures) + 1}"
             self.figures.append(Figure(name, title, spec, finding, data))
 
