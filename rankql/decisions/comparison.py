@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import results, text
-from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
-from rankql.decisions.arguments import require_metrics
+from rankql.decisions import alignment
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments, require
 from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, resolve_names, worst_value
+from rankql.results import NAME, Block
 from rankql.stats.means import ROUNDING
 from rankql.writing import output_path
 
@@ -147,10 +146,10 @@ class Comparison(EvaluatedTable):
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
         name = resolve_names(metric, self.metrics, self.result.conventions)[0]
-        require_metrics(self.result, [name])
+        alignment.require_metrics(self.result, [name])
         for system in (a, b):
             require(system in self.systems, describe_unknown("system", system, self.systems))
-        return query_differences(self.result, name, a, b)
+        return alignment.query_differences(self.result, name, a, b)
 
     @name_arguments
     def leaderboard(self) -> pl.DataFrame:
@@ -370,7 +369,7 @@ def comparison_title(comparison: Comparison) -> str:
     directed = [name for name in result.metrics if result.higher_is_better(name) is not None]
     if not directed:
         return "No metric says whether higher or lower is better"
-    if few := find_few_ranked(result):
+    if few := alignment.find_few_ranked(result):
         system, ranked, most = few
         return f"Not comparable: {system!r} ranks {ranked:,} of {text.format_queries(most)}"
     means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
@@ -381,7 +380,7 @@ def comparison_title(comparison: Comparison) -> str:
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
-    return f"Is {b} better than {a}? {answer}{describe_seen(result, a, b)}"
+    return f"Is {b} better than {a}? {answer}{alignment.describe_seen(result, a, b)}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:

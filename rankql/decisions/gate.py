@@ -11,8 +11,8 @@ import duckdb
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions import alignment, arguments, verdict
-from rankql.decisions.arguments import Results
+from rankql.decisions import alignment, verdict
+from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
@@ -151,7 +151,7 @@ def gate(
         raise errors.RankqlError(
             errors.describe_unknown("system in min_score", min(unknown), [*data])
         )
-    results = arguments.open_systems(data, qrels, {**keywords, "min_score": min_score})
+    results = alignment.open_systems(data, qrels, {**keywords, "min_score": min_score})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -195,9 +195,9 @@ def gate(
     run_result = evaluated["run"]
     names = run_result.metrics
     sliced_by = [*dict.fromkeys([*itertools.chain(*groups), *filter(None, (cluster, weight))])]
-    arguments.require_attributes(run_result, sliced_by, cluster)
+    alignment.require_attributes(run_result, sliced_by, cluster)
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
-    arguments.require_metrics(run_result, metrics, "run: ")
+    alignment.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
     meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
     if any(limit.of_slices for limit in [*minima, *drops]):
@@ -231,7 +231,7 @@ def gate(
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += alignment.describe_rare_losses(enough)
-    notes += arguments.describe_users(results, sliced_by)
+    notes += alignment.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive)
@@ -248,7 +248,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
-    arguments.require_metrics(result, [limit.name(result) for limit in limits])
+    alignment.require_metrics(result, [limit.name(result) for limit in limits])
     pairs, _ = list_pairs(result, systems, [(a, b)], settings.cluster)
     rows = limit_rows(limits, pairs, result, settings.alpha)
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
@@ -302,7 +302,7 @@ def _combine(
     """
     baseline = with_names_of(baseline, run)
     names = list(dict.fromkeys(limit.name(run) for limit in drops))
-    arguments.require_metrics(baseline, names, "baseline: ")
+    alignment.require_metrics(baseline, names, "baseline: ")
     old, kinds, key = baseline.frame(), run.frame().schema, run.meta.query
     by = [
         (pl.col(n) if n in old.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)

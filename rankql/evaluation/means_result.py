@@ -19,12 +19,11 @@ from rankql.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.evaluation import means
 from rankql.evaluation.means import COUNTED, MEAN_OF_SLICES, SKEWED, Meta, attribute_columns
 from rankql.evaluation.readable import describe_together
-from rankql.layout import Block
 from rankql.macros import quote
 from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.results import Chart, TableResult, draw_chart, drop_idle_columns
+from rankql.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING

@@ -22,9 +22,9 @@ from rankql.diagnostics.min_scores import SHARES
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import attribute_columns, compared_value, slice_queries
-from rankql.layout import cut_in_middle
 from rankql.output.page import read_file
 from rankql.registry.parse import parse_any, resolve_names, value_range
+from rankql.results import cut_in_middle
 from rankql.text import add_slice, format_count, format_interval, format_queries
 
 if TYPE_CHECKING:

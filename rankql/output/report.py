@@ -20,14 +20,13 @@ from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.errors import RankqlError
 from rankql.evaluation.request import EvaluationOptions
-from rankql.layout import Block
 from rankql.macros import quote
 from rankql.output import charts
 from rankql.output.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
-from rankql.results import make_block, require_charts
+from rankql.results import Block, make_block, require_charts
 from rankql.sources.reading import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
