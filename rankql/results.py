@@ -128,6 +128,8 @@ class TableResult:
     # called columns; one with a ? is left out if there is none), and whether a page has the plot.
     _details: Sequence[str] = ()
     _is_drawn = False
+    # The displayed frames by attribute; those without rows are left out.
+    _shown: Sequence[str] = ("table",)
     # The paths that the arguments named, which `save` does not overwrite.
     input_paths: Sequence[str]
 
@@ -287,8 +289,10 @@ class TableResult:
 
     def displayed(self) -> list[pl.DataFrame]:
         """The displayed frames, without idle columns."""
-        view = self._view()
-        return [drop_idle_columns(self.table)] if view is None else view.displayed()
+        if view := self._view():
+            return view.displayed()
+        frames = [getattr(self, name) for name in self._shown]
+        return [drop_idle_columns(frame) for frame in frames if frame.height]
 
     def _rendered(self) -> list[Block]:
         """The displayed frames as text, numbers aligned right."""

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import click
 
-from rankql.cli.command import COLUMNS, FORMAT, command
-from rankql.cli.console import print_frame
+from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
 from rankql.cli.options import DATA
 from rankql.cli.tasks import split_inputs
 from rankql.errors import require_whole_number

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from rankql.cli.command import COLUMNS, command, task
-from rankql.cli.console import as_cli_options, call, show
+from rankql.cli.command import COLUMNS, as_cli_options, call, command, show, task
 from rankql.cli.options import DATA
 from rankql.writing import named_paths, output_path, write_file
 

@@ -22,7 +22,7 @@ from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, find_name
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult
 from rankql.sources.computed import assume_grades, map_events
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
@@ -80,10 +80,7 @@ class JudgeReport(TableResult):
     title: str = ""
     sentences: list[str] = field(default_factory=list)
     _details = ("grades", "confusion", "systems", "orders", "threshold", "confidence")
-
-    def displayed(self) -> list[pl.DataFrame]:
-        """The table, and how far both labels order the systems alike."""
-        return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
+    _shown = ("table", "orders")
 
 
 @remember_inputs
