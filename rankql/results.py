@@ -466,12 +466,12 @@ def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.Dat
     return frame[[name for name in kept if name not in empty]]
 
 
-def terminal_width(default: int = WIDTH) -> int:
+def terminal_width() -> int:
     """The display columns of the terminal, if there is one."""
     if sys.stdout is not None and sys.stdout.isatty():
         with suppress(OSError):  # of a captured stream
-            return os.get_terminal_size().columns or default
-    return default
+            return os.get_terminal_size().columns or WIDTH
+    return WIDTH
 
 
 def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:

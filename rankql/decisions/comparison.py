@@ -15,7 +15,7 @@ import polars as pl
 from rankql import results, text
 from rankql.decisions import alignment
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
-from rankql.errors import RankqlError, describe_unknown, name_arguments, require
+from rankql.errors import RankqlError, name_arguments, require, require_known
 from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
@@ -148,7 +148,7 @@ class Comparison(EvaluatedTable):
         name = resolve_names(metric, self.metrics, self.result.conventions)[0]
         alignment.require_metrics(self.result, [name])
         for system in (a, b):
-            require(system in self.systems, describe_unknown("system", system, self.systems))
+            require_known("system", system, self.systems)
         return alignment.query_differences(self.result, name, a, b)
 
     @name_arguments

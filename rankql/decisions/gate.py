@@ -147,10 +147,8 @@ def gate(
         **options,
     }  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
-        raise errors.RankqlError(
-            errors.describe_unknown("system in min_score", min(unknown), [*data])
-        )
+    for name in sorted(min_score) if isinstance(min_score, Mapping) else ():
+        errors.require_known("system in min_score", name, [*data])
     results = alignment.open_systems(data, qrels, {**keywords, "min_score": min_score})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")

@@ -442,7 +442,13 @@ def _jackknife(
 def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
-    """The means of all systems under both labels, and their orders, by metric."""
+    """The means of all systems under both labels, and their orders, by metric.
+
+    An order has Kendall's tau-b of both, and the pairs that they order differently.
+    """
+    import numpy as np
+    from scipy.stats import kendalltau
+
     from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
     from rankql.stats.sample import Sample
 
@@ -466,22 +472,14 @@ def _compare_systems(
         of_query = values.group_by(key, maintain_order=True).agg(pl.col("bias").mean())
         order = {"metric": metric, "systems": means.height, **bias(of_query["bias"])}
         if means.height > 1:
-            order["tau_b"], order["swapped"] = _compare_orders(means["human"], means["llm"])
+            x, y = (means[name].round(12).to_numpy() for name in ("human", "llm"))
+            i, j = np.triu_indices(len(x), 1)
+            tau = float(kendalltau(x, y).statistic)
+            order["tau_b"] = None if math.isnan(tau) else tau
+            order["swapped"] = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
             best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
             stays = board.filter(slice="all", system=best)["maybe_best"].any()
             order |= {"best": best, "best_stays": stays}
         frames["orders"].append(order)
     return frames
-
-
-def _compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int]:
-    """Kendall's tau-b of two values of systems, and the pairs that they order differently."""
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    x, y = one.round(12).to_numpy(), other.round(12).to_numpy()
-    i, j = np.triu_indices(len(x), 1)
-    swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-    tau = float(kendalltau(x, y).statistic)
-    return None if math.isnan(tau) else tau, swapped

@@ -46,8 +46,7 @@ class Settings:
         """Refuse unknown choices, and options that do not go together."""
         known = {"test": [*significance.TESTS], "correction": significance.CORRECTIONS}
         for name, choices in known.items():
-            if (value := getattr(self, name)) not in choices:
-                raise errors.RankqlError(errors.describe_unknown(name, value, choices))
+            errors.require_known(name, getattr(self, name), choices)
         errors.require_probability("confidence", self.confidence, significance.LEAST_ALPHA)
         for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
             errors.require_whole_number(name, getattr(self, name), smallest)
@@ -215,11 +214,10 @@ def compare_pairs(
 ) -> tuple[pl.DataFrame, str, list[str]]:
     """The table of all pairs, how they were tested in a line, and notes on the tests."""
     baseline = settings.baseline
-    if baseline is not None and baseline not in systems:
-        raise errors.RankqlError(errors.describe_unknown("system in baseline=:", baseline, systems))
     if baseline is None:
         pairs = list(itertools.combinations(systems, 2))
     else:
+        errors.require_known("system in baseline=:", baseline, systems)
         pairs = [(baseline, name) for name in systems if name != baseline]
     comparisons, clustered = list_pairs(result, systems, pairs, settings.cluster)
     tested = run_tests(result, comparisons, settings)

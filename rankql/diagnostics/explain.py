@@ -27,7 +27,7 @@ from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.macros import MISSING, literal
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.metric_record import Rows
+from rankql.registry.metric_record import ExplanationSql, Rows
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
@@ -98,7 +98,7 @@ def explain_items(
 SELECT {keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
 FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
 ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
-        return fetch_frame(evaluation.session, sql), terms.formula
+        return fetch_frame(evaluation.session, sql), terms.explanation.formula
 
 
 @contextmanager
@@ -152,10 +152,10 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
         result = _evaluate(evaluation, absent + notes, is_missing)
         rows = fetch_frame(session, sql)
-    value, formula = result.frame()[metric.name][0], terms.formula
+    value, formula = result.frame()[metric.name][0], terms.explanation.formula
     if value is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in LOSS_COLUMNS)
-    elif terms.normalised:
+    elif terms.explanation.normalised:
         formula += f" {rows['total'][0]:.6g}"
     explanation = Explanation(metric.name, result, sql, key, system, value, formula=formula)
     explanation.positions = rows.drop("total", "outside")
@@ -428,7 +428,7 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
     FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {rank} END AS rank
           FROM places)"""
     weight, ideal_weight = (_weight(terms, place, keys) for place in ("place", "ideal_pos"))
-    total = f"sum(gain * {ideal_weight}) {group}" if terms.normalised else "1"
+    total = f"sum(gain * {ideal_weight}) {group}" if terms.explanation.normalised else "1"
     ctes["worths"] = f"""
     SELECT *, {weight} AS weight, {ideal_weight} AS ideal_weight, {total} AS total FROM ideals"""
     ctes["rankql_explained"] = """
@@ -458,8 +458,8 @@ class MetricTerms:
 
     gain: str
     weight: str
-    # Printed below the table.
-    formula: str
+    # Its formula is printed below the table.
+    explanation: ExplanationSql
     # The last position that counts, and the largest size of the ideal ranking.
     cutoff: str
     ideal_cutoff: str
@@ -467,8 +467,6 @@ class MetricTerms:
     discount: str = ""
     # The discounts, if the user lists them.
     discounts: tuple[float, ...] = ()
-    # Whether to divide by the sum over the ideal ranking, as in nDCG.
-    normalised: bool = False
     # The condition for items of the ideal ranking.
     ideal_pool: str = "true"
 
@@ -501,18 +499,15 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
             discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
     weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
     threshold = metric.threshold(vars(conventions))
+    gain = gain_sql(metric.gain(vars(conventions)), threshold)
+    names = {name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")}
     return MetricTerms(
-        gain=explanation.gain.format(
-            gain=gain_sql(metric.gain(vars(conventions)), threshold),
-            threshold=threshold,
-            **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
-        ),
+        gain=explanation.gain.format(gain=gain, threshold=threshold, **names),
         weight=weight.replace("{p}", str(options.get("p"))),
-        formula=explanation.formula,
+        explanation=explanation,
         cutoff=cutoff,
         ideal_cutoff=ideal_cutoff or cutoff,
         discount=discount,
         discounts=discounts,
-        normalised=explanation.normalised,
         ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
     )

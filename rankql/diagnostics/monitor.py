@@ -393,17 +393,44 @@ def monitor(
 def _watch(
     session: Session, result: Result, daily: pl.DataFrame, read: str, period: Any, baseline: Any
 ) -> Monitoring:
-    """Compare the days with those of the baseline."""
+    """Compare the days with those of the baseline; alarms are NULL on those not compared."""
     daily = daily.sort("day", maintain_order=True).with_columns(complete=pl.lit(True))
     if period == "week":
         daily = daily_values.find_complete_weeks(daily, result)
-    units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
+    days = daily["day"].unique()
+    months = len(days) > 2 and (days.dt.day() == 1).all()
+    require(period == "week" or not months, "day= has months, which are too few to compare. Pass "
+            "days with period='week'")  # fmt: skip
+    of_weeks = len(days) > 1 and days.dt.weekday().n_unique() == 1
+    units = PERIODS["week" if period == "week" or of_weeks else "day"]
     complete = daily.filter("complete")["day"]
-    first, least = _find_baseline(complete, str(baseline or units.baseline), units)
+    first, last = _find_baseline(complete, str(baseline or units.baseline), units)
     signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
              for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
-    grows = baseline is None and units.name == "day"
-    scored, last = _score(session, daily.filter(pl.col("day") >= first), least, signs, units, grows)
+    sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
+    sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
+    series = pl.concat_str(KEYS, separator="\x1f").alias("series")
+    daily = daily.filter(pl.col("day") >= first).with_columns(series)
+    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES, "complete")
+    known = known.select("day", "series", "error", value=pl.col("mean") * sign)
+    known = known.drop_nulls("value")
+    # The macro refuses a baseline that is too short for all series.
+    old = known.filter(pl.col("day") <= last).partition_by("series")
+    is_watched = any(_has_each(part["day"], units) for part in old)
+    source = literal(session.table(known, "daily").sql)
+    names = "series := 'series', error := 'error'"
+    if baseline is None and units.name == "day" and is_watched:  # it may grow
+        grown = f"FROM monitor_baseline({source}, baseline := DATE '{last}', {names})"
+        last = fetch_frame(session, grown)["last"][0]
+    until = last if is_watched else date.max
+    rule = f"{source}, DATE '{until}', {names}, period := '{units.name}'"
+    scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
+    if not is_watched:  # nothing is expected
+        scored = scored.with_columns(
+            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
+    scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
+    limit = (pl.col("expected") - pl.col("band")) * sign
+    scored = scored.with_columns(pl.col("expected") * sign, limit=limit)
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
@@ -411,14 +438,6 @@ def _watch(
                    "baseline": [str(first), str(last)]}  # fmt: skip
     notes = [*_describe(scored, first, last, units), *result.notes]
     return Monitoring(table, alarms, conventions, notes)
-
-
-def _recognise_period(days: pl.Series) -> str:
-    """Days or weeks: the latter if all days have the same weekday. Months are refused."""
-    months = len(days) > 2 and (days.dt.day() == 1).all()
-    require(not months, "day= has months, which are too few to compare. Pass days with "
-            "period='week'")  # fmt: skip
-    return "week" if len(days) > 1 and days.dt.weekday().n_unique() == 1 else "day"
 
 
 def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date, date]:
@@ -443,39 +462,6 @@ def _has_each(days: pl.Series, period: Period) -> bool:
     """Are there enough days of the baseline of each kind?"""
     counts = days.dt.weekday().value_counts()["count"]
     return (counts >= period.least).sum() >= period.kinds
-
-
-def _score(
-    session: Session, daily: pl.DataFrame, last: date, signs: Mapping[str, Any], period: Period,
-    grows: bool,
-) -> tuple[pl.DataFrame, date]:  # fmt: skip
-    """The days with what is expected of them, and alarms, NULL for those that are not compared.
-
-    Also the last day of the baseline: it may grow.
-    """
-    daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
-    sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
-    sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
-    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES, "complete")
-    known = known.select("day", "series", "error", value=pl.col("mean") * sign)
-    known = known.drop_nulls("value")
-    old = known.filter(pl.col("day") <= last).partition_by("series")
-    # The macro refuses a baseline that is too short for all series.
-    is_watched = any(_has_each(part["day"], period) for part in old)
-    table = literal(session.table(known, "daily").sql)
-    names = "series := 'series', error := 'error'"
-    if grows and is_watched:
-        grown = f"FROM monitor_baseline({table}, baseline := DATE '{last}', {names})"
-        last = fetch_frame(session, grown)["last"][0]
-    until = last if is_watched else date.max
-    rule = f"{table}, DATE '{until}', {names}, period := '{period.name}'"
-    scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
-    if not is_watched:  # nothing is expected
-        scored = scored.with_columns(
-            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
-    scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
-    limit = (pl.col("expected") - pl.col("band")) * sign
-    return scored.with_columns(pl.col("expected") * sign, limit=limit), last
 
 
 def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:

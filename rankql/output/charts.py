@@ -19,7 +19,7 @@ from polars import selectors
 from rankql.decisions.comparison import CUTOFFS
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.diagnostics.min_scores import SHARES
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, require_known
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import attribute_columns, compared_value, slice_queries
 from rankql.output.page import read_file
@@ -79,8 +79,7 @@ def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> Spec:
     """Draw a comparison, a panel for each metric and, by query, for each pair."""
-    if kind not in KINDS:
-        raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
+    require_known("kind of plot", kind, KINDS)
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
@@ -92,8 +91,8 @@ def plot_comparison(
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a
-        if unknown := {a, b} - {*comparison.systems}:
-            raise RankqlError(describe_unknown("system", unknown.pop(), comparison.systems))
+        for system in (a, b):
+            require_known("system", system, comparison.systems)
         pairs = [(str(a), str(b))]
     if kind == "slices":
         return _join([draw_slices(comparison, name, pairs) for name in metrics if pairs])

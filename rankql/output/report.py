@@ -186,7 +186,8 @@ def _list_moved(labels: Mapping[str, str], a: pl.DataFrame, b: pl.DataFrame) -> 
         .rows()
     )
     return [
-        [labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
+        [labels[item], _format_grade(rel),
+         *("–" if pos is None else f"{pos:,}" for pos in (pos_a, pos_b)),
          f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
         for item, rel, pos_a, pos_b, value_a, value_b, change in rows
     ]  # fmt: skip
@@ -201,10 +202,6 @@ def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) 
     ]
     header = ["position", "item", "grade", "contribution", "loss"]
     return Block([header, *rows], (0, 2, 3, 4), title)
-
-
-def _format_pos(pos: int | None) -> str:
-    return "–" if pos is None else f"{pos:,}"
 
 
 def _format_grade(rel: Any) -> str:
