@@ -132,11 +132,8 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             is_rare = parameter in self.params and parameter.name not in _COMMON
-            if (
-                record
-                and isinstance(parameter, click.Option)
-                and ("all" in ctx.meta or not is_rare)
-            ):
+            is_shown = isinstance(parameter, click.Option) and ("all" in ctx.meta or not is_rare)
+            if record and is_shown:
                 group = (group for group, names in _GROUPS.items() if parameter.name in names)
                 # click puts a default that it does not know by itself in parentheses.
                 text = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", record[1])

@@ -38,12 +38,8 @@ def metrics_command(text: str) -> None:
         print_frame(matches, form)
         return
     formatter = click.HelpFormatter(width=80)
-    formatter.write_dl(
-        [
-            (row["name"], f"{row['function']}({row['columns']}). {row['definition']}")
-            for row in matches.iter_rows(named=True)
-        ]
-    )
+    rows = matches["name", "function", "columns", "definition"].rows()
+    formatter.write_dl([(name, f"{call}({columns}). {text}") for name, call, columns, text in rows])
     click.echo(formatter.getvalue(), nl=False)
 
 

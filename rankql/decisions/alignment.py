@@ -339,13 +339,11 @@ def describe_left_out(result: Result) -> Iterator[str]:
     if rules["missing"] != "skip":
         # Whoever rightly shows nothing has the best value, or is left out as undefined.
         best = {x: pl.col(x) == 0 if shows_silence(x) else pl.lit(False) for x in names}
-        counted = pl.col(MISSING) & pl.any_horizontal(
-            False,
-            *(
-                ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
-                for x in names
-            ),
+        has_worst = (
+            ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
+            for x in names
         )
+        counted = pl.col(MISSING) & pl.any_horizontal(False, *has_worst)
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
         of_systems = ((x, counts[x], total) for x in result.systems)
         yield from text.note_shares(of_systems, "missing and counted as the worst value")

@@ -88,12 +88,9 @@ def check(
                 several, inputs = session.value(sql), replace(inputs, qrels=listed)
         with duckdb_errors():
             data = CheckData(session, inputs, k, rules.conventions.threshold)
+            empty = [table.label for table in data.tables if not table.rows]
             findings = [
-                *(
-                    Finding("empty", "error", table.label, 1, "the table is empty", _EMPTY)
-                    for table in data.tables
-                    if not table.rows
-                ),
+                *(Finding("empty", "error", x, 1, "the table is empty", _EMPTY) for x in empty),
                 *check_columns(data),
                 *_check_rankings(data),
                 *_check_rows(data),
