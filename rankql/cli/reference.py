@@ -50,7 +50,7 @@ def metrics_command(text: str) -> None:
               "functions of postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
 @click.option("--schema", metavar="NAME",
               help="Schema of Postgres or dataset of BigQuery for the functions.")  # fmt: skip
-@click.option("--prefix", metavar="TEXT",
+@click.option("--prefix", metavar="TEXT", default="",
               help="Beginning of the names of the functions, for ClickHouse.")  # fmt: skip
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for spark, or print the query of "
               "RUN and QRELS for postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
