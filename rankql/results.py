@@ -105,14 +105,9 @@ class Block:
             if parts[-1] != keys and sum(widths[i] + 2 for i in [*parts[-1], column]) - 2 > room:
                 parts.append([*keys])
             parts[-1].append(column)
-        return [
-            replace(
-                self,
-                rows=[[row[i] for i in part] for row in self.rows],
-                right=[new for new, old in enumerate(part) if old in self.right],
-            )
-            for part in parts
-        ]
+        rows = [[[row[i] for i in part] for row in self.rows] for part in parts]
+        right = [[new for new, old in enumerate(part) if old in self.right] for part in parts]
+        return [replace(self, rows=x, right=y) for x, y in zip(rows, right, strict=True)]
 
 
 class TableResult:

@@ -349,10 +349,7 @@ def describe_left_out(result: Result) -> Iterator[str]:
         yield from text.note_shares(of_systems, "missing and counted as the worst value")
     yield from count(left_out, "missing in at least one system and left out")
     for other in dict.fromkeys(others.values()):
-        undefined = {
-            name: pl.col(name).is_null() & ~left_out[name] & (others[name] == other)
-            for name in names
-        }
+        undefined = {x: pl.col(x).is_null() & ~left_out[x] & (others[x] == other) for x in names}
         rule = "left out" if other is None else f"counted as {other}"
         yield from count(undefined, f"undefined in at least one system and {rule}")
 

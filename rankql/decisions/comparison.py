@@ -287,10 +287,7 @@ class Comparison(EvaluatedTable):
         block = typeset_pair(self.pairs)
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
-        tested = [
-            f"{metric}, {part}: p {text.format_p_cell(p, alpha)}, {verdict}"
-            for metric, part, p, verdict in rows
-        ]
+        tested = [f"{x}, {y}: p {text.format_p_cell(p, alpha)}, {word}" for x, y, p, word in rows]
         method = f"{self.tests}; intervals in brackets; {self._legend()}"
         return self._typeset([block], method, tested)
 

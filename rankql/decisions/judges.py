@@ -171,8 +171,7 @@ def judges(
         with open_session(con, human, *tables.values()) as session:
             people = _read_labels(session, human, "human", columns)
             labels = {
-                name: _read_labels(session, data, f"judge {name!r}", columns)
-                for name, data in tables.items()
+                x: _read_labels(session, y, f"judge {x!r}", columns) for x, y in tables.items()
             }
     keywords: dict[str, Any] = {"con": con, **options}
     names = ("table", "grades", "confusion", "systems", "orders")

@@ -156,13 +156,9 @@ def list_pairs(
             corrected = values.corrected_means(metric, pair, label) if values.human else None
             means = corrected or means if len(sample.values) else [None, None]
         weights = None if values.weights is None else values.weights[places]
-        comparisons.append(
-            PairComparison(
-                metric, pair[0], pair[-1], label, sample, means,
-                len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
-                overall, result.lower_is_better(metric),
-            )
-        )  # fmt: skip
+        weighed = len(places) if weights is None else int(np.count_nonzero(weights))
+        counts = (len(places), weighed, overall, result.lower_is_better(metric))
+        comparisons.append(PairComparison(metric, pair[0], pair[-1], label, sample, means, *counts))
     hashes = functools.cache(lambda name: alignment.hash_rankings(result, name))
     for each in comparisons:
         if not alone and each.overall is None and each.queries and each.sample.is_zero:
@@ -246,14 +242,9 @@ def compare_pairs(
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
     """The row of a pair."""
     n, lower = pair.queries, pair.lower_is_better
-    row = dict.fromkeys(SCHEMA) | {
-        "metric": pair.metric,
-        "a": pair.a,
-        "b": pair.b,
-        "slice": pair.slice,
-        "verdict": pair.verdict(settings),
-        "sentence": describe_pair(pair, settings, tests),
-    }
+    row: dict[str, Any] = dict.fromkeys(SCHEMA)
+    row |= {"metric": pair.metric, "a": pair.a, "b": pair.b, "slice": pair.slice}
+    row |= {"verdict": pair.verdict(settings), "sentence": describe_pair(pair, settings, tests)}
     row |= {"mean_a": pair.means[0], "mean_b": pair.means[1], "n": n}
     if pair.overall is not None:
         return row | {"difference": pair.change, "n": n or pair.overall}

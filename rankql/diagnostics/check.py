@@ -159,12 +159,8 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
     """Look for suspect values in all columns, in one pass over each table."""
     for table in data.tables:
         read = [role for role in table.roles if role != table.unused]
-        checks = [
-            (role, check)
-            for role in read
-            for check in COLUMNS[role]
-            if role != "item" or role in table.table.id_roles
-        ]
+        read = [role for role in read if role != "item" or role in table.table.id_roles]
+        checks = [(role, check) for role in read for check in COLUMNS[role]]
         aggregates = (_count_and_examples(table, role, check.sql) for role, check in checks)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
         ((*values,),) = fetch(data.session, sql)
@@ -348,10 +344,8 @@ class Report(TableResult):
     @property
     def title(self) -> str:
         """The tables and the number of findings, in one line."""
-        tables = ", ".join(
-            f"{label} ({text.format_count(about['rows'], 'row')})"
-            for label, about in self.tables.items()
-        )
+        rows = {x: text.format_count(about["rows"], "row") for x, about in self.tables.items()}
+        tables = ", ".join(f"{label} ({count})" for label, count in rows.items())
         counts = Counter(finding.level for finding in self.findings)
         totals = ", ".join(text.format_count(counts[x], x) for x in LEVELS if counts[x])
         judged = any({"rel", "grade"} & {*about["columns"]} for about in self.tables.values())

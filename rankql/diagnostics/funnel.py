@@ -258,11 +258,9 @@ class Funnel(EvaluatedTable):
     @property
     def notes(self) -> list[str]:
         """What to know about the numbers."""
-        added = [
-            f"{stage} has {text.format_count(count, 'item')} that the stage before lacks: its loss "
-            "may be negative"
-            for stage, count in self.added.items()
-        ]
+        lacking = "that the stage before lacks: its loss may be negative"
+        counts = {stage: text.format_count(count, "item") for stage, count in self.added.items()}
+        added = (f"{stage} has {count} {lacking}" for stage, count in counts.items())
         return [*self.result.notes, *added]
 
     @property
@@ -409,10 +407,8 @@ def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
         )
         rows = rows.join(stage, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         after = pl.when(defined).then(pl.col(f"best {i}").fill_null(0.0))
-        columns |= {
-            loss_of(name): before - after,
-            recall_of(name): pl.when(defined).then(pl.col(f"recall {i}").fill_null(0.0)),
-        }
+        columns[loss_of(name)] = before - after
+        columns[recall_of(name)] = pl.when(defined).then(pl.col(f"recall {i}").fill_null(0.0))
         before = after
     columns[loss_of(ORDER)] = before - pl.col(metric)
     rows = rows.select(key, *final.meta.by, metric, MISSING, **columns)

@@ -163,11 +163,9 @@ class Monitoring(TableResult):
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
-        return (
-            f"{first}"
-            f"{f': {join_some(names)}' if names else ''}"
-            f"{f'; {len(others):,} not watched: {join_some(others)}' if others else ''}"
-        )
+        alarmed = f": {join_some(names)}" if names else ""
+        unseen = f"; {len(others):,} not watched: {join_some(others)}" if others else ""
+        return f"{first}{alarmed}{unseen}"
 
     @property
     def method(self) -> str:
@@ -476,10 +474,8 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
-        frame, share = (
-            series[part, metric, kind],
-            series.get((part, daily_values.share_name(metric), SHARE)),
-        )
+        frame = series[part, metric, kind]
+        share = series.get((part, daily_values.share_name(metric), SHARE))
         # Fit a step and a ramp to the days from each possible start on, by least squares.
         back = frame.filter(pl.col("day") <= peak, ~pl.col("outlying"))
         back = back.drop_nulls("loss").tail(182).reverse()

@@ -222,11 +222,9 @@ class MeansResult(TableResult):
 
     def remarks(self) -> list[text.Note]:
         """The lines below the table: queries, conventions, columns, notes."""
-        notes = (self._skewed, self._missing_means, self._missing_interval, self._uncorrected)
-        return [
-            *super().remarks(),
-            *(text.Note(note, heading="Note") for describe in notes for note in describe()),
-        ]
+        notes = [*self._skewed(), *self._missing_means()]
+        notes += [*self._missing_interval(), *self._uncorrected()]
+        return [*super().remarks(), *(text.Note(note, heading="Note") for note in notes)]
 
     def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""

@@ -485,11 +485,10 @@ def colour_by_system(plotted: Plotted, field: str = "system", legend: bool = Fal
 
 def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
     """Show every column of a frame when the mouse is over its row."""
+    numbers = {name: kind for name, kind in frame.schema.items() if kind.is_numeric()}
+    formats = {name: ".4f" if kind.is_float() else ",d" for name, kind in numbers.items()}
     return [
-        quantitative(name, format=".4f" if kind.is_float() else ",d")
-        if kind.is_numeric()
-        else nominal(name)
-        for name, kind in frame.schema.items()
+        quantitative(x, format=formats[x]) if x in formats else nominal(x) for x in frame.columns
     ]
 
 
