@@ -311,12 +311,9 @@ def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFra
         for system, column in ((a, "a"), (b, "b"))
     )
     gain = pl.col("b") - pl.col("a")
-    return (
-        of_a.join(of_b.select(key, "b"), on=key)
-        .with_columns(gain.alias("difference"))
-        .drop_nulls("difference")
-        .sort(-gain if result.lower_is_better(metric) else gain, key)
-    )
+    both = of_a.join(of_b.select(key, "b"), on=key).with_columns(difference=gain)
+    loss_first = -gain if result.lower_is_better(metric) else gain
+    return both.drop_nulls("difference").sort(loss_first, key)
 
 
 def describe_left_out(result: Result) -> Iterator[str]:

@@ -167,10 +167,8 @@ def compare(
         kept = {name: x for name, x in call["options"].items() if name != "interval"}
         kept |= {"higher_is_better": higher_is_better, **asdict(settings)}
         call = {**call, "function": "compare", "options": kept}
-    meta = replace(
-        result.meta, systems=systems, groupings=groups, call=call,
-        cluster=cluster or result.meta.cluster,
-    )  # fmt: skip
+    meta = replace(result.meta, systems=systems, groupings=groups, call=call)
+    meta = replace(meta, cluster=cluster or meta.cluster)
     meta = average_slices(meta) if mean else replace(meta, mean=None)
     result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
     result = alignment.keep_shared_queries(result)

@@ -119,10 +119,8 @@ class Comparison(EvaluatedTable):
             return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = " at the level of their tests" * (several and settings.correction != "none")
-        return (
-            f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
-            f"{settings.alpha:g}"
-        )
+        exactly = f"exclude 0 exactly if p is at most {settings.alpha:g}"
+        return f"{self.tests}; {settings.percent} CIs{level} {exactly}"
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"

@@ -262,14 +262,11 @@ def _check_ranked(combined: Result) -> list[dict[str, Any]]:
     if few is None:
         return []
     which, count, total = few
-    row = dict.fromkeys(verdict.SCHEMA) | {
-        "check": verdict.RANKED,
-        "metric": "",
-        "slice": "all",
-        "n": total,
-        "status": verdict.FAILED if which == "run" else verdict.INCONCLUSIVE,
-        "message": f"not comparable: the {which} ranks {count:,} of {text.format_queries(total)}",
-    }
+    row: dict[str, Any] = dict.fromkeys(verdict.SCHEMA)
+    row |= {"check": verdict.RANKED, "metric": "", "slice": "all", "n": total}
+    row["status"] = verdict.FAILED if which == "run" else verdict.INCONCLUSIVE
+    queries = text.format_queries(total)
+    row["message"] = f"not comparable: the {which} ranks {count:,} of {queries}"
     return [row]
 
 

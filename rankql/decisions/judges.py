@@ -23,19 +23,12 @@ from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, find_name
 from rankql.results import TableResult
+from rankql.sources import tables as source_tables
 from rankql.sources.computed import assume_grades, map_events
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.shapes import is_several_runs
-from rankql.sources.tables import (
-    Data,
-    Table,
-    assign_roles,
-    is_text,
-    read_text_numbers,
-    refuse_repeated,
-    require_column,
-)
+from rankql.sources.tables import Data, Table
 from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -226,7 +219,8 @@ def _read_annotators(
                 sql = f"(FROM {table.sql} WHERE CAST({quote(who)} AS VARCHAR) = {literal(name)})"
                 rows, rel = session.describe(name, sql), columns["rel"]
             else:
-                require_column(table, name, "annotators" if name in annotators else "models")
+                argument = "annotators" if name in annotators else "models"
+                source_tables.require_column(table, name, argument)
                 rel = (name, mapping) if isinstance(mapping, Mapping) else name
             labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel})
     keys = ["query", "item"]
@@ -286,10 +280,10 @@ def _read_labels(
     table = data if isinstance(data, Table) else session.table(data, called)
     columns, (table,) = map_events(session, columns, [table])
     table, names = assume_grades(session, replace(table, label=label), dict(columns))
-    table = assign_roles(table, names, ("query", "item", "rel"), only=True)
-    refuse_repeated(table, [])
-    table = read_text_numbers(session, table)
-    if is_text(table.columns[table.roles["rel"]]):
+    table = source_tables.assign_roles(table, names, ("query", "item", "rel"), only=True)
+    source_tables.refuse_repeated(table, [])
+    table = source_tables.read_text_numbers(session, table)
+    if source_tables.is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"

@@ -147,11 +147,9 @@ def min_scores(
         values_of = (pl.col(column).alias(alias) for column, alias in ends.items())
         table = table.join(rows.filter(metric=name).select(score, *values_of), on="min_score")
     unanswerable = values.filter(system=values["system"][0])[FALSE_ANSWER].count()
-    notes = [
-        f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant: "
-        "FalseAnswer is the share of them that get an answer",
-        *result.notes,
-    ]
+    nothing = f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant"
+    share = "FalseAnswer is the share of them that get an answer"
+    notes = [f"{nothing}: {share}", *result.notes]
     per_query = values.with_columns(score).drop("system")
     return MinScores(table.sort("min_score"), per_query, [*names], notes, max_false_answer)
 

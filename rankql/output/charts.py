@@ -161,16 +161,14 @@ def make_dot_panel(
     labels = {x: number.partition(" (")[0].replace("-", "−") for x, number in numbers.items()}
     rows, bounds = row_axis(name, frame[name]), {} if domain is None else {"domain": domain}
     scale = {"zero": False, "padding": 12, **bounds}
-    value_axis, lo_axis = (
-        quantitative(field, title=None, scale=scale, axis={"tickCount": 5})
-        for field in (value, "lo")
-    )
+    number = {"title": None, "scale": scale, "axis": {"tickCount": 5}}
     right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
     lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
     panel = draw_panel(
         "dots", frame, title, [f"{x} {number}" for x, number in numbers.items()],
         height=ROW_HEIGHT * len(frame) * (1 + lines) / 2, rows=rows, numbers=rows | {"axis": right},
-        value=value_axis, lo=lo_axis, colour=colour, tooltip=make_tooltips(frame),
+        value=quantitative(value, **number), lo=quantitative("lo", **number), colour=colour,
+        tooltip=make_tooltips(frame),
     )  # fmt: skip
     return panel | {"layer": panel["layer"][domain is None :]}  # without the line of no difference
 
