@@ -224,14 +224,10 @@ def _evaluate(
         notes = found if of_query is None else of_query
     else:
         require_unique_rows(evaluation, [("qrels", "item", "")])
-    return Result(
-        meta=evaluation.make_meta(),
-        sql=evaluation.sql,
-        columns=evaluation.columns,
-        notes=[*([] if is_missing else session.notes), *inputs.notes, *notes],
-        values=fetch_frame(session, evaluation.query.sql),
-        interval="auto" if of_query is None else None,
-    )
+    notes = [*([] if is_missing else session.notes), *inputs.notes, *notes]
+    values = fetch_frame(session, evaluation.query.sql)
+    meta, interval = evaluation.make_meta(), "auto" if of_query is None else None
+    return Result(meta, evaluation.sql, evaluation.columns, notes, interval, values=values)
 
 
 # The checks of all queries; and those of which one query may fail.

@@ -262,11 +262,8 @@ class MeansResult(TableResult):
         queries, squares = sums["queries"], sums["squares"]
         number = sums["defined"] ** 2 / squares if squares else 0
         counts = {"of weight 0": sums["idle"], "without a value": sums["undefined"]}
-        left_out = [
-            f"; {text.format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
-            for what, count in counts.items()
-            if count
-        ]
+        lacking = ((what, n, "does" if n == 1 else "do") for what, n in counts.items() if n)
+        left_out = [f"; {text.format_queries(n)} {what} {do} not count" for what, n, do in lacking]
         return text.Note(
             f"{self.meta.weight}. {text.format_queries(queries)} "
             f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
