@@ -109,6 +109,12 @@ def describe_unknown(kind: str, name: object, choices: Sequence[str]) -> str:
     return f"Unknown {kind} {name!r}{did_you_mean(name, choices)}."
 
 
+def require_known(kind: str, name: object, choices: Sequence[str]) -> None:
+    """Refuse an unknown name."""
+    if name not in choices:
+        raise RankqlError(describe_unknown(kind, name, choices))
+
+
 def require_package(package: str, extra: str, what: str) -> None:
     """Raise an error if a package of an extra is not installed."""
     if not find_spec(package):

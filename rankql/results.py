@@ -1,4 +1,7 @@
-"""The base class of results: a table with notes, its conversions, and files."""
+"""The base class of results: a table with notes, its conversions, and files.
+
+A `Block` is a table as text: how long and wide ones fit a screen.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import copy
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, is_dataclass
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
@@ -19,9 +25,8 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
-from rankql.layout import Block, cut_names, terminal_width
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
-from rankql.text import Note
+from rankql.text import Name, Note
 from rankql.writing import CALL_PATHS, output_path, write_file
 
 if TYPE_CHECKING:
@@ -32,6 +37,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex", ".xlsx")
 # Markdown shows so many sentences.
 SENTENCES = 12
+# A longer table is printed without the rows in the middle. Files have all rows.
+ROWS = 60
+# The display columns of a table, if there is no terminal.
+WIDTH = 80
+# The display columns of a name in plain text.
+NAME = 16
+# Between the attributes of a slice.
+_ATTRIBUTES = re.compile(r", (?=[^,=]+=)")
 # The columns that say how something went.
 STATUSES = ("verdict", "status", "alarm")
 
@@ -40,6 +53,61 @@ Chart: TypeAlias = "alt.TopLevelMixin"
 # The packages of charts, and how to install them.
 CHARTS = ("altair", "vl_convert")
 INSTALL = "pip install 'rankql[report]'"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table as text, the header first. Columns `right` are aligned right; a wide one may wrap."""
+
+    rows: text.TableRows
+    right: Sequence[int] = ()
+    title: str = ""
+    wraps: bool = False
+
+    def cut(self) -> Block:
+        """Replace the middle of a long table by the number of its rows."""
+        header, *body = self.rows
+        if (hidden := len(body) - ROWS) <= 0:
+            return self
+        gap = [f"... {text.format_count(hidden, 'more row')} ...", *[""] * (len(header) - 1)]
+        half = ROWS // 2
+        top, (first, *rest) = body[:half], body[-half:]
+        if not first[0]:  # as in the rows above, of which the last with a name may be hidden
+            first = [next((row[0] for row in body[-half::-1] if row[0]), ""), *first[1:]]
+        return replace(self, rows=[header, *top, gap, first, *rest])
+
+    def nest(self) -> Block:
+        """Put the last attribute of long slices below a row with the others: none is cut."""
+        header, *body = self.rows
+        if "slice" not in header:
+            return self
+        at, above, rows = header.index("slice"), "", [header]
+        labels = [_ATTRIBUTES.split(row[at]) for row in body]
+        if all(len(x) < 2 or text.display_width(", ".join(x)) <= NAME for x in labels):
+            return self
+        for row, (*others, last) in zip(body, labels, strict=True):
+            first = ", ".join(others)
+            if others and first != above:
+                rows.append([*row[:at], first, *[""] * len(row[at + 1 :])])
+            above = first or last
+            rows.append([*row[:at], "  " * bool(others) + last, *row[at + 1 :]])
+        return replace(self, rows=rows)
+
+    def wrap(self, room: int) -> list[Block]:
+        """Parts with as many columns as fit, each with those before the numbers."""
+        if not self.wraps:
+            return [self]
+        keys = [*range(min(self.right, default=1))]
+        (block,), _ = cut_names([self.cut().nest()])
+        widths = text.text_widths(block.rows)
+        parts = [[*keys]]
+        for column in range(len(keys), len(widths)):
+            if parts[-1] != keys and sum(widths[i] + 2 for i in [*parts[-1], column]) - 2 > room:
+                parts.append([*keys])
+            parts[-1].append(column)
+        rows = [[[row[i] for i in part] for row in self.rows] for part in parts]
+        right = [[new for new, old in enumerate(part) if old in self.right] for part in parts]
+        return [replace(self, rows=x, right=y) for x, y in zip(rows, right, strict=True)]
 
 
 class TableResult:
@@ -55,6 +123,8 @@ class TableResult:
     # called columns; one with a ? is left out if there is none), and whether a page has the plot.
     _details: Sequence[str] = ()
     _is_drawn = False
+    # The displayed frames by attribute; those without rows are left out.
+    _shown: Sequence[str] = ("table",)
     # The paths that the arguments named, which `save` does not overwrite.
     input_paths: Sequence[str]
 
@@ -174,7 +244,7 @@ class TableResult:
         what is displayed. The file appears complete or not at all. Those of evaluate and compare
         in .parquet, .json, .md and .html say from what they were computed, which `verify` checks.
         """
-        save_result(self, path, self._render_page)
+        save_result(self, path)
 
     def manifest(self) -> dict[str, Any] | None:
         """What the result was computed from, with its numbers, for `verify`; None if not known."""
@@ -214,8 +284,10 @@ class TableResult:
 
     def displayed(self) -> list[pl.DataFrame]:
         """The displayed frames, without idle columns."""
-        view = self._view()
-        return [drop_idle_columns(self.table)] if view is None else view.displayed()
+        if view := self._view():
+            return view.displayed()
+        frames = [getattr(self, name) for name in self._shown]
+        return [drop_idle_columns(frame) for frame in frames if frame.height]
 
     def _rendered(self) -> list[Block]:
         """The displayed frames as text, numbers aligned right."""
@@ -270,7 +342,7 @@ class TableResult:
         """The charts of an HTML page, and those that are folded."""
         return ([self.plot()] if self._is_drawn else []), []
 
-    def _render_page(self) -> str:
+    def _render_page(self, **_: Any) -> str:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
         title = self._headline() or self.caption or self.title or type(self).__name__
         tables, sentences, notes = self._render_parts("")
@@ -279,7 +351,7 @@ class TableResult:
         notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
 
         def draw(each: Sequence[Any]) -> str:
-            figures = [f"<figure>{load_output('panels').render_svg(x)}</figure>" for x in each]
+            figures = [f"<figure>{load_output('page').render_svg(x)}</figure>" for x in each]
             return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
 
         shown, folded = map(draw, charts)
@@ -321,13 +393,11 @@ def _replace_infinite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def save_result(
-    result: TableResult,
-    path: str | os.PathLike[str],
-    render_page: Callable[[], str],
-    inputs: Sequence[Any] = (),
-) -> None:
-    """Write a result to a file, in the format of its suffix; a page to standard output."""
+def save_result(result: TableResult, path: str | os.PathLike[str], **page: Any) -> None:
+    """Write a result to a file, in the format of its suffix; a page to standard output.
+
+    page: what a page shows, such as the texts in files, which are not overwritten.
+    """
     suffix = output_path(path, SUFFIXES).suffix.lower() or ".html"
     if suffix == ".xlsx":
         require_package("xlsxwriter", "excel", ".xlsx")
@@ -336,9 +406,9 @@ def save_result(
         ".json": lambda: result.to_json() + "\n",
         ".md": lambda: result.to_markdown() + "\n",
         ".tex": lambda: result.to_latex() + "\n",
-        ".html": lambda: render_page() + "\n",
+        ".html": lambda: result._render_page(**page) + "\n",
     }
-    with write_file(path, SUFFIXES, [*result.input_paths, *inputs]) as temporary:
+    with write_file(path, SUFFIXES, [*result.input_paths, page.get("texts")]) as temporary:
         manifest = result.manifest() if suffix in MANIFEST_SUFFIXES else None
         if suffix in formats:
             content = formats[suffix]()
@@ -374,11 +444,11 @@ def load_output(module: str) -> Any:
     return import_module(f"rankql.output.{module}")
 
 
-def draw_chart(module: str, function: str, *arguments: Any) -> Chart:
+def draw_chart(function: str, *arguments: Any) -> Chart:
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
-    spec = getattr(load_output(module), function)(*arguments)
-    chart: Chart = load_output("panels").to_altair(spec)
+    spec = getattr(load_output("charts"), function)(*arguments)
+    chart: Chart = load_output("page").to_altair(spec)
     return chart
 
 
@@ -389,3 +459,41 @@ def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.Dat
         kept.remove("slice")
     empty = {name for name in kept if frame[name].null_count() == len(frame) > 0} - {"mean"}
     return frame[[name for name in kept if name not in empty]]
+
+
+def terminal_width() -> int:
+    """The display columns of the terminal, if there is one."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        with suppress(OSError):  # of a captured stream
+            return os.get_terminal_size().columns or WIDTH
+    return WIDTH
+
+
+def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
+    """Cut long names in the middle, and a line that says what they stand for."""
+    cells = [cell for block in blocks for row in block.rows for cell in row]
+    short = cut_in_middle((cell for cell in cells if isinstance(cell, Name)), NAME)
+    rows = (
+        [[short[cell] if isinstance(cell, Name) else cell for cell in row] for row in block.rows]
+        for block in blocks
+    )
+    legend = ", ".join(f"{cut} = {name}" for name, cut in short.items() if cut != name)
+    return [replace(block, rows=cut) for block, cut in zip(blocks, rows, strict=True)], legend
+
+
+def cut_in_middle(names: Iterable[str], most: int) -> dict[str, str]:
+    """Cut names in the middle, to so many display columns or to as many as keep them apart."""
+    names = list(dict.fromkeys(names))
+    for width in range(most, max(map(text.display_width, names), default=0)):
+        cut = {name: _cut_middle(name, width) for name in names}
+        if len({*cut.values()}) == len(names):
+            return cut
+    return {name: name for name in names}
+
+
+def _cut_middle(name: str, width: int) -> str:
+    cut, size = name, len(name)
+    while text.display_width(cut) > width and size > 1:
+        size -= 1
+        cut = f"{name[: (size + 1) // 2]}…{name[len(name) - size // 2 :]}"
+    return cut

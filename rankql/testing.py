@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from rankql import text
-from rankql.decisions.arguments import Results
+from rankql.decisions.alignment import Results
 from rankql.decisions.gate import gate
 from rankql.decisions.verdict import Verdict
 from rankql.sources.tables import Data

@@ -283,6 +283,12 @@ def join_words(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def join_some(words: Sequence[str], most: int = 3) -> str:
+    """Join the first words, and count the others: a, b and 3 more."""
+    more = [f"{len(words) - most:,} more"] * (len(words) > most)
+    return join_words([*words[:most], *more])
+
+
 # Characters of the names that a line lists.
 _NAMES_WIDTH = 120
 
@@ -413,7 +419,7 @@ def _widths(column: Sequence[str]) -> tuple[int, int]:
 
 def _mark(cell: str) -> str:
     """The mark of a cell: letters behind a blank, or † and ‡."""
-    mark = cell.mark if isinstance(cell, Cell) else ""
+    mark: str = getattr(cell, "mark", "")
     return f" {mark}" if mark[:1].isalnum() else mark
 
 
@@ -440,15 +446,11 @@ def format_markdown(rows: TableRows, right: Collection[int] = ()) -> str:
 
     def escaped(cell: str) -> str:
         words = _escape_markdown(cell, in_table=True)
-        return (f"**{words}**" if _is_best(cell) else words) + _mark(cell)
+        return (f"**{words}**" if getattr(cell, "best", False) else words) + _mark(cell)
 
     header, *body = [[*map(escaped, row)] for row in rows]
     rule = ["---:" if i in right else "---" for i in range(len(header))]
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *body])
-
-
-def _is_best(cell: str) -> bool:
-    return isinstance(cell, Cell) and cell.best
 
 
 def format_paragraph(words: str) -> str:
@@ -506,7 +508,7 @@ def format_html(
             sign, name, colour = _SIGNS[word]
             style = f"color:var(--{name},{colour});font-weight:600"
             words = f'<span style="{style}">{sign} {words}</span>'
-        words = f"<strong>{words}</strong>" if _is_best(word) else words
+        words = f"<strong>{words}</strong>" if getattr(word, "best", False) else words
         mark = f"<sup>{escape_html(mark)}</sup>" if (mark := _mark(word).strip()) else ""
         style = f"text-align:{'right' if i in numbers else 'left'};padding:.2em .6em"
         style += ";white-space:nowrap" * (display_width(word) <= UNBROKEN)
@@ -541,7 +543,7 @@ def format_latex(rows: TableRows, right: Collection[int] = (), title: str = "") 
         indent = "\\quad " * ((len(cell) - len(cell.lstrip(" "))) // 2)
         words = f"${cell}$" if isinstance(cell, Math) else indent + escape_latex(cell.lstrip(" "))
         mark = escape_latex(_mark(cell).strip())
-        words = f"\\textbf{{{words}}}" if _is_best(cell) else words
+        words = f"\\textbf{{{words}}}" if getattr(cell, "best", False) else words
         return words + (f"\\textsuperscript{{{mark}}}" if mark else "")
 
     lines = [f"{' & '.join(map(escaped, row))} \\\\" for row in rows]

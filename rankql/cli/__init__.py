@@ -2,7 +2,7 @@
 
 `start.run` is the entry point. `main` has the group of commands; `tasks` has those that call a
 function of rankql, `reference` the others. `options` derives options from signatures and
-docstrings, `command` lays out the help, and `console` calls the function and prints its result,
-with options instead of arguments in messages. Functions are imported when a command runs, so that
+docstrings. `command` lays out the help, calls the function and prints its result, with options
+instead of arguments in messages. Functions are imported when a command runs, so that
 --help is fast. Only `__main__` imports this package.
 """

@@ -10,8 +10,7 @@ import traceback
 import click
 
 from rankql.cli import reference, tasks
-from rankql.cli.command import Command
-from rankql.cli.console import as_cli_options, write_options
+from rankql.cli.command import Command, as_cli_options, write_options
 
 # Printed if rankql is called without a command.
 _START = """\

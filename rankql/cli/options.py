@@ -228,11 +228,8 @@ def _read_texts(path: str) -> dict[str, str]:
 def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.Option]:
     """The options of a function."""
     types, defaults = read_signature(path)
-    texts = {
-        **_read_texts("registry.conventions:Conventions"),
-        **_read_texts("evaluation.evaluate"),
-        **_read_texts(path),
-    }
+    paths = ("registry.conventions:Conventions", "evaluation.evaluate", path)
+    texts = {name: text for each in paths for name, text in _read_texts(each).items()}
     for name, kind in types.items():
         if name not in (*_INPUTS, *leave_out):
             yield _make_option(name, kind, defaults.get(name), texts[name])

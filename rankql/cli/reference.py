@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import click
 
-from rankql.cli.command import COLUMNS, FORMAT, command
-from rankql.cli.console import print_frame
+from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
 from rankql.cli.options import DATA
 from rankql.cli.tasks import split_inputs
 from rankql.errors import require_whole_number
@@ -39,12 +38,8 @@ def metrics_command(text: str) -> None:
         print_frame(matches, form)
         return
     formatter = click.HelpFormatter(width=80)
-    formatter.write_dl(
-        [
-            (row["name"], f"{row['function']}({row['columns']}). {row['definition']}")
-            for row in matches.iter_rows(named=True)
-        ]
-    )
+    rows = matches["name", "function", "columns", "definition"].rows()
+    formatter.write_dl([(name, f"{call}({columns}). {text}") for name, call, columns, text in rows])
     click.echo(formatter.getvalue(), nl=False)
 
 
@@ -72,8 +67,6 @@ def sql_command(
     temp: bool = False,
     dialect: str | None = None,
     engine: str | None = None,
-    schema: str | None = None,
-    prefix: str = "",
     database: Path | None = None,
     **options: Any,
 ) -> None:
@@ -93,7 +86,7 @@ def sql_command(
     from rankql import macros
     from rankql.engines import native
 
-    home: Any = {"schema": schema, "prefix": prefix}
+    home = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
     if temp and (inputs or dialect or folder or engine or database or options):
         raise click.UsageError("With --temp, pass no other arguments.")
     if database is not None:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from rankql.cli.command import COLUMNS, command, task
-from rankql.cli.console import as_cli_options, call, show
+from rankql.cli.command import COLUMNS, as_cli_options, call, command, show, task
 from rankql.cli.options import DATA
 from rankql.writing import named_paths, output_path, write_file
 
@@ -199,13 +198,7 @@ def compare_command(inputs: Sequence[str], **options: Any) -> None:
     help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
     "--texts item=titles.csv. Repeat --texts for queries and items.",
 )  # fmt: skip
-def report_command(
-    inputs: Sequence[str],
-    texts: Sequence[str],
-    max_drop: Sequence[str],
-    title: str | None = None,
-    **options: Any,
-) -> None:
+def report_command(inputs: Sequence[str], **options: Any) -> None:
     """Write a report that compares runs.
 
     The HTML page has a verdict in one line, charts, and the queries that changed most.
@@ -217,8 +210,9 @@ def report_command(
     from rankql.decisions.comparison import require_page
     from rankql.results import require_charts
 
-    files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
-    page: dict[str, Any] = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
+    page = {name: options.pop(name, None) or None for name in ("title", "texts", "max_drop")}
+    if texts := page["texts"]:
+        page["texts"] = {role: path for role, _, path in (text.partition("=") for text in texts)}
     require_page(Path(output), **page)  # a wrong path fails at once, and a missing package
     if Path(output).suffix.lower() in ("", ".html"):
         require_charts()
@@ -286,15 +280,13 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
 @click.argument("run", type=DATA)
 @click.argument("qrels", type=DATA, required=False)
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
-def gate_command(
-    run: str, qrels: str | None = None, junit: Path | None = None, **options: Any
-) -> None:
+def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
     """Fail if a run is below limits or a baseline.
 
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
     """
-    baseline = options.get("baseline")
+    junit, baseline = options.pop("junit", None), options.get("baseline")
     values = _open_values([None if qrels else run, baseline], options)
     if baseline in values:
         options["baseline"] = values[baseline]

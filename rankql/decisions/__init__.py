@@ -1,7 +1,7 @@
 """Is it better, may it ship, does it pay? compare, gate, associate and judges.
 
-- `compare`: arguments > alignment > pairs > comparison.
-- `gate`: arguments > alignment > gate_limits > verdict.
+- `compare`: alignment > pairs > comparison.
+- `gate`: alignment > gate_limits > verdict.
 - `associate`, and its coefficients in `stats.correlation`.
 
 Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli

@@ -10,19 +10,15 @@ from typing import Any, Literal, Unpack
 
 import duckdb
 
-from rankql.decisions import arguments
-from rankql.decisions.arguments import Results
+from rankql.decisions import alignment
+from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
+from rankql.evaluation import request
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import average_slices
-from rankql.evaluation.request import (
-    DEFAULT_METRICS,
-    EvaluationOptions,
-    parse_groupings,
-    require_known_options,
-)
+from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources.shapes import is_several_runs
@@ -123,7 +119,6 @@ def compare(
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     require_package("scipy", "stats", "compare")
-    from rankql.decisions.alignment import align_systems, keep_shared_queries
     from rankql.decisions.pairs import Settings, compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
@@ -134,24 +129,24 @@ def compare(
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
-    require_known_options(options, compare)
-    groups = parse_groupings(by)
+    request.require_known_options(options, compare)
+    groups = request.parse_groupings(by)
     keywords: dict[str, Any] = {
         "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
         "min_score": min_score, **options,
     }  # fmt: skip
-    runs, name_notes = arguments.name_systems(runs, qrels, metrics, con)
+    runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     source, run_options = None, {"judge": judge, "judge_rel": judge_rel, **keywords}
-    result = arguments.combine_results(runs, qrels, sliced_by, run_options)
+    result = alignment.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
-        arguments.require_attributes(result, sliced_by, cluster)
-        result = arguments.select_metrics(result, metrics)
+        alignment.require_attributes(result, sliced_by, cluster)
+        result = alignment.select_metrics(result, metrics)
     else:
         keywords["by"] = groups
         result = evaluate(
-            runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
+            runs, qrels, metrics or request.DEFAULT_METRICS, weight=weight, cluster=cluster,
             judge=judge, judge_rel=judge_rel, mean=mean, **keywords,
         )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)
@@ -166,19 +161,17 @@ def compare(
         several, known = "system" in result.frame().columns, result.meta.systems
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
         systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
-    result = align_systems(result, systems)
+    result = alignment.align_systems(result, systems)
     call = result.meta.call if source else {}
     if call:
         kept = {name: x for name, x in call["options"].items() if name != "interval"}
         kept |= {"higher_is_better": higher_is_better, **asdict(settings)}
         call = {**call, "function": "compare", "options": kept}
-    meta = replace(
-        result.meta, systems=systems, groupings=groups, call=call,
-        cluster=cluster or result.meta.cluster,
-    )  # fmt: skip
+    meta = replace(result.meta, systems=systems, groupings=groups, call=call)
+    meta = replace(meta, cluster=cluster or meta.cluster)
     meta = average_slices(meta) if mean else replace(meta, mean=None)
     result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
-    result = keep_shared_queries(result)
+    result = alignment.keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)
     notes = list(dict.fromkeys([*notes, *result.notes]))
     return Comparison(result, pairs, settings, systems, tests, notes, source)

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import results, text
-from rankql.decisions.alignment import describe_seen, find_few_ranked, query_differences
+from rankql.decisions import alignment
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
-from rankql.errors import RankqlError, describe_unknown, name_arguments
+from rankql.errors import RankqlError, name_arguments, require, require_known
 from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.layout import NAME, Block
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, resolve_names, worst_value
+from rankql.results import NAME, Block
 from rankql.stats.means import ROUNDING
-from rankql.text import Name, Status
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -109,9 +108,7 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Yes, No or Undecided for two systems; of more, which one leads; of one, its means."""
-        percent = self.settings.percent
-        title = comparison_title(self.result, self.pairs, self.systems, percent)
-        return text.escape_controls(title)
+        return text.escape_controls(comparison_title(self))
 
     @property
     def method(self) -> str:
@@ -122,10 +119,8 @@ class Comparison(EvaluatedTable):
             return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = " at the level of their tests" * (several and settings.correction != "none")
-        return (
-            f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
-            f"{settings.alpha:g}"
-        )
+        exactly = f"exclude 0 exactly if p is at most {settings.alpha:g}"
+        return f"{self.tests}; {settings.percent} CIs{level} {exactly}"
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"
@@ -149,12 +144,10 @@ class Comparison(EvaluatedTable):
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
         name = resolve_names(metric, self.metrics, self.result.conventions)[0]
-        for kind, value, known in (
-            ("metric", name, self.metrics), ("system", a, self.systems), ("system", b, self.systems)
-        ):  # fmt: skip
-            if value not in known:
-                raise RankqlError(describe_unknown(kind, value, known))
-        return query_differences(self.result, name, a, b)
+        alignment.require_metrics(self.result, [name])
+        for system in (a, b):
+            require_known("system", system, self.systems)
+        return alignment.query_differences(self.result, name, a, b)
 
     @name_arguments
     def leaderboard(self) -> pl.DataFrame:
@@ -213,7 +206,7 @@ class Comparison(EvaluatedTable):
         query by system. By default a chart shows all metrics and pairs. Pass `metric`, or `a` and
         `b`, to choose.
         """
-        return results.draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
+        return results.draw_chart("plot_comparison", self, kind, metric, a, b)
 
     def save(
         self,
@@ -230,12 +223,14 @@ class Comparison(EvaluatedTable):
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
         The title comes first; with limits, `max_drop`, then the table that `gate` gives for them.
         """
-        require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
+        page = {"title": title, "date": date, "texts": texts, "max_drop": max_drop}
+        require_page(path, **page)
+        results.save_result(self, path, **page)
 
-        def render_page() -> Any:
-            return results.load_output("report").render_report(self, title, date, texts, max_drop)
-
-        results.save_result(self, path, self._render_page if self._long else render_page, [texts])
+    def _render_page(self, **options: Any) -> str:
+        if self._long:
+            return super()._render_page()
+        return str(results.load_output("report").render_report(self, **options))
 
     def wide(
         self,
@@ -262,9 +257,8 @@ class Comparison(EvaluatedTable):
         marks = mark_pairs(self.pairs, letters, base)
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
-            self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
-            self.result.meta.groupings, turned, method=method, notes=self.notes,
-            input_paths=self.input_paths, source=self,
+            self.result, [*dict.fromkeys(order)], turned, marks, letters,
+            method=method, notes=self.notes, source=self,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -291,10 +285,7 @@ class Comparison(EvaluatedTable):
         block = typeset_pair(self.pairs)
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
-        tested = [
-            f"{metric}, {part}: p {text.format_p_cell(p, alpha)}, {verdict}"
-            for metric, part, p, verdict in rows
-        ]
+        tested = [f"{x}, {y}: p {text.format_p_cell(p, alpha)}, {word}" for x, y, p, word in rows]
         method = f"{self.tests}; intervals in brackets; {self._legend()}"
         return self._typeset([block], method, tested)
 
@@ -311,13 +302,10 @@ class Comparison(EvaluatedTable):
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
     """Refuse options of a page for another file."""
-    if output_path(path, results.SUFFIXES).suffix.lower() not in (".html", ""):
-        for name, value in options.items():
-            if value is not None:
-                raise RankqlError(
-                    f"{name}= is only for a report: save as .html, not {os.fspath(path)!r}, or "
-                    "leave it out"
-                )
+    is_page = output_path(path, results.SUFFIXES).suffix.lower() in (".html", "")
+    for name, value in options.items():
+        require(is_page or value is None, f"{name}= is only for a report: save as .html, not "
+                f"{os.fspath(path)!r}, or leave it out")  # fmt: skip
 
 
 def rank_systems(
@@ -359,14 +347,13 @@ def rank_systems(
 PLACES, NAMES = 2, 5
 
 
-def comparison_title(
-    result: Result, pairs: pl.DataFrame, systems: Sequence[str], percent: str
-) -> str:
+def comparison_title(comparison: Comparison) -> str:
     """Say whether the second of two systems is better, and by how much; of more, which one leads.
 
     Yes: better overall on the first metric, and nowhere significantly worse. No: significantly
     worse somewhere, on any metric, overall or in a slice. Undecided: anything else.
     """
+    result, pairs, systems = comparison.result, comparison.pairs, comparison.systems
     means = result.summary.filter(slice="all").drop_nulls("mean")
     if means.is_empty():
         return "No metric is defined on these queries"
@@ -377,7 +364,7 @@ def comparison_title(
     directed = [name for name in result.metrics if result.higher_is_better(name) is not None]
     if not directed:
         return "No metric says whether higher or lower is better"
-    if few := find_few_ranked(result):
+    if few := alignment.find_few_ranked(result):
         system, ranked, most = few
         return f"Not comparable: {system!r} ranks {ranked:,} of {text.format_queries(most)}"
     means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
@@ -387,8 +374,8 @@ def comparison_title(
         lower = result.lower_is_better(metric)
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
-    answer = _judge(result, pairs, directed[0], percent)
-    return f"Is {b} better than {a}? {answer}{describe_seen(result, a, b)}"
+    answer = _judge(result, pairs, directed[0], comparison.settings.percent)
+    return f"Is {b} better than {a}? {answer}{alignment.describe_seen(result, a, b)}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:
@@ -416,10 +403,8 @@ def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str
     places = worse.unique("slice", keep="first", maintain_order=True).to_dicts()
     places.sort(key=lambda x: (x["metric"] != first, x["slice"] != "all", -abs(x["difference"])))
     if places:
-        named = [_format_place(row, first) for row in places[:PLACES]]
-        more = len(places) - PLACES
-        named += [f"{more:,} more"] * (more > 0)
-        return f"No: {size}, but {text.join_words(named)}"
+        named = text.join_some([_format_place(row, first) for row in places], PLACES)
+        return f"No: {size}, but {named}"
     if verdict != BETTER:
         return f"Undecided: {size}"
     rest = pairs.filter(pl.col("slice") != "all", metric=first)["verdict"]
@@ -487,14 +472,14 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     keys, body, above = header[:-3], list[list[str]](), ""
     for row in rows:
         body.append([
-            *(Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
+            *(text.Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
             *(row[name] for name in _MEANS),
             f"{row['lo']} to {row['hi']}" if row["lo"] else "",
             text.format_p_cell(row["p_adjusted"], alpha),
-            Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
+            text.Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
         ])  # fmt: skip
         above = row["metric"]
-    header = [*keys, *map(Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
+    header = [*keys, *map(text.Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
     return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
 
 

@@ -11,12 +11,12 @@ import duckdb
 import polars as pl
 
 from rankql import errors, text
-from rankql.decisions import alignment, arguments, verdict
-from rankql.decisions.arguments import Results
+from rankql.decisions import alignment, verdict
+from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import average_slices, describe_clusters
+from rankql.evaluation.means import average_slices
 from rankql.evaluation.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
@@ -127,7 +127,6 @@ def gate(
     errors.require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.evaluation.system_values import SystemValues
     from rankql.stats.tests import LEAST_ALPHA
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
@@ -148,11 +147,9 @@ def gate(
         **options,
     }  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    if isinstance(min_score, Mapping) and (unknown := min_score.keys() - data.keys()):
-        raise errors.RankqlError(
-            errors.describe_unknown("system in min_score", min(unknown), [*data])
-        )
-    results = arguments.open_systems(data, qrels, {**keywords, "min_score": min_score})
+    for name in sorted(min_score) if isinstance(min_score, Mapping) else ():
+        errors.require_known("system in min_score", name, [*data])
+    results = alignment.open_systems(data, qrels, {**keywords, "min_score": min_score})
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -196,9 +193,9 @@ def gate(
     run_result = evaluated["run"]
     names = run_result.metrics
     sliced_by = [*dict.fromkeys([*itertools.chain(*groups), *filter(None, (cluster, weight))])]
-    arguments.require_attributes(run_result, sliced_by, cluster)
+    alignment.require_attributes(run_result, sliced_by, cluster)
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
-    arguments.require_metrics(run_result, metrics, "run: ")
+    alignment.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
     meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
     if any(limit.of_slices for limit in [*minima, *drops]):
@@ -212,7 +209,7 @@ def gate(
         )
     if minima:
         alone = alignment.align_systems(run_result, ["run"])
-        pairs = list_pairs(SystemValues.of(alone, cluster, ["run"]), alone, [("run",)])
+        pairs, _ = list_pairs(alone, ["run"], [("run",)], cluster)
         level = alpha if minimum_bound else None
         rows += limit_rows(minima, pairs, run_result, level, min_queries)
     if drops:
@@ -220,12 +217,10 @@ def gate(
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
-        rows += _check_ranked(evaluated["run"], evaluated["baseline"])
+        rows += _check_ranked(combined)
         pair = alignment.align_systems(combined, ["baseline", "run"])
-        values = SystemValues.of(pair, cluster, ["baseline", "run"])
-        clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
+        pairs, clustered = list_pairs(pair, ["baseline", "run"], [("baseline", "run")], cluster)
         notes += [*combined.notes, *clustered, *alignment.describe_left_out(pair)]
-        pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
@@ -234,7 +229,7 @@ def gate(
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += alignment.describe_rare_losses(enough)
-    notes += arguments.describe_users(results, sliced_by)
+    notes += alignment.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive)
@@ -244,44 +239,35 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.evaluation.system_values import SystemValues
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
     errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
-    pair = sorted(systems, key=lambda name: name != (settings.baseline or systems[0]))
+    a, b = sorted(systems, key=lambda name: name != (settings.baseline or systems[0]))
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
-    arguments.require_metrics(result, [limit.name(result) for limit in limits])
-    values = SystemValues.of(result, settings.cluster, pair)
-    pairs = list_pairs(values, result, [(pair[0], pair[1])])
+    alignment.require_metrics(result, [limit.name(result) for limit in limits])
+    pairs, _ = list_pairs(result, systems, [(a, b)], settings.cluster)
     rows = limit_rows(limits, pairs, result, settings.alpha)
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 
-def _check_ranked(run: Result, baseline: Result) -> list[dict[str, Any]]:
+def _check_ranked(combined: Result) -> list[dict[str, Any]]:
     """A row if the run or the baseline ranks less than half of the queries that the other ranks.
 
     Of the queries that are judged for both. The run then fails, a baseline decides nothing.
     """
-    known = [
-        result.frame().select(pl.col(result.meta.query).cast(pl.String).alias("query"), MISSING)
-        for result in (run, baseline)
-    ]
-    both = known[0].join(known[1], on="query", suffix="_baseline")
-    of_run, of_baseline = ~both[MISSING], ~both[f"{MISSING}_baseline"]
-    empty: dict[str, Any] = dict.fromkeys(verdict.SCHEMA)
-    for which, status, own, other in (
-        ("run", verdict.FAILED, of_run, of_baseline),
-        ("baseline", verdict.INCONCLUSIVE, of_baseline, of_run),
-    ):
-        count, total = int(own.sum()), int(other.sum())
-        if 2 * count < total:
-            queries = text.format_queries(total)
-            message = f"not comparable: the {which} ranks {count:,} of {queries}"
-            row = {"check": verdict.RANKED, "metric": "", "slice": "all", "n": total}
-            return [empty | row | {"status": status, "message": message}]
-    return []
+    in_both = pl.len().over(combined.meta.query) == 2
+    few = alignment.find_few_ranked(replace(combined, values=combined.frame().filter(in_both)))
+    if few is None:
+        return []
+    which, count, total = few
+    row: dict[str, Any] = dict.fromkeys(verdict.SCHEMA)
+    row |= {"check": verdict.RANKED, "metric": "", "slice": "all", "n": total}
+    row["status"] = verdict.FAILED if which == "run" else verdict.INCONCLUSIVE
+    queries = text.format_queries(total)
+    row["message"] = f"not comparable: the {which} ranks {count:,} of {queries}"
+    return [row]
 
 
 def _run_columns(result: Result) -> list[dict[str, str]]:
@@ -302,10 +288,7 @@ def _require_one_system(name: str, result: Result) -> Result:
 
 
 def _combine(
-    run: Result,
-    baseline: Result,
-    drops: Sequence[GateLimit],
-    conventions: dict[str, Any] | None,
+    run: Result, baseline: Result, drops: Sequence[GateLimit], conventions: dict[str, Any] | None
 ) -> Result:
     """Both as one result, without queries that only the run has; notes say what differs.
 
@@ -314,7 +297,7 @@ def _combine(
     """
     baseline = with_names_of(baseline, run)
     names = list(dict.fromkeys(limit.name(run) for limit in drops))
-    arguments.require_metrics(baseline, names, "baseline: ")
+    alignment.require_metrics(baseline, names, "baseline: ")
     old, kinds, key = baseline.frame(), run.frame().schema, run.meta.query
     by = [
         (pl.col(n) if n in old.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)

@@ -74,11 +74,7 @@ class GateLimit:
         return margin > ROUNDING if self.operator in (">", "<") else margin >= -ROUNDING
 
 
-def parse_limits(
-    argument: str,
-    value: Limits,
-    known: Sequence[Sequence[str]],
-) -> list[GateLimit]:
+def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
     (form, expected), limits = _FORMS[argument], list[GateLimit]()
     if isinstance(value, Mapping):
@@ -130,11 +126,8 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     if not names:
         shared = [name for name in known[0] if name in known[-1]] if known else DEFAULT_METRICS
         names = [name for name in shared if not parse.lacks_direction(name)]
-    return [
-        GateLimit(spelling, metric, 0.0, is_default=True)
-        for name in dict.fromkeys(names)
-        for spelling, metric in _parse_metrics(name, known)
-    ]
+    parsed = (x for name in dict.fromkeys(names) for x in _parse_metrics(name, known))
+    return [GateLimit(spelling, metric, 0.0, is_default=True) for spelling, metric in parsed]
 
 
 def _split_text(text: str) -> list[str]:
@@ -190,10 +183,8 @@ def limit_rows(
     """
     for limit in limits:
         metric = limit.name(result)
-        of_metric = [
-            pair for pair in pairs
-            if pair.metric == metric and limit.of_slices == (pair.slice == MEAN_OF_SLICES)
-        ]  # fmt: skip
+        of_metric = [pair for pair in pairs if pair.metric == metric]
+        of_metric = [x for x in of_metric if limit.of_slices == (x.slice == MEAN_OF_SLICES)]
         by_interval = limit.operator or limit.is_default
         if alpha is not None and by_interval and of_metric[0].overall is not None:
             raise RankqlError(

@@ -6,20 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.errors import (
-    RankqlError,
-    require,
-    require_choice,
-    require_package,
-    require_probability,
-)
+from rankql.errors import RankqlError, require, require_choice, require_package, require_probability
 from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
@@ -28,7 +22,7 @@ from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, find_name
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult
 from rankql.sources.reader import fetch_frame
 from rankql.sources.reading import read_inputs
 from rankql.sources.session import Session, open_session
@@ -40,6 +34,8 @@ from rankql.writing import remember_inputs
 if TYPE_CHECKING:
     from rankql.stats.sample import Array, Sample
 
+# A value, and the bounds of its interval.
+Estimate: TypeAlias = tuple[float | None, float | None, float | None]
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
 # A model agrees as much as a person if its weighted kappa is lower by less than this, or if so many
@@ -76,10 +72,7 @@ class JudgeReport(TableResult):
     title: str = ""
     sentences: list[str] = field(default_factory=list)
     _details = ("grades", "confusion", "systems", "orders", "threshold", "confidence")
-
-    def displayed(self) -> list[pl.DataFrame]:
-        """The table, and how far both labels order the systems alike."""
-        return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
+    _shown = ("table", "orders")
 
 
 @remember_inputs
@@ -170,14 +163,12 @@ def judges(
         with open_session(con, human, *tables.values()) as session:
             people = _read_labels(session, human, "human", columns)
             labels = {
-                name: _read_labels(session, data, f"judge {name!r}", columns)
-                for name, data in tables.items()
+                x: _read_labels(session, y, f"judge {x!r}", columns) for x, y in tables.items()
             }
             notes += session.notes
     keywords: dict[str, Any] = {"con": con, **options}
-    frames: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("table", "grades", "confusion", "systems", "orders")
-    }
+    names = ("table", "grades", "confusion", "systems", "orders")
+    frames: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     fewest = FEW_QUERIES
     for name, data in tables.items():
         both = _join_labels(people, labels[name], name)
@@ -202,15 +193,11 @@ def judges(
         rough = f"Intervals of {text.format_queries(fewest)} are rough, and one query has none"
         notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
+    tables = {x: pl.DataFrame(rows, infer_schema_length=None) for x, rows in frames.items()}
+    report = JudgeReport(**tables, threshold=threshold, confidence=confidence, notes=notes)
     told = [*_compare_annotators(people, labels, annotators or (), models or (), confidence)]
-    return JudgeReport(
-        **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
-        threshold=threshold,
-        confidence=confidence,
-        notes=notes,
-        title=told[0] if told else "",
-        sentences=told[1:],
-    )
+    report.title, report.sentences = "".join(told[:1]), told[1:]
+    return report
 
 
 def _read_annotators(
@@ -232,7 +219,8 @@ def _read_annotators(
                 sql = f"(FROM {table.sql} WHERE CAST({quote(who)} AS VARCHAR) = {literal(name)})"
                 rows, rel = session.describe(name, sql), columns["rel"]
             else:
-                require_column(table, name, "annotators" if name in annotators else "models")
+                argument = "annotators" if name in annotators else "models"
+                require_column(table, name, argument)
                 rel = (name, mapping) if isinstance(mapping, Mapping) else name
             labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel})
         notes += session.notes
@@ -260,10 +248,10 @@ def _compare_annotators(
         tables = [_join_labels(people, labels[name], name) for name in (model, other)]
         (one, two), difference, lo, hi = compare_kappas(*_count_cells(tables), confidence)
         if lo is None or hi is None:
-            told = (
-                f"Cannot tell whether {model} agrees with {annotators[0]} as much as {other} does"
+            yield (
+                f"Cannot tell whether {model} agrees with {annotators[0]} as much as {other} does: "
+                "weighted kappa has no interval, as labels or queries vary too little"
             )
-            yield f"{told}: weighted kappa has no interval, as labels or queries vary too little"
             continue
         how = "less than" if hi < 0 else "more than" if lo > 0 else "as much as"
         told = f"{model} agrees with {annotators[0]} {how} {other} does"
@@ -335,54 +323,52 @@ def _measure(
     codes = both["query"].rank("dense").to_numpy().astype(np.intp) - 1
     (cells,), grades = _count_cells([both])
 
-    def share(hits: Any, among: Any = True, names: str = "value lo hi") -> dict[str, Any]:
+    def share(hits: Any, among: Any = True) -> Estimate:
         """The share of these items, with an interval that has queries as clusters."""
         rows = np.broadcast_to(among, len(codes))
         clusters = np.unique(codes[rows], return_inverse=True)[1]
         sample = Sample(hits[rows].astype(float), clusters, None, 0.0, 1.0)
-        return _estimate(sample, confidence, names)
+        return _estimate(sample, confidence)
 
     said_relevant, relevant = llm >= threshold, human >= threshold
-    coefficients = {
-        name: dict(
-            zip(
-                ("value", "lo", "hi"),
-                (None if math.isnan(value) else value, *_jackknife(value, left_out, confidence)),
-                strict=True,
-            )
-        )
-        for name, (value, left_out) in _leave_one_out(cells, grades).items()
-    }
     measures = {
         "exact_agreement": share(human == llm),
-        **coefficients,
+        **{
+            name: (None if math.isnan(value) else value, *_jackknife(value, left_out, confidence))
+            for name, (value, left_out) in _leave_one_out(cells, grades).items()
+        },
         "false_positives": share(said_relevant, ~relevant),
         "false_negatives": share(~said_relevant, relevant),
         "mean_difference": _estimate(Sample(llm - human, codes), confidence),
     }
     counts = {"pairs": both.height, "queries": len(cells)}
     return {
-        "table": [{"measure": name, **row, **counts} for name, row in measures.items()],
+        "table": [
+            {"measure": name, **_name("value lo hi", values), **counts}
+            for name, values in measures.items()
+        ],
         "grades": [
-            {"grade": grade, **share(human == grade, names="human human_lo human_hi"),
-             **share(llm == grade, names="llm llm_lo llm_hi")}
+            {"grade": grade, **_name("human human_lo human_hi", share(human == grade)),
+             **_name("llm llm_lo llm_hi", share(llm == grade))}
             for grade in grades
         ],
         "confusion": [
             {"human": grade, "llm": other, "pairs": int(cells[:, i, j].sum()),
-             **share(llm == other, human == grade, "share lo hi")}
+             **_name("share lo hi", share(llm == other, human == grade))}
             for i, grade in enumerate(grades)
             for j, other in enumerate(grades)
         ],
     }  # fmt: skip
 
 
-def _estimate(sample: Sample, confidence: float, names: str = "value lo hi") -> dict[str, Any]:
-    """The mean with its interval, NULL if there is none."""
-    several = sample.units > 1
-    ends = mean_interval(sample.moments, confidence) if several else None
-    values = (sample.mean if len(sample.values) else None, *(ends or (None, None)))
+def _name(names: str, values: Estimate) -> dict[str, float | None]:
     return dict(zip(names.split(), values, strict=True))
+
+
+def _estimate(sample: Sample, confidence: float) -> Estimate:
+    """The mean with its interval, NULL if there is none."""
+    ends = mean_interval(sample.moments, confidence) if sample.units > 1 else None
+    return sample.mean if len(sample.values) else None, *(ends or (None, None))
 
 
 def _count_cells(tables: Sequence[pl.DataFrame]) -> tuple[list[Array], Array]:
@@ -446,7 +432,13 @@ def _jackknife(
 def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
-    """The means of all systems under both labels, and their orders, by metric."""
+    """The means of all systems under both labels, and their orders, by metric.
+
+    An order has Kendall's tau-b of both, and the pairs that they order differently.
+    """
+    import numpy as np
+    from scipy.stats import kendalltau
+
     from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
     from rankql.stats.sample import Sample
 
@@ -456,8 +448,8 @@ def _compare_systems(
     frames: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
 
     def bias(values: pl.Series) -> dict[str, Any]:
-        estimate = _estimate(Sample(values.to_numpy()), confidence, "bias lo hi")
-        return {"queries": len(values), **estimate}
+        estimate = _estimate(Sample(values.to_numpy()), confidence)
+        return {"queries": len(values), **_name("bias lo hi", estimate)}
 
     for metric in (name for name in human.metrics if name not in human.overall_metrics):
         values = paired.select("system", key, human=HUMAN + metric, llm=metric)
@@ -470,22 +462,14 @@ def _compare_systems(
         of_query = values.group_by(key, maintain_order=True).agg(pl.col("bias").mean())
         order = {"metric": metric, "systems": means.height, **bias(of_query["bias"])}
         if means.height > 1:
-            order["tau_b"], order["swapped"] = _compare_orders(means["human"], means["llm"])
+            x, y = (means[name].round(12).to_numpy() for name in ("human", "llm"))
+            i, j = np.triu_indices(len(x), 1)
+            tau = float(kendalltau(x, y).statistic)
+            order["tau_b"] = None if math.isnan(tau) else tau
+            order["swapped"] = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
             best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
             stays = board.filter(slice="all", system=best)["maybe_best"].any()
             order |= {"best": best, "best_stays": stays}
         frames["orders"].append(order)
     return frames
-
-
-def _compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int]:
-    """Kendall's tau-b of two values of systems, and the pairs that they order differently."""
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    x, y = one.round(12).to_numpy(), other.round(12).to_numpy()
-    i, j = np.triu_indices(len(x), 1)
-    swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-    tau = float(kendalltau(x, y).statistic)
-    return None if math.isnan(tau) else tau, swapped

@@ -46,8 +46,7 @@ class Settings:
         """Refuse unknown choices, and options that do not go together."""
         known = {"test": [*significance.TESTS], "correction": significance.CORRECTIONS}
         for name, choices in known.items():
-            if (value := getattr(self, name)) not in choices:
-                raise errors.RankqlError(errors.describe_unknown(name, value, choices))
+            errors.require_known(name, getattr(self, name), choices)
         errors.require_probability("confidence", self.confidence, significance.LEAST_ALPHA)
         for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
             errors.require_whole_number(name, getattr(self, name), smallest)
@@ -129,9 +128,13 @@ class PairComparison:
 
 
 def list_pairs(
-    values: SystemValues, result: Result, pairs: Sequence[tuple[str, ...]]
-) -> list[PairComparison]:
-    """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
+    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None
+) -> tuple[list[PairComparison], list[str]]:
+    """Every pair on every metric and slice, not tested yet, and a note on clusters.
+
+    A pair may be one system alone.
+    """
+    values = SystemValues.of(result, cluster, systems)
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
     columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
@@ -153,26 +156,22 @@ def list_pairs(
             corrected = values.corrected_means(metric, pair, label) if values.human else None
             means = corrected or means if len(sample.values) else [None, None]
         weights = None if values.weights is None else values.weights[places]
-        comparisons.append(
-            PairComparison(
-                metric, pair[0], pair[-1], label, sample, means,
-                len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
-                overall, result.lower_is_better(metric),
-            )
-        )  # fmt: skip
+        weighed = len(places) if weights is None else int(np.count_nonzero(weights))
+        counts = (len(places), weighed, overall, result.lower_is_better(metric))
+        comparisons.append(PairComparison(metric, pair[0], pair[-1], label, sample, means, *counts))
     hashes = functools.cache(lambda name: alignment.hash_rankings(result, name))
     for each in comparisons:
         if not alone and each.overall is None and each.queries and each.sample.is_zero:
             known = hashes(each.a)
             each.identical = known is not None and known == hashes(each.b)
-    return comparisons
+    clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
+    return comparisons, clustered
 
 
 def run_tests(
-    values: SystemValues, result: Result, pairs: Sequence[tuple[str, str]], settings: Settings
-) -> tuple[list[PairComparison], int]:
-    """Every pair on every metric and slice, and the number of tests."""
-    comparisons = list_pairs(values, result, pairs)
+    result: Result, comparisons: Sequence[PairComparison], settings: Settings
+) -> list[Sample]:
+    """Test the pairs, and return the samples of those that can be tested."""
     tested = []
     for comparison in comparisons:
         small = comparison.slice != "all" and comparison.queries < settings.min_queries
@@ -192,7 +191,7 @@ def run_tests(
     outcomes = significance.run_family(samples, test, correction, settings.alpha)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
-    return comparisons, len(tested)
+    return samples
 
 
 SCHEMA = {
@@ -211,14 +210,14 @@ def compare_pairs(
 ) -> tuple[pl.DataFrame, str, list[str]]:
     """The table of all pairs, how they were tested in a line, and notes on the tests."""
     baseline = settings.baseline
-    if baseline is not None and baseline not in systems:
-        raise errors.RankqlError(errors.describe_unknown("system in baseline=:", baseline, systems))
     if baseline is None:
         pairs = list(itertools.combinations(systems, 2))
     else:
+        errors.require_known("system in baseline=:", baseline, systems)
         pairs = [(baseline, name) for name in systems if name != baseline]
-    values = SystemValues.of(result, settings.cluster, systems)
-    comparisons, tests = run_tests(values, result, pairs, settings)
+    comparisons, clustered = list_pairs(result, systems, pairs, settings.cluster)
+    tested = run_tests(result, comparisons, settings)
+    tests = len(tested)
     rows = [_row(pair, settings, tests) for pair in comparisons]
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     table, method = pl.DataFrame(rows, schema), describe_method(comparisons, tests, settings)
@@ -228,15 +227,13 @@ def compare_pairs(
     if count := sum(pair.result.reason == significance.NO_INTERVAL for pair in comparisons):
         have = f"{text.format_count(count, 'row')} {text.has_or_have(count)}"
         notes.append(f"{have} no interval: {significance.NO_INTERVAL}")
-    if settings.cluster is not None:
-        notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
+    notes += clustered
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
-    tested = [pair.sample for pair in comparisons if pair.result.p is not None]
     notes += [*alignment.describe_left_out(result), *direction]
     notes += [*alignment.describe_rare_losses(tested), *alignment.describe_limits(result, systems)]
     return table, method, notes
@@ -245,14 +242,9 @@ def compare_pairs(
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
     """The row of a pair."""
     n, lower = pair.queries, pair.lower_is_better
-    row = dict.fromkeys(SCHEMA) | {
-        "metric": pair.metric,
-        "a": pair.a,
-        "b": pair.b,
-        "slice": pair.slice,
-        "verdict": pair.verdict(settings),
-        "sentence": describe_pair(pair, settings, tests),
-    }
+    row: dict[str, Any] = dict.fromkeys(SCHEMA)
+    row |= {"metric": pair.metric, "a": pair.a, "b": pair.b, "slice": pair.slice}
+    row |= {"verdict": pair.verdict(settings), "sentence": describe_pair(pair, settings, tests)}
     row |= {"mean_a": pair.means[0], "mean_b": pair.means[1], "n": n}
     if pair.overall is not None:
         return row | {"difference": pair.change, "n": n or pair.overall}

@@ -45,10 +45,6 @@ class Verification(TableResult):
         """Is everything the same?"""
         return self.table.is_empty()
 
-    def displayed(self) -> list[pl.DataFrame]:
-        """The differences, if there are any."""
-        return [] if self.ok else [self.table]
-
 
 @remember_inputs
 def verify(

@@ -88,12 +88,9 @@ def check(
                 several, inputs = session.value(sql), replace(inputs, qrels=listed)
         with duckdb_errors():
             data = CheckData(session, inputs, k, rules.conventions.threshold)
+            empty = [table.label for table in data.tables if not table.rows]
             findings = [
-                *(
-                    Finding("empty", "error", table.label, 1, "the table is empty", _EMPTY)
-                    for table in data.tables
-                    if not table.rows
-                ),
+                *(Finding("empty", "error", x, 1, "the table is empty", _EMPTY) for x in empty),
                 *check_columns(data),
                 *_check_rankings(data),
                 *_check_rows(data),
@@ -111,11 +108,11 @@ def check(
 
 def _report_reading(data: CheckData) -> Iterator[Finding]:
     """What the readers noted about a table, or about none."""
+    why = "If this is not what you mean, change the data or name the columns."
     for note in data.session.notes:
-        level, why = "note", "If this is not what you mean, change the data or name the columns."
-        if note.kind == "comments":  # lines of a TREC file that look like rows
-            level, why = "warning", "These rows are missing."
-        yield Finding(note.kind or "reading", level, note.heading, 1, note.words, why)
+        # Lines of a TREC file that look like rows are comments.
+        about = ("warning", "These rows are missing.") if note.kind == "comments" else ("note", why)
+        yield Finding(note.kind or "reading", about[0], note.heading, 1, note.words, about[1])
 
 
 def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
@@ -162,23 +159,25 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
     """Look for suspect values in all columns, in one pass over each table."""
     for table in data.tables:
         read = [role for role in table.roles if role != table.unused]
-        checks = [
-            (role, check)
-            for role in read
-            for check in COLUMNS[role]
-            if role != "item" or role in table.table.id_roles
-        ]
+        read = [role for role in read if role != "item" or role in table.table.id_roles]
+        checks = [(role, check) for role in read for check in COLUMNS[role]]
         aggregates = (_count_and_examples(table, role, check.sql) for role, check in checks)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
         ((*values,),) = fetch(data.session, sql)
         for (role, check), count, rows in zip(checks, values[::2], values[1::2], strict=True):
-            severity = _severity(data, table, role, check, count) if count else None
-            if severity:
+            level, why = check.level, check.why
+            if check.name in ("null-scores", "null-positions", "null-grades"):
+                is_unranked = role == table.ranking_role and count == table.rows
+                # In a run with grades, NULL means not retrieved or not judged.
+                is_valid = table is not data.qrels and "rel" in table.roles
+                if is_valid and not (is_unranked and table.scored):
+                    continue
+                if is_unranked:
+                    level, why = "error", REFUSED + "Nothing is ranked."
+            if count:
                 message = f"{table.roles[role]} {check.text}: {format_count(count, check.noun)}"
-                yield Finding(
-                    check.name, severity[0], table.label, count, message, severity[1],
-                    as_examples(rows),
-                )  # fmt: skip
+                examples = as_examples(rows)
+                yield Finding(check.name, level, table.label, count, message, why, examples)
         for role in ("score", "pos", "rel"):
             column = table.roles.get(role)
             readable = table.table.text or role == table.unused
@@ -196,20 +195,6 @@ def _count_and_examples(table: CheckedTable, role: str, where: str) -> str:
     columns = {name: name for name in ids} | ({} if role in ids else {role: f"raw_{role}"})
     row = ", ".join(f"'{name}': {column}" for name, column in columns.items())
     return f"count(*) FILTER ({where}), min({{{row}}}, 3) FILTER ({where})"
-
-
-def _severity(
-    data: CheckData, table: CheckedTable, role: str, check: Check, count: int
-) -> tuple[str, str] | None:
-    """The level of a finding and its `why`; None if the values are valid in this table."""
-    if check.name in ("null-scores", "null-positions", "null-grades"):
-        is_unranked = role == table.ranking_role and count == table.rows
-        # In a run with grades, NULL means not retrieved or not judged.
-        if table is not data.qrels and "rel" in table.roles and not (is_unranked and table.scored):
-            return None
-        if is_unranked:
-            return "error", REFUSED + "Nothing is ranked."
-    return check.level, check.why
 
 
 def _check_rows(data: CheckData) -> Iterator[Finding]:
@@ -346,24 +331,21 @@ class Report(TableResult):
     @property
     def table(self) -> pl.DataFrame:
         """One row per finding, its examples as JSON."""
-        return self._tabulate(lambda examples: json.dumps(examples, ensure_ascii=False))
-
-    def _tabulate(self, write: Callable[[Sequence[Any]], str]) -> pl.DataFrame:
-        rows = [{**asdict(each), "examples": write(each.examples)} for each in self.findings]
+        rows = self._rows(lambda examples: json.dumps(examples, ensure_ascii=False))
         return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def _rows(self, write: Callable[[Sequence[Any]], Any]) -> list[dict[str, Any]]:
+        return [{**asdict(each), "examples": write(each.examples)} for each in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """The findings and the checked tables, as plain values."""
-        findings = [{**asdict(x), "examples": list(x.examples)} for x in self.findings]
-        return {**super().to_dict(), "table": findings}
+        return {**super().to_dict(), "table": self._rows(list)}
 
     @property
     def title(self) -> str:
         """The tables and the number of findings, in one line."""
-        tables = ", ".join(
-            f"{label} ({text.format_count(about['rows'], 'row')})"
-            for label, about in self.tables.items()
-        )
+        rows = {x: text.format_count(about["rows"], "row") for x, about in self.tables.items()}
+        tables = ", ".join(f"{label} ({count})" for label, count in rows.items())
         counts = Counter(finding.level for finding in self.findings)
         totals = ", ".join(text.format_count(counts[x], x) for x in LEVELS if counts[x])
         judged = any({"rel", "grade"} & {*about["columns"]} for about in self.tables.values())
@@ -387,8 +369,8 @@ class Report(TableResult):
 
     def displayed(self) -> list[pl.DataFrame]:
         """The findings, with their examples as text."""
-        frame = self._tabulate(lambda examples: "; ".join(map(_example_text, examples)))
-        return [frame] if self.findings else []
+        rows = self._rows(lambda examples: "; ".join(map(_example_text, examples)))
+        return [pl.DataFrame(rows, schema=_SCHEMA)] if rows else []
 
 
 def _example_text(example: Mapping[str, Any]) -> str:

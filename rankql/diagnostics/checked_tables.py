@@ -129,11 +129,9 @@ class CheckData:
     @cached_property
     def judged(self) -> list[CheckedTable]:
         """The runs with judgments, in a separate table or in the run."""
-        return [
-            replace(run, qrels=self.qrels)
-            for run in self.runs
-            if (self.qrels and self.qrels.rows and run.rows) or "rel" in run.roles
-        ]
+        has_qrels = bool(self.qrels and self.qrels.rows)
+        runs = [run for run in self.runs if (has_qrels and run.rows) or "rel" in run.roles]
+        return [replace(run, qrels=self.qrels) for run in runs]
 
     @property
     def pairs(self) -> list[CheckedTable]:

@@ -105,11 +105,8 @@ def find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
     """The weeks, and whether they have as many days as is usual."""
     if "days" not in daily.columns:  # a row is a query, of which the key begins with the day
         day = pl.col(result.meta.query).str.head(10)
-        counts = (
-            result.frame()
-            .group_by(pl.col(result.meta.by[0]).alias(WEEK))
-            .agg(day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
-        )
+        days = (day.filter(pl.col(x).is_not_null()).n_unique().alias(x) for x in result.metrics)
+        counts = result.frame().group_by(pl.col(result.meta.by[0]).alias(WEEK)).agg(days)
         counts = counts.unpivot(index=WEEK, variable_name="metric", value_name="days")
         daily = daily.join(counts, how="left", left_on=["day", "metric"],
                            right_on=[WEEK, "metric"], maintain_order="left")  # fmt: skip

@@ -27,7 +27,7 @@ from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.macros import MISSING, literal
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.metric_record import Rows
+from rankql.registry.metric_record import ExplanationSql, Rows
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
@@ -84,13 +84,7 @@ def explain(
 
 
 def explain_items(
-    run: Data | Mapping[str, Data],
-    qrels: Data | None,
-    of: Sequence[Any],
-    metric: str,
-    *,
-    con: duckdb.DuckDBPyConnection | None = None,
-    **options: Unpack[EvaluationOptions],
+    run: Any, qrels: Data | None, of: Sequence[Any], metric: str, con: Any = None, **options: Any
 ) -> tuple[pl.DataFrame, str]:
     """The items of several queries as `explain` has them, for all systems at once.
 
@@ -104,12 +98,12 @@ def explain_items(
 SELECT {keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
 FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
 ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
-        return fetch_frame(evaluation.session, sql), terms.formula
+        return fetch_frame(evaluation.session, sql), terms.explanation.formula
 
 
 @contextmanager
 def _open(
-    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions
+    run: Any, qrels: Data | None, name: str, con: Any, options: Mapping[str, Any]
 ) -> Iterator[Evaluation]:
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
@@ -151,27 +145,23 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
     evaluation, key, is_missing = select_query(evaluation, of)
     terms = metric_terms(evaluation)
-    sql = positions_sql(evaluation, terms)
+    column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
+        "weight", "ranked.weight")  # fmt: skip
+    sql = _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
     with evaluation_errors(evaluation):
         absent = [f"The run has no rows for query {key!r}."] if is_missing else []
         result = _evaluate(evaluation, absent + notes, is_missing)
         rows = fetch_frame(session, sql)
-    value, formula = result.frame()[metric.name][0], terms.formula
+    value, formula = result.frame()[metric.name][0], terms.explanation.formula
     if value is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in LOSS_COLUMNS)
-    elif terms.normalised:
+    elif terms.explanation.normalised:
         formula += f" {rows['total'][0]:.6g}"
-    return Explanation(
-        metric=metric.name,
-        query_sql=sql,
-        result=result,
-        query=key,
-        system=system,
-        value=value,
-        ideal=None if value is None else float(rows["ideal_contribution"].sum()),
-        positions=rows.drop("total", "outside"),
-        formula=formula,
-    )
+    explanation = Explanation(metric.name, result, sql, key, system, value, formula=formula)
+    explanation.positions = rows.drop("total", "outside")
+    if value is not None:
+        explanation.ideal = float(rows["ideal_contribution"].sum())
+    return explanation
 
 
 def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
@@ -179,7 +169,12 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     inputs, conventions, (metric,) = evaluation.inputs, evaluation.conventions, evaluation.metrics
     result = _evaluate(evaluation)
     check_values(result.meta, result.values)
-    sql = losses_sql(evaluation)
+    rows = rows_read(inputs, evaluation.metrics, conventions)
+    # Queries that the run lacks have no value if they are skipped.
+    counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
+    item = "system, item" if inputs.many else "item"
+    sql = _contributions_sql(evaluation, metric_terms(evaluation), rows)
+    sql += _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
     sums = fetch_frame(evaluation.session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
@@ -200,15 +195,9 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     queries = queries.with_columns(loss=pl.col("ideal") - pl.col("value"))
     items = sums.filter(~pl.col("whole"))
     items = items.select(*systems, "item", pl.col("queries").cast(pl.Int64), "loss")
-    explanation = Explanation(
-        metric=metric.name,
-        query_sql=sql,
-        result=result,
-        means=means,
-        queries=_sort_by_loss(queries, keys),
-        items=_sort_by_loss(items, [*systems, "item"]),
-        worst=worst,
-    )
+    explanation = Explanation(metric.name, result, sql, means=means, worst=worst)
+    explanation.queries = _sort_by_loss(queries, keys)
+    explanation.items = _sort_by_loss(items, [*systems, "item"])
     if not systems and len(means):
         explanation.value, explanation.ideal = means.row(0)
     return explanation
@@ -235,14 +224,10 @@ def _evaluate(
         notes = found if of_query is None else of_query
     else:
         require_unique_rows(evaluation, [("qrels", "item", "")])
-    return Result(
-        meta=evaluation.make_meta(),
-        sql=evaluation.sql,
-        columns=evaluation.columns,
-        notes=[*([] if is_missing else session.notes), *inputs.notes, *notes],
-        values=fetch_frame(session, evaluation.query.sql),
-        interval="auto" if of_query is None else None,
-    )
+    notes = [*([] if is_missing else session.notes), *inputs.notes, *notes]
+    values = fetch_frame(session, evaluation.query.sql)
+    meta, interval = evaluation.make_meta(), "auto" if of_query is None else None
+    return Result(meta, evaluation.sql, evaluation.columns, notes, interval, values=values)
 
 
 # The checks of all queries; and those of which one query may fail.
@@ -368,24 +353,6 @@ ROUNDING_ERROR = 1e-12
 EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
 
 
-def positions_sql(evaluation: Evaluation, terms: MetricTerms) -> str:
-    """The SQL for one ranking: its positions, their contributions, and the ideal ranking."""
-    column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
-        "weight", "ranked.weight")  # fmt: skip
-    return _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
-
-
-def losses_sql(evaluation: Evaluation) -> str:
-    """The SQL for all rankings: the losses by query and by item."""
-    inputs, conventions = evaluation.inputs, evaluation.conventions
-    item = "system, item" if inputs.many else "item"
-    rows = rows_read(inputs, evaluation.metrics, conventions)
-    sql = _contributions_sql(evaluation, metric_terms(evaluation), rows)
-    # Queries that the run lacks have no value if they are skipped.
-    counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
-    return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
-
-
 # The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.
 _POSITIONS = """
 SELECT CAST(coalesce(ranked.place, best.ideal_pos) AS BIGINT) AS pos, ranked.item, ranked.rel,
@@ -402,6 +369,7 @@ SELECT CAST(pos AS BIGINT), item, rel, gain, NULL, contribution, NULL, NULL, NUL
 FROM rankql_explained WHERE place IS NULL AND ideal_pos IS NOT NULL
 ORDER BY outside ASC, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
+# Of all rankings: the losses by query and by item.
 _LOSSES = """
 SELECT {keys}, item, sum(ideal_contribution) AS ideal, sum(loss) AS loss,
     count(*) FILTER (WHERE abs(loss) > {least}) AS queries, grouping(item) = 1 AS whole
@@ -456,7 +424,7 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
     FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {rank} END AS rank
           FROM places)"""
     weight, ideal_weight = (_weight(terms, place, keys) for place in ("place", "ideal_pos"))
-    total = f"sum(gain * {ideal_weight}) {group}" if terms.normalised else "1"
+    total = f"sum(gain * {ideal_weight}) {group}" if terms.explanation.normalised else "1"
     ctes["worths"] = f"""
     SELECT *, {weight} AS weight, {ideal_weight} AS ideal_weight, {total} AS total FROM ideals"""
     ctes["rankql_explained"] = """
@@ -486,8 +454,8 @@ class MetricTerms:
 
     gain: str
     weight: str
-    # Printed below the table.
-    formula: str
+    # Its formula is printed below the table.
+    explanation: ExplanationSql
     # The last position that counts, and the largest size of the ideal ranking.
     cutoff: str
     ideal_cutoff: str
@@ -495,8 +463,6 @@ class MetricTerms:
     discount: str = ""
     # The discounts, if the user lists them.
     discounts: tuple[float, ...] = ()
-    # Whether to divide by the sum over the ideal ranking, as in nDCG.
-    normalised: bool = False
     # The condition for items of the ideal ranking.
     ideal_pool: str = "true"
 
@@ -529,18 +495,15 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
             discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
     weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
     threshold = metric.threshold(vars(conventions))
+    gain = gain_sql(metric.gain(vars(conventions)), threshold)
+    names = {name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")}
     return MetricTerms(
-        gain=explanation.gain.format(
-            gain=gain_sql(metric.gain(vars(conventions)), threshold),
-            threshold=threshold,
-            **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
-        ),
+        gain=explanation.gain.format(gain=gain, threshold=threshold, **names),
         weight=weight.replace("{p}", str(options.get("p"))),
-        formula=explanation.formula,
+        explanation=explanation,
         cutoff=cutoff,
         ideal_cutoff=ideal_cutoff or cutoff,
         discount=discount,
         discounts=discounts,
-        normalised=explanation.normalised,
         ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
     )

@@ -133,7 +133,7 @@ def funnel(
         opened: dict[str | None, Table] = {
             name: session.table(data, f"stage {name!r}") for name, data in named.items()
         }
-        *_, last = named
+        *others, last = named
         kept = [*itertools.chain(*parse_groupings(by))]
         given = None if qrels is None else session.table(qrels, "qrels")
         tables, judged, columns = unnest_lists(session, opened, given, roles, kept)
@@ -169,17 +169,13 @@ def funnel(
             for table in inputs.runs.values():
                 alone = replace(evaluation, inputs=replace(inputs, runs={None: table}))
                 require_unique_rows(alone, [("run", "item", "")])
-        final = evaluate(
-            tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
-            confidence=confidence, **columns, **ordering, **rest,
-        )  # fmt: skip
+        shared = {"by": by, "attributes": attributes, "con": session.con, **columns, **rest}
+        shared |= {"qrels": judged, "metrics": f"nDCG@{k}"}
+        final = evaluate(tables[last], confidence=confidence, **ordering, **shared)
         ranked_stages = {last: final}
-        for name in named:
+        for name in others:
             with suppress(RankqlError):  # not ranked, or not in one order
-                ranked_stages[name] = ranked_stages.get(name) or evaluate(
-                    tables[name], judged, f"nDCG@{k}", by=by, con=session.con,
-                    attributes=attributes, interval=None, **columns, **rest,
-                )  # fmt: skip
+                ranked_stages[name] = evaluate(tables[name], interval=None, **shared)
         with evaluation_errors(evaluation):
             evidence = Evidence(evaluation, count_rankings(evaluation))
             notes = inspect([x for x in RANKINGS if x.name == "no-common-items"], evidence)
@@ -262,11 +258,9 @@ class Funnel(EvaluatedTable):
     @property
     def notes(self) -> list[str]:
         """What to know about the numbers."""
-        added = [
-            f"{stage} has {text.format_count(count, 'item')} that the stage before lacks: its loss "
-            "may be negative"
-            for stage, count in self.added.items()
-        ]
+        lacking = "that the stage before lacks: its loss may be negative"
+        counts = {stage: text.format_count(count, "item") for stage, count in self.added.items()}
+        added = (f"{stage} has {count} {lacking}" for stage, count in counts.items())
         return [*self.result.notes, *added]
 
     @property
@@ -297,7 +291,7 @@ class Funnel(EvaluatedTable):
 
     def plot(self) -> Chart:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        return draw_chart("panels", "draw_funnel", self)
+        return draw_chart("draw_funnel", self)
 
 
 def _format(value: float) -> str:
@@ -413,10 +407,8 @@ def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
         )
         rows = rows.join(stage, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         after = pl.when(defined).then(pl.col(f"best {i}").fill_null(0.0))
-        columns |= {
-            loss_of(name): before - after,
-            recall_of(name): pl.when(defined).then(pl.col(f"recall {i}").fill_null(0.0)),
-        }
+        columns[loss_of(name)] = before - after
+        columns[recall_of(name)] = pl.when(defined).then(pl.col(f"recall {i}").fill_null(0.0))
         before = after
     columns[loss_of(ORDER)] = before - pl.col(metric)
     rows = rows.select(key, *final.meta.by, metric, MISSING, **columns)

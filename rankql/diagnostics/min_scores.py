@@ -72,7 +72,7 @@ class MinScores(TableResult):
 
     def plot(self) -> Chart:
         """The means by score, a line with its band for each. It needs altair."""
-        return draw_chart("panels", "draw_min_scores", self)
+        return draw_chart("draw_min_scores", self)
 
 
 @remember_inputs
@@ -124,12 +124,9 @@ def min_scores(
     cutoffs = min_scores if min_scores is None else [*min_scores]
     require(cutoffs is None or bool(cutoffs), "min_scores is empty. Pass scores, or leave it out")
     names = [metric.name for metric in parse(metrics) if metric.name not in SHARES]
-    result = evaluate_in_duckdb(
-        Request(
-            run, qrels, [FALSE_ANSWER, FALSE_ABSTENTION, *names],
-            _read_rules(options), con=con, min_score=(cutoffs,), interval=None,
-        )
-    )  # fmt: skip
+    columns, rules = [FALSE_ANSWER, FALSE_ABSTENTION, *names], _read_rules(options)
+    request = Request(run, qrels, columns, rules, con=con, min_score=(cutoffs,), interval=None)
+    result = evaluate_in_duckdb(request)
     if not result.per_query[FALSE_ANSWER].count():
         raise RankqlError(
             "Every judged query has a relevant item, so no lowest score is better than none. "
@@ -147,14 +144,12 @@ def min_scores(
     table = rows.select(score).unique().sort("min_score")
     for name in (*SHARES, *names):
         ends = {"mean": name, "lo": f"{name}_lo", "hi": f"{name}_hi"}
-        columns = [pl.col(column).alias(alias) for column, alias in ends.items()]
-        table = table.join(rows.filter(metric=name).select(score, *columns), on="min_score")
+        values_of = (pl.col(column).alias(alias) for column, alias in ends.items())
+        table = table.join(rows.filter(metric=name).select(score, *values_of), on="min_score")
     unanswerable = values.filter(system=values["system"][0])[FALSE_ANSWER].count()
-    notes = [
-        f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant: "
-        "FalseAnswer is the share of them that get an answer",
-        *result.notes,
-    ]
+    nothing = f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant"
+    share = "FalseAnswer is the share of them that get an answer"
+    notes = [f"{nothing}: {share}", *result.notes]
     per_query = values.with_columns(score).drop("system")
     return MinScores(table.sort("min_score"), per_query, [*names], notes, max_false_answer)
 

@@ -17,13 +17,9 @@ from rankql import text
 from rankql.diagnostics import daily_values
 from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
 from rankql.errors import RankqlError, require
+from rankql.evaluation import request
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.request import (
-    Columns,
-    EvaluationOptions,
-    parse_groupings,
-    require_known_options,
-)
+from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import set_directions
 from rankql.macros import literal, quote
@@ -33,12 +29,13 @@ from rankql.sources.choice import require_named
 from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data
+from rankql.text import join_some
 from rankql.writing import remember_inputs
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # Options that name columns of rankings: a table that needs them has no values.
-NO_VALUES = Columns.__annotations__.keys() - {"query"}
+NO_VALUES = request.Columns.__annotations__.keys() - {"query"}
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
@@ -166,11 +163,9 @@ class Monitoring(TableResult):
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
-        return (
-            f"{first}"
-            f"{f': {_join(names)}' if names else ''}"
-            f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
-        )
+        alarmed = f": {join_some(names)}" if names else ""
+        unseen = f"; {len(others):,} not watched: {join_some(others)}" if others else ""
+        return f"{first}{alarmed}{unseen}"
 
     @property
     def method(self) -> str:
@@ -227,7 +222,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("panels", "draw_days", self.table, self._period.name)
+        return draw_chart("draw_days", self.table, self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -235,7 +230,7 @@ class Monitoring(TableResult):
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["held"].any())
-            charts[folded].append(draw_chart("panels", "draw_days", part, self._period.name))
+            charts[folded].append(draw_chart("draw_days", part, self._period.name))
         return charts
 
     def _assumptions(self) -> list[text.Note]:
@@ -254,10 +249,6 @@ class Monitoring(TableResult):
 
 def _name(row: Mapping[str, Any]) -> str:
     return text.add_slice(row["metric"], row["slice"], brackets=True)
-
-
-def _join(names: Sequence[str]) -> str:
-    return text.join_words(names if len(names) < 4 else [*names[:3], f"{len(names) - 3:,} more"])
 
 
 @remember_inputs
@@ -324,7 +315,7 @@ def monitor(
         require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
                 "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
-    require_known_options(options, monitor, more=signature(evaluate).parameters)
+    request.require_known_options(options, monitor, more=signature(evaluate).parameters)
     metrics = [metrics] if isinstance(metrics, str) else metrics
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
@@ -334,7 +325,7 @@ def monitor(
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
-        groups, values, notes = parse_groupings(by), list[str](), list[str]()
+        groups, values, notes = request.parse_groupings(by), list[str](), list[str]()
         if day == "day" and not run.has("day"):
             day = run.actual_name("date") if run.has("date") else day
         used = [day, query, *itertools.chain(*groups)]
@@ -354,81 +345,97 @@ def monitor(
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
             run = replace(run, sql=f"(SELECT * FROM {run.sql} WHERE {quote(day)} IS NOT NULL)")
+        unit, shares, is_query = day, list[str](), True
         if values:
             weekly = period == "week"
             result, is_query = daily_values.read_daily_values(
                 session, run, values, day, query, groups, weekly
             )
-            result = set_directions(result, higher_is_better)
-            daily = daily_values.read_means(result, len(day))
-            if not is_query:  # the values have no error, so only the days say how much they vary
-                unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
-                daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
-            return _watch(session, result, daily, run, day, read, period, baseline, notes)
-        query = run.actual_name(query)
-        names = list_metrics(metrics or ("nDCG@10",))
-        shares = [*dict.fromkeys(daily_values.share_name(metric.name) for metric in parse(names))]
-        sources = {"qrels": qrels, "attributes": attributes}
-        tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
-                  for x, source in sources.items() if source is not None}  # fmt: skip
-        rel = run.find("rel", options.get("rel"))
-        if qrels is None and rel:  # are all items judged?
-            total, filled = count_values(session, run, [rel])
-            shares = [] if filled[rel] == total else shares
-        unit = day
-        if period == "week":
-            unit = daily_values.WEEK
-            week = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
-            run, *others = (table.with_column(unit, week, "DATE", (day,))
-                            for table in (run, *tables.values()))  # fmt: skip
-            tables = dict(zip(tables, others, strict=True))
-        by = [[unit], *([unit, *group] for group in groups)]
-        inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
-        inputs |= {"con": session.con, "query": [day, query]}
-        result = evaluate(metrics=[*names, *shares], **inputs)
+        else:
+            query = run.actual_name(query)
+            names = list_metrics(metrics or ("nDCG@10",))
+            sources = {"qrels": qrels, "attributes": attributes}
+            tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
+                      for x, source in sources.items() if source is not None}  # fmt: skip
+            shares = [*dict.fromkeys(daily_values.share_name(x.name) for x in parse(names))]
+            if qrels is None and (rel := run.find("rel", options.get("rel"))):
+                total, filled = count_values(session, run, [rel])
+                shares = [] if filled[rel] == total else shares  # all items are judged
+            if period == "week":
+                unit = daily_values.WEEK
+                week = f"CAST(date_trunc('week', CAST({quote(day)} AS DATE)) AS DATE)"
+                run, *others = (table.with_column(unit, week, "DATE", (day,))
+                                for table in (run, *tables.values()))  # fmt: skip
+                tables = dict(zip(tables, others, strict=True))
+            by = [[unit], *([unit, *group] for group in groups)]
+            inputs: dict[str, Any] = {"run": run, **tables, **options, "by": by}
+            inputs |= {"con": session.con, "query": [day, query]}
+            result = evaluate(metrics=[*names, *shares], **inputs)
+            require_named(result.columns)
         result = set_directions(result, higher_is_better)
-        require_named(result.columns)
         daily = daily_values.read_means(result, len(unit))
+        if not is_query:  # the values have no error, so only the days say how much they vary
+            unknown = (pl.lit(None, daily[x].dtype).alias(x) for x in UNKNOWN)
+            daily = daily.filter(kind=METRIC).with_columns(*unknown, days="queries")
         if shares:
             judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})
             only = daily_values.read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
-        return _watch(session, result, daily, run, day, read, period, baseline, notes)
+        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
+                f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
+        result = replace(result, notes=[*notes, *result.notes])
+        return _watch(session, result, daily, read, period, baseline)
 
 
 def _watch(
-    session: Session, result: Result, daily: pl.DataFrame, run: Table, day: str, read: str,
-    period: str | None, baseline: int | str | None, notes: Sequence[str],
-) -> Monitoring:  # fmt: skip
-    """Compare the days with those of the baseline."""
+    session: Session, result: Result, daily: pl.DataFrame, read: str, period: Any, baseline: Any
+) -> Monitoring:
+    """Compare the days with those of the baseline; alarms are NULL on those not compared."""
     daily = daily.sort("day", maintain_order=True).with_columns(complete=pl.lit(True))
-    require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
-            f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
     if period == "week":
         daily = daily_values.find_complete_weeks(daily, result)
-    units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
+    days = daily["day"].unique()
+    months = len(days) > 2 and (days.dt.day() == 1).all()
+    require(period == "week" or not months, "day= has months, which are too few to compare. Pass "
+            "days with period='week'")  # fmt: skip
+    of_weeks = len(days) > 1 and days.dt.weekday().n_unique() == 1
+    units = PERIODS["week" if period == "week" or of_weeks else "day"]
     complete = daily.filter("complete")["day"]
-    first, least = _find_baseline(complete, str(baseline or units.baseline), units)
+    first, last = _find_baseline(complete, str(baseline or units.baseline), units)
     signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
              for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
-    grows = baseline is None and units.name == "day"
-    scored, last = _score(session, daily.filter(pl.col("day") >= first), least, signs, units, grows)
+    sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
+    sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
+    series = pl.concat_str(KEYS, separator="\x1f").alias("series")
+    daily = daily.filter(pl.col("day") >= first).with_columns(series)
+    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES, "complete")
+    known = known.select("day", "series", "error", value=pl.col("mean") * sign)
+    known = known.drop_nulls("value")
+    # The macro refuses a baseline that is too short for all series.
+    old = known.filter(pl.col("day") <= last).partition_by("series")
+    is_watched = any(_has_each(part["day"], units) for part in old)
+    source = literal(session.table(known, "daily").sql)
+    names = "series := 'series', error := 'error'"
+    if baseline is None and units.name == "day" and is_watched:  # it may grow
+        grown = f"FROM monitor_baseline({source}, baseline := DATE '{last}', {names})"
+        last = fetch_frame(session, grown)["last"][0]
+    until = last if is_watched else date.max
+    rule = f"{source}, DATE '{until}', {names}, period := '{units.name}'"
+    scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
+    if not is_watched:  # nothing is expected
+        scored = scored.with_columns(
+            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
+    scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
+    limit = (pl.col("expected") - pl.col("band")) * sign
+    scored = scored.with_columns(pl.col("expected") * sign, limit=limit)
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
     conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
-    notes = [*_describe(scored, first, last, units), *notes, *result.notes]
+    notes = [*_describe(scored, first, last, units), *result.notes]
     return Monitoring(table, alarms, conventions, notes)
-
-
-def _recognise_period(days: pl.Series) -> str:
-    """Days or weeks: the latter if all days have the same weekday. Months are refused."""
-    months = len(days) > 2 and (days.dt.day() == 1).all()
-    require(not months, "day= has months, which are too few to compare. Pass days with "
-            "period='week'")  # fmt: skip
-    return "week" if len(days) > 1 and days.dt.weekday().n_unique() == 1 else "day"
 
 
 def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date, date]:
@@ -455,39 +462,6 @@ def _has_each(days: pl.Series, period: Period) -> bool:
     return (counts >= period.least).sum() >= period.kinds
 
 
-def _score(
-    session: Session, daily: pl.DataFrame, last: date, signs: Mapping[str, Any], period: Period,
-    grows: bool,
-) -> tuple[pl.DataFrame, date]:  # fmt: skip
-    """The days with what is expected of them, and alarms, NULL for those that are not compared.
-
-    Also the last day of the baseline: it may grow.
-    """
-    daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
-    sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
-    sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
-    known = daily.filter(pl.col("queries").fill_null(LEAST_QUERIES) >= LEAST_QUERIES, "complete")
-    known = known.select("day", "series", "error", value=pl.col("mean") * sign)
-    known = known.drop_nulls("value")
-    old = known.filter(pl.col("day") <= last).partition_by("series")
-    # The macro refuses a baseline that is too short for all series.
-    is_watched = any(_has_each(part["day"], period) for part in old)
-    table = literal(session.table(known, "daily").sql)
-    names = "series := 'series', error := 'error'"
-    if grows and is_watched:
-        grown = f"FROM monitor_baseline({table}, baseline := DATE '{last}', {names})"
-        last = fetch_frame(session, grown)["last"][0]
-    until = last if is_watched else date.max
-    rule = f"{table}, DATE '{until}', {names}, period := '{period.name}'"
-    scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
-    if not is_watched:  # nothing is expected
-        scored = scored.with_columns(
-            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
-    scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
-    limit = (pl.col("expected") - pl.col("band")) * sign
-    return scored.with_columns(pl.col("expected") * sign, limit=limit), last
-
-
 def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
     """One row per alarm: the days, without a pause of seven, on which a series is alarmed."""
     series, rows = dict(scored.group_by(KEYS)), []
@@ -500,10 +474,8 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
-        frame, share = (
-            series[part, metric, kind],
-            series.get((part, daily_values.share_name(metric), SHARE)),
-        )
+        frame = series[part, metric, kind]
+        share = series.get((part, daily_values.share_name(metric), SHARE))
         # Fit a step and a ramp to the days from each possible start on, by least squares.
         back = frame.filter(pl.col("day") <= peak, ~pl.col("outlying"))
         back = back.drop_nulls("loss").tail(182).reverse()
@@ -551,17 +523,17 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     series = watched.select(KEYS).unique(maintain_order=True)
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
     if outlying:
-        yield f"Far outside, and left out of the baseline: {_join(outlying)}"
+        yield f"Far outside, and left out of the baseline: {join_some(outlying)}"
     shares = watched.filter(pl.col("day") <= last).group_by(KEYS, maintain_order=True)
     unclear = shares.agg(pl.mean("outlying")).filter(pl.col("outlying") > LARGEST_OUTAGE)
     if unclear.height:
         yield (f"Not watched, because more than a quarter of the days of the baseline lie far "
-               f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
+               f"outside: {join_some([*map(_name, unclear.to_dicts())])}. Pass another period as "
                "baseline=")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
     short = watched.filter(~pl.col("complete"))
     if weeks := [str(day) for day in short["day"].unique().sort()]:
-        yield f"Not compared, because days are missing: the weeks of {_join(weeks)}"
+        yield f"Not compared, because days are missing: the weeks of {join_some(weeks)}"
     is_compared = pl.col("alarm").is_not_null()
     lacking = ~pl.col("complete") & is_compared.any().over(KEYS)
     compared = watched.filter(is_compared | lacking, day=newest)
@@ -569,7 +541,7 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     if gone:
         more = ". A week has more: pass period='week'" * (unit == "day")
         few = f"{LEAST_QUERIES} queries" if scored["queries"].count() else "a value"
-        yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
+        yield (f"Not compared on {newest}: {join_some([*map(_name, gone)])}. A {unit} needs "
                f"{few}, the baseline {period.need}, and the metric a direction{more}")  # fmt: skip
     weekend, overall = pl.col("day").dt.weekday() > 5, pl.col("slice") == "all"
     usual = watched.filter(overall | ~overall.any(), kind=METRIC)  # a row of a slice may be a day

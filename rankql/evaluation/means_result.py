@@ -9,30 +9,21 @@ import copy
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, did_you_mean, name_arguments
-from rankql.evaluation.means import (
-    COUNTED,
-    ERROR,
-    MEAN_OF_SLICES,
-    SKEWED,
-    Meta,
-    attribute_columns,
-    system_columns,
-    value_label,
-)
+from rankql.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.evaluation import means
+from rankql.evaluation.means import COUNTED, MEAN_OF_SLICES, SKEWED, Meta, attribute_columns
 from rankql.evaluation.readable import describe_together
-from rankql.layout import Block
 from rankql.macros import quote
 from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.results import Chart, TableResult, draw_chart, drop_idle_columns
+from rankql.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
@@ -77,7 +68,7 @@ class MeansResult(TableResult):
     @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
-        return self.means.drop(SKEWED, ERROR, COUNTED, strict=False)
+        return self.means.drop(SKEWED, means.ERROR, COUNTED, strict=False)
 
     @property
     def metrics(self) -> list[str]:
@@ -113,7 +104,7 @@ class MeansResult(TableResult):
     @property
     def keys(self) -> list[str]:
         """The columns that identify a row of `per_query`."""
-        return [*system_columns(self.meta), self.meta.query]
+        return [*means.system_columns(self.meta), self.meta.query]
 
     @property
     def systems(self) -> list[str]:
@@ -195,17 +186,12 @@ class MeansResult(TableResult):
         and all queries too, as "all".
         """
         notes = [text.join_queries(self._count_parts()), *self.notes]
-        paths = self.input_paths
         turned = TURNED.get((rows, columns))
         if turned is not None and (not turned or len(self.systems) > 1):
-            for name in [name for name, value in {"n": n, "margins": margins}.items() if value]:
-                needs = f"{name}= needs slices by two attributes"
-                raise RankqlError(f"{needs}. Pass rows= and columns=")
-            higher = {name: self.higher_is_better(name) for name in self.metrics}
-            return make_wide_table(
-                self.summary, higher, self.systems, groupings=self.meta.groupings, turned=turned,
-                notes=notes, input_paths=paths, source=self,
-            )  # fmt: skip
+            for name, value in {"n": n, "margins": margins}.items():
+                needs = f"{name}= needs slices by two attributes. Pass rows= and columns="
+                require(not value, needs)
+            return make_wide_table(self, self.systems, turned, notes=notes, source=self)
         pairs = [group for group in self.meta.groupings if len(group) == 2]
         group = next((group for group in pairs if {*group} == {rows, columns}), None)
         if group is None:
@@ -215,13 +201,10 @@ class MeansResult(TableResult):
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
         groupings = [group, *([[name] for name in group] if margins else [])]
-        summary = self._slices(groupings)
         left_out = [MEAN_OF_SLICES, *["all"] * (not margins)]
-        summary = summary.filter(~pl.col("slice").is_in(left_out))
-        return make_cross_table(
-            summary, groupings, n, str(rows), str(columns), notes=notes, input_paths=paths,
-            source=self,
-        )  # fmt: skip
+        summary = self._slices(groupings).filter(~pl.col("slice").is_in(left_out))
+        table = make_cross_table(summary, groupings, n, str(rows), str(columns))
+        return replace(table, notes=notes, source=self, input_paths=self.input_paths)
 
     def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
@@ -239,11 +222,9 @@ class MeansResult(TableResult):
 
     def remarks(self) -> list[text.Note]:
         """The lines below the table: queries, conventions, columns, notes."""
-        notes = (self._skewed, self._missing_means, self._missing_interval, self._uncorrected)
-        return [
-            *super().remarks(),
-            *(text.Note(note, heading="Note") for describe in notes for note in describe()),
-        ]
+        notes = [*self._skewed(), *self._missing_means()]
+        notes += [*self._missing_interval(), *self._uncorrected()]
+        return [*super().remarks(), *(text.Note(note, heading="Note") for note in notes)]
 
     def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""
@@ -281,11 +262,8 @@ class MeansResult(TableResult):
         queries, squares = sums["queries"], sums["squares"]
         number = sums["defined"] ** 2 / squares if squares else 0
         counts = {"of weight 0": sums["idle"], "without a value": sums["undefined"]}
-        left_out = [
-            f"; {text.format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
-            for what, count in counts.items()
-            if count
-        ]
+        lacking = ((what, n, "does" if n == 1 else "do") for what, n in counts.items() if n)
+        left_out = [f"; {text.format_queries(n)} {what} {do} not count" for what, n, do in lacking]
         return text.Note(
             f"{self.meta.weight}. {text.format_queries(queries)} "
             f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
@@ -361,7 +339,7 @@ class MeansResult(TableResult):
     @name_arguments
     def plot(self, metric: str | None = None) -> Chart:
         """An altair chart of the means with intervals, of one metric or of all."""
-        return draw_chart("charts", "plot_means", self, metric)
+        return draw_chart("plot_means", self, metric)
 
 
 @dataclass(eq=False, repr=False)
@@ -439,13 +417,11 @@ class WideTable(TableResult):
 
 
 def make_wide_table(
-    summary: pl.DataFrame,
-    higher_is_better: Mapping[str, bool | None],
-    systems: Sequence[str] = (),
+    result: MeansResult,
+    systems: Sequence[str],
+    turned: bool,
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
-    groupings: Sequence[Sequence[str]] = (),
-    turned: bool = False,
     **fields: Any,
 ) -> WideTable:
     """Turn a summary around: one row per slice or system, one column per metric.
@@ -453,12 +429,14 @@ def make_wide_table(
     Of slices of several systems, or `turned`, one row per metric and slice, one column per system.
     Marks are by metric, slice and system.
     """
+    summary = result.summary
+    higher_is_better = {name: result.higher_is_better(name) for name in result.metrics}
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
     several, sliced, labels = "system" in summary.columns, len(slices) > 1, {}
     rows: list[tuple[list[Any], list[tuple[Any, Any, str]]]] = []
     if by_system := len(systems) > 1 and (turned or sliced):
-        labels = _label_slices(summary, groupings)
+        labels = _label_slices(summary, result.meta.groupings)
         keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
         names = [f"{letters[name]} {name}" if letters else name for name in systems]
         for metric, (part, values) in itertools.product(higher_is_better, labels.items()):
@@ -482,13 +460,12 @@ def make_wide_table(
     types: dict[str, Any] = dict(zip(keys, kinds, strict=True)) | dict.fromkeys(heads, pl.Float64)
     table = pl.DataFrame(data, types | dict.fromkeys(marked, pl.String), orient="row")
     marks_of = dict(zip(heads, marked, strict=False))
+    fields |= {"marks": marks_of, "input_paths": fields["source"].input_paths}
     if by_system:
-        parts = ["metric"] * (len(labels) > 1)
-        all_higher = dict.fromkeys(heads, True)
-        return WideTable(table, all_higher, marks_of, {}, parts, higher_is_better, **fields)
+        fields |= {"parts": ["metric"] * (len(labels) > 1), "directions": higher_is_better}
+        return WideTable(table, dict.fromkeys(heads, True), **fields)
     table = table.select(*keys, *(x for name in heads for x in (name, marks_of.get(name)) if x))
-    higher = dict(zip(heads, higher_is_better.values(), strict=True))
-    return WideTable(table, higher, marks_of, **fields)
+    return WideTable(table, dict(zip(heads, higher_is_better.values(), strict=True)), **fields)
 
 
 def _label_slices(
@@ -501,7 +478,7 @@ def _label_slices(
     columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
     with private_connection(threads=1) as con:
         con.register("means", summary)
-        values = ", ".join(value_label(quote(x)) for x in columns.values())
+        values = ", ".join(means.value_label(quote(x)) for x in columns.values())
         rows = con.sql(f"SELECT slice, {values} FROM means").fetchall()
     labels = dict[str, dict[str, str]]()
     every = "(all)" if any("all" in texts for _, *texts in rows) else "all"
@@ -515,12 +492,7 @@ def _label_slices(
 
 
 def make_cross_table(
-    summary: pl.DataFrame,
-    groupings: Sequence[Sequence[str]],
-    n: bool,
-    rows: str,
-    columns: str,
-    **fields: Any,
+    summary: pl.DataFrame, groupings: Sequence[Sequence[str]], n: bool, rows: str, columns: str
 ) -> WideTable:
     """Slices by two attributes: the values of one as rows, of the other as columns."""
     parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
@@ -541,5 +513,4 @@ def make_cross_table(
         counts = dict(zip(names.values(), free, strict=True))
         table = table.join(numbers.rename(counts), on=keys, maintain_order="left")
         table = table.select(*keys, *(x for pair in counts.items() for x in pair))
-    higher = dict.fromkeys(names.values(), True)
-    return WideTable(table, higher, {}, counts, parts, **fields)
+    return WideTable(table, dict.fromkeys(names.values(), True), {}, counts, parts)

@@ -134,11 +134,8 @@ class Result(MeansResult):
         options |= {"interval": self.interval} if "interval" in options else {}
         call = {**meta.call, "options": options}
         frames = {"means": self.summary, **frames}
-        numbers = {
-            f"{table}: {x}": y
-            for table, rows in frames.items()
-            for x, y in list_values(rows).items()
-        }
+        values = {table: list_values(rows) for table, rows in frames.items()}
+        numbers = {f"{x}: {name}": y for x, of in values.items() for name, y in of.items()}
         hashes = {
             table: "".join(hash_numbers(list_values(rows.filter(metric=x))) for x in self.metrics)
             for table, rows in frames.items()
@@ -178,7 +175,7 @@ class Result(MeansResult):
         if kind == "means":
             return super().plot(metric)
         errors.require_choice("kind", kind, "means", "distribution")
-        return draw_chart("charts", "plot_distribution", self, metric)
+        return draw_chart("plot_distribution", self, metric)
 
     def derive(self, **changes: Any) -> Result:
         """A result with other fields, whose means are computed again."""

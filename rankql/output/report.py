@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,29 +20,23 @@ from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.errors import RankqlError
 from rankql.evaluation.request import EvaluationOptions
-from rankql.layout import Block
 from rankql.macros import quote
-from rankql.output import charts, panels
+from rankql.output import charts
+from rankql.output.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
-from rankql.results import make_block, require_charts
+from rankql.results import Block, make_block, require_charts
 from rankql.sources.reading import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
-    from rankql.decisions.comparison import ComparedRuns, Comparison
-    from rankql.decisions.gate_limits import Limits
+    from rankql.decisions.comparison import Comparison
 
 
 def render_report(
-    comparison: Comparison,
-    title: str | None = None,
-    date: str | None = None,
-    texts: Mapping[str, Any] | None = None,
-    max_drop: Limits | None = None,
+    comparison: Comparison, title: str | None, date: str | None, texts: Any, max_drop: Any
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     require_charts()
@@ -49,7 +44,11 @@ def render_report(
     import markupsafe
 
     with open_source(comparison, Texts(texts)) as source:
-        sections = [section for make in SECTIONS if (section := make(source))]
+        made = [make(source) for make in SECTIONS]
+        for make in SECTIONS_OF_RUNS:
+            with suppress(*ERRORS):
+                made.append(make(source))
+    sections = [*filter(None, made)]
     if max_drop:
         gate = gate_comparison(comparison, max_drop)
         sections.insert(0, Section("gate", gate.title, gate._rendered()))
@@ -73,15 +72,13 @@ def render_report(
     environment.filters["linked_table"] = lambda block: format_block(block, escape=link)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta.query]
-    counts = [
-        text.format_queries(queries.n_unique()),
-        text.format_count(len(comparison.systems), "system"),
-    ]
+    count, systems = text.format_queries(queries.n_unique()), comparison.systems
+    number = text.format_count(len(systems), "system")
     today = datetime.now(UTC).date().isoformat()
-    facts = [*counts, date or today, f"rankql {rankql.__version__}"]
+    facts = [count, number, date or today, f"rankql {rankql.__version__}"]
     settings = asdict(comparison.settings).items()
-    several = "Comparison" if len(comparison.systems) > 1 else "Evaluation"
-    names = comparison.systems if len(comparison.systems) < 5 else [counts[1]]
+    several = "Comparison" if len(systems) > 1 else "Evaluation"
+    names = systems if len(systems) < 5 else [number]
     title = f"{several} of {text.join_words(names)}" if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
@@ -105,7 +102,7 @@ PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
 
 def make_cases_section(source: ReportSource) -> Section | None:
     """Show the queries that lost and gained most, and why."""
-    comparison, runs = source.comparison, source.runs
+    comparison, runs = source.comparison, source.comparison.source
     pairs = select_pairs(comparison)[:PAIRS]
     if not pairs:
         return None
@@ -140,35 +137,33 @@ def make_cases_section(source: ReportSource) -> Section | None:
             left = f"Not shown: {option}= leaves items out. Leave them out of the runs instead."
             section.notes = [left]
             return section
-    with suppress(*ERRORS):
-        left_out = ("by", "attributes", "output", "train", "catalogue", "seen", "min_score")
-        keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
-        keywords |= {"of": [*queries], "metric": metric}
-        items, formula = explain_items(runs.runs, runs.qrels, **keywords)
-        items = items.with_columns(pl.col("query", "item").cast(pl.String))
-        labels = source.texts.label("item", items["item"].drop_nulls().unique())
-        queries_shown = source.texts.label("query", queries)
+    left_out = ("by", "attributes", "output", "train", "catalogue", "seen", "min_score")
+    keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
+    keywords |= {"of": [*queries], "metric": metric}
+    items, formula = explain_items(runs.runs, runs.qrels, **keywords)
+    items = items.with_columns(pl.col("query", "item").cast(pl.String))
+    labels = source.texts.label("item", items["item"].drop_nulls().unique())
+    queries_shown = source.texts.label("query", queries)
 
-        def make_case(a: str, b: str, row: tuple[Any, ...]) -> Case:
-            """Show a query: the items that moved it, and the top of both rankings."""
-            query, of_a, of_b, difference = row
-            rankings = [items.filter(system=name, query=str(query)) for name in (a, b)]
-            moved, short = _list_moved(labels, *rankings), shorten_names([a, b])
-            header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
-                      short[a], short[b], "change"]  # fmt: skip
-            caption = f"Items that moved query {query}: contributions"
-            if (more := len(moved) - MOVED) > 0:
-                caption += f"; {text.format_count(more, 'more item')} moved it less"
-            tables = [Block([header, *moved[:MOVED]], range(1, 7), caption)]
-            for name, ranking, value in zip((a, b), rankings, (of_a, of_b), strict=True):
-                title = f"{name}: {metric} {value:.4f}; {formula}"
-                tables.append(_tabulate_top(ranking, title, labels))
-            return Case(queries_shown[str(query)], of_a, of_b, difference, tables)
+    def make_case(a: str, b: str, row: tuple[Any, ...]) -> Case:
+        """Show a query: the items that moved it, and the top of both rankings."""
+        query, of_a, of_b, difference = row
+        rankings = [items.filter(system=name, query=str(query)) for name in (a, b)]
+        moved, short = _list_moved(labels, *rankings), shorten_names([a, b])
+        header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
+                  short[a], short[b], "change"]  # fmt: skip
+        caption = f"Items that moved query {query}: contributions"
+        if (more := len(moved) - MOVED) > 0:
+            caption += f"; {text.format_count(more, 'more item')} moved it less"
+        tables = [Block([header, *moved[:MOVED]], range(1, 7), caption)]
+        for name, ranking, value in zip((a, b), rankings, (of_a, of_b), strict=True):
+            title = f"{name}: {metric} {value:.4f}; {formula}"
+            tables.append(_tabulate_top(ranking, title, labels))
+        return Case(queries_shown[str(query)], of_a, of_b, difference, tables)
 
-        for a, b, title, rows in selected:
-            section.cases[title] = [make_case(a, b, row) for row in rows.rows()]
-        return section
-    return None
+    for a, b, title, rows in selected:
+        section.cases[title] = [make_case(a, b, row) for row in rows.rows()]
+    return section
 
 
 def _list_moved(labels: Mapping[str, str], a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
@@ -191,7 +186,8 @@ def _list_moved(labels: Mapping[str, str], a: pl.DataFrame, b: pl.DataFrame) -> 
         .rows()
     )
     return [
-        [labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
+        [labels[item], _format_grade(rel),
+         *("–" if pos is None else f"{pos:,}" for pos in (pos_a, pos_b)),
          f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
         for item, rel, pos_a, pos_b, value_a, value_b, change in rows
     ]  # fmt: skip
@@ -206,10 +202,6 @@ def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) 
     ]
     header = ["position", "item", "grade", "contribution", "loss"]
     return Block([header, *rows], (0, 2, 3, 4), title)
-
-
-def _format_pos(pos: int | None) -> str:
-    return "–" if pos is None else f"{pos:,}"
 
 
 def _format_grade(rel: Any) -> str:
@@ -253,7 +245,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
         "the system that is significantly better, and is grey if none is."
     ]
     drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
-    section.draw([x for name in drawn for x in charts.draw_slices(comparison, name)])
+    section.draw([charts.draw_slices(comparison, name) for name in drawn])
     if source.same:
         section.notes.append(f"The same in all systems, not drawn: {text.join_words(source.same)}.")
     if count > (slices := charts.count_slices(comparison)):
@@ -281,7 +273,7 @@ def make_queries_section(source: ReportSource) -> Section | None:
     values = comparison.result.frame()
     spread = [name for name in metrics if values[name].n_unique() > FEW_VALUES]
     spread = spread[:1] if pairs else spread
-    section.draw([panels.draw_distribution(comparison, name) for name in spread])
+    section.draw([charts.draw_distribution(comparison, name) for name in spread])
     if spread:
         section.reading = ["A line shows the share of queries by value, in classes of one width."]
     if not pairs:
@@ -289,13 +281,8 @@ def make_queries_section(source: ReportSource) -> Section | None:
     section.reading += ["Each bar is a query, in the colour of the system that does better on it."]
     queries = values[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
-    section.draw(
-        [
-            charts.draw_differences(comparison, metric, *pair, texts)
-            for metric in metrics
-            for pair in pairs
-        ]
-    )
+    drawn = itertools.product(metrics, pairs)
+    section.draw([charts.draw_differences(comparison, x, *pair, texts) for x, pair in drawn])
     if (step := charts.count_step(len(queries))) > 1:
         section.reading.append(
             f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
@@ -312,44 +299,34 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     if not names:
         return None
     section = Section("cutoffs", "Cutoffs")
-    if source.runs is None:
+    if comparison.source is None:
         section.notes = [source.reason]
         return section if source.reason else None
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
-    with suppress(*ERRORS):
-        frames = panels.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
-        for name, frame in frames.items():
-            section.draw([panels.draw_cutoffs(comparison, name, frame)])
-        return section
-    return None
+    frames = charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+    section.draw([charts.draw_cutoffs(comparison, *each) for each in frames.items()])
+    return section
 
 
 def make_min_scores_section(source: ReportSource) -> Section | None:
     """Show the means by lowest score, of one run that is asked for false answers."""
-    comparison, runs = source.comparison, source.runs
+    comparison, runs = source.comparison, source.comparison.source
     asked = not {FALSE_ANSWER, FALSE_ABSTENTION}.isdisjoint(comparison.metrics)
     if runs is None or len(comparison.systems) > 1 or not asked:
         return None
     names = {*EvaluationOptions.__optional_keys__, "con"}
     options = {name: value for name, value in runs.keywords.items() if name in names}
-    with suppress(*ERRORS):
-        result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
-        section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
-        section.reading = ["The means if only items with at least this score are shown."]
-        section.draw([panels.draw_min_scores(result)])
-        return section
-    return None
+    result = min_scores(runs.runs, runs.qrels, comparison.metrics, **options)
+    section = Section("min-scores", "Lowest scores", notes=result.notes[:1])
+    section.reading = ["The means if only items with at least this score are shown."]
+    section.draw([charts.draw_min_scores(result)])
+    return section
 
 
-SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
-    make_means_section,
-    make_differences_section,
-    make_queries_section,
-    make_cutoffs_section,
-    make_min_scores_section,
-    make_cases_section,
-)
+SECTIONS = (make_means_section, make_differences_section, make_queries_section)
+# They evaluate the runs again, and are left out if that fails.
+SECTIONS_OF_RUNS = (make_cutoffs_section, make_min_scores_section, make_cases_section)
 
 
 # The largest number of charts in a section.
@@ -375,13 +352,10 @@ class Section:
 
     def draw(self, panels: Sequence[Spec]) -> None:
         """Add the charts that have rows."""
-        for panel in panels:
-            rows = panel["data"]["values"]
-            if not rows:
-                continue
-            if len(self.figures) == PANELS:
-                self.beyond += 1
-                continue
+        drawn = [panel for panel in panels if panel["data"]["values"]]
+        room = PANELS - len(self.figures)
+        self.beyond += len(drawn[room:])
+        for panel in drawn[:room]:
             title, finding = panel["title"], panel["description"]
             # The page has the words and the configuration.
             left_out = ("title", "description", "config")
@@ -389,7 +363,8 @@ class Section:
             spec["$schema"] = SCHEMA
             # As wide as there is room.
             spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-            data = make_block(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
+            rows = pl.DataFrame(panel["data"]["values"], infer_schema_length=None)
+            data = make_block(rows, f"{title}: data")
             name = f"{self.id}-{len(self.figures) + 1}"
             self.figures.append(Figure(name, title, spec, finding, data))
 
@@ -416,7 +391,7 @@ class Case:
     tables: list[Block]
 
 
-# Errors of runs that are read again: a section that needs them is left out.
+# Errors of runs that are read again.
 ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
 
 _NO_RUNS = "Not shown: the runs are needed, but the comparison was made from results."
@@ -428,9 +403,8 @@ class ReportSource:
 
     comparison: Comparison
     texts: Texts
-    # The runs, or None and the reason; '' if they cannot be read again.
-    runs: ComparedRuns | None
-    reason: str = _NO_RUNS
+    # Why the comparison has no runs; '' if they cannot be read again.
+    reason: str
 
     @cached_property
     def same(self) -> list[str]:
@@ -444,21 +418,19 @@ class ReportSource:
 @contextmanager
 def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
     """Open the compared runs once for all sections."""
-    source, runs = ReportSource(comparison, texts, None), comparison.source
-    if runs is None:
-        yield source
-        return
+    runs, reason = comparison.source, _NO_RUNS
     with ExitStack() as stack:
         try:
-            con = runs.keywords.get("con")
-            session = stack.enter_context(open_session(con, runs.runs, runs.qrels))
-            qrels = None if runs.qrels is None else session.table(runs.qrels, "qrels")
-            keywords = {**runs.keywords, "con": session.con}
-            runs = replace(runs, runs=open_runs(session, runs.runs), qrels=qrels, keywords=keywords)
-            source = replace(source, comparison=replace(comparison, source=runs), runs=runs)
+            if runs:
+                con = runs.keywords.get("con")
+                session = stack.enter_context(open_session(con, runs.runs, runs.qrels))
+                qrels = None if runs.qrels is None else session.table(runs.qrels, "qrels")
+                keywords = {**runs.keywords, "con": session.con}
+                opened = open_runs(session, runs.runs)
+                runs = replace(runs, runs=opened, qrels=qrels, keywords=keywords)
         except ERRORS:
-            source = replace(source, reason="")
-        yield source
+            runs, reason = None, ""
+        yield ReportSource(replace(comparison, source=runs), texts, reason)
 
 
 def parse_metric(name: str) -> Metric | None:

@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import macros, text
-from rankql.cli.console import as_cli_options
+from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
 from support import other_tools
 from support.judged_runs import simulated

@@ -10,7 +10,7 @@ import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions.comparison import name_letters
-from rankql.layout import Block, cut_in_middle
+from rankql.results import Block, cut_in_middle
 from rankql.text import display_width, format_shares
 from support.own_values import compare_values
 

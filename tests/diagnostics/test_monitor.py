@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.cli.console import write_options
+from rankql.cli.command import write_options
 from rankql.cli.main import main
 from rankql.evaluation.values import _may_be_lower
 from support import metric_engines

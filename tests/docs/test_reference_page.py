@@ -82,7 +82,7 @@ def test_chinese_text_has_no_line_breaks():
 
 # The examples in docstrings.
 
-DRAWN = ("charts", "panels", "report")
+DRAWN = ("charts", "report")
 MARKS = {
     **{f"rankql.output.{name}": pytest.mark.report for name in DRAWN},
     **{f"rankql.engines.{name}": pytest.mark.spark for name in ("spark", "spark_evaluation")},

@@ -8,7 +8,7 @@ import pytest
 
 import rankql
 from rankql.evaluation.means import Meta
-from rankql.layout import ROWS
+from rankql.results import ROWS
 from support import metric_engines
 from support.own_values import compare_values
 from support.parameters import slow

@@ -141,6 +141,20 @@ def test_cutoffs_are_lines_by_k():
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
 
 
+def test_metrics_without_a_value_are_not_drawn():
+    """Of no kind: a panel without rows looked like a value of 0."""
+    systems = {"old": run(OLD), "new": run(NEW)}
+    none = "RR2 = nullif(rr(rel, pos), rr(rel, pos))"
+    comparison = rankql.compare(systems, QRELS, ["RR", none])
+    for kind in ("means", "distribution", "slices", "differences"):
+        (panel,) = panels(comparison.plot(kind))
+        assert panel["title"].startswith("RR:")
+    (panel,) = panels(rankql.evaluate(run(OLD), QRELS, ["RR", none]).plot())
+    assert panel["title"] == "RR: means"
+    with pytest.raises(rankql.RankqlError, match="Nothing to plot"):
+        rankql.evaluate(run(OLD), QRELS, none).plot()
+
+
 def test_metrics_of_the_catalogue_have_no_difference_by_query():
     comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
     (only,) = panels(comparison.plot())

@@ -23,7 +23,6 @@ from support.parameters import cycled
 from support.screens import SCREENS
 
 charts = components.optional("rankql.output.charts")
-panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
 
 DATE = "2026-11-20"

@@ -14,7 +14,7 @@ from support.paths import PACKAGE, ROOT
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "macros", "stats", "text", "layout", "writing", "manifest", "results",
+    "errors", "macros", "stats", "text", "writing", "manifest", "results",
     "registry", "sources", "expressions", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
