@@ -39,7 +39,7 @@ ROLES = {
     "item": (
         *("item", "item_id", "doc", "doc_id", "docno", "docid", "document", "document_id"),
         *("product", "product_id", "iid", "corpus_id", "passage_id", "pid", "chunk_id"),
-        *("movie_id", "book_id", "track_id", "sku", "asin"),
+        *("movie_id", "book_id", "track_id", "article_id", "sku", "asin"),
         *("passage", "chunk", "movie", "book", "track"),
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),

@@ -37,16 +37,17 @@ def test_a_missing_header_is_named(suffix, mark, tmp_path):
 
 LISTS = pl.DataFrame({"customer_id": [1, 2], "prediction": ["0706 0707", "0708, 0706"]})
 RECS = {"item": ("recs", "item"), "order": "rows"}
-BOUGHT = pl.DataFrame({"customer_id": [1, 2], "item": ["0707", "0708"]})
+BOUGHT = pl.DataFrame({"customer_id": [1, 2], "article_id": ["0707", "0708"]})
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("form", ["frame", "csv", "pandas"])
 @pytest.mark.parametrize(
-    "item", [None, ("prediction", "item"), ("string_split_regex(prediction, '[, ]+')", "item")]
+    "item",
+    [None, ("prediction", "article_id"), ("string_split_regex(prediction, '[, ]+')", "article_id")],
 )
 def test_a_text_of_ids_is_a_list(form, item, tmp_path):
-    """As in submissions to Kaggle."""
+    """As in submissions to the H&M competition of Kaggle."""
     run, _ = written(LISTS, form, tmp_path, "run")
     qrels, _ = written(BOUGHT, form, tmp_path, "qrels")
     result = rankql.evaluate(run, qrels, "MAP@12", query="customer_id", item=item, interval=None)
