@@ -184,6 +184,9 @@ ASKED = [
     (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),
     (PLACED.rename({"rank": "shown"}).with_columns(shown=pl.col("shown") - 1, clicked=PLACED["rank"]
      == 2), None, {}, "rel='clicked', pos='shown + 1'"),
+    (PLACED.rename({"rank": "shown"}), GOLD, {}, "shown. Pass pos='shown'. The run"),
+    ([{"query": "q", "retrieved": [{"id": "b", "rank": 2, "rel": 0}, {"id": "a", "rank": 1,
+       "rel": 1}]}], None, {}, "or score='retrieved.rank', descending=False"),
     ([{"c": f"c{i // 3}", "turn": i % 3, "question": "and?", "retrieved": ["a"], "relevant": ["a"]}
       for i in range(9)], None, {}, "query=['c', 'turn']"),
 ]  # fmt: skip
