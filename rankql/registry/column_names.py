@@ -219,8 +219,11 @@ def names_part_of_key(name: str, kind: str) -> bool:
     return known or is_called(name, (*ROLES["query"], *RANKED_SYSTEMS)) or not is_integer
 
 
-# Words of numbers of which the lowest may be the best: what is far, or costs.
-_LOW = {*DISTANCES, "l2", "euclidean", "manhattan", "hamming", "loss", "cost"}
+# Words of numbers of which the lowest may be the best: what is far, costs, or has the sign changed.
+_LOW = {
+    *(*DISTANCES, "l2", "euclidean", "manhattan", "hamming", "loss", "cost", "error"),
+    *("nll", "perplexity", "neg", "negative"),
+}
 
 
 def has_two_directions(name: str) -> bool:

@@ -205,12 +205,13 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
     rows = f"SELECT q, list(s) AS l FROM ({rows}) GROUP BY q HAVING count(*) > 1"
     down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
     up = "bool_or(l <> list_reverse_sort(l))"
-    places = "bool_and(l = list_transform(l, lambda x, i: CAST(i AS DOUBLE)))"
-    is_down, is_up, are_places = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
+    places = "bool_and(l = list_transform(l, lambda x, i: l[1] + i - 1)), min(l[1]), max(l[1])"
+    is_down, is_up, counts, *ends = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
     calls = [{"descending": True}, {"descending": False}]
-    if shape and are_places:
-        text = "the numbers are 1 to n in the order of the items. Are they ranks?"
-        raise Question(run.note(text), [{"pos": roles["score"]}, {"descending": True}])
+    if shape and counts and ends in ([0, 0], [1, 1]):
+        text = f"the numbers count from {ends[0]:.0f} in the order of the items. Are they ranks?"
+        place = roles["score"] if ends[0] else f"{roles['score']} + 1"
+        raise Question(run.note(text), [{"pos": place}, {"descending": True}])
     if shape == "pairs" and is_up and not lowest:
         text = "the items are not in the order of their scores. Which order counts?"
         raise Question(run.note(text), [{"order": "rows"}, *calls])

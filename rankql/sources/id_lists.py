@@ -124,17 +124,19 @@ def unnest_lists(
         rel = columns.get("rel")
         flags = {n: _find_flag(t, run_items[n], rel) for n, t in runs.items()}
         if all(flags.values()):
+            numbers = _named_numbers(columns, runs, None, run_items, {})
+            scores = _names_of(numbers, "score", ())
             runs = find_row_keys(session, runs, specs[0][0], system)
             for name, table in runs.items():
                 item = min(run_items[name], key=lambda x: x.rank)
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
-                runs[name] = _read_run(session, table, choice, attributes, options, flag=flag)
+                runs[name] = _read_run(session, table, choice, attributes, options, scores, flag)
                 session.note(
                     table.label,
                     f"{item.column}.{flag} is the grade of each retrieved item. "
                     "Others have none, so recall counts retrieved items only",
                 )
-            return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel"))}
+            return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel", *numbers))}
     judged_items = _find_judged(session, runs, qrels, specs, run_items, taken)
     if qrels is None:
         runs = find_row_keys(session, runs, specs[0][0], system)
@@ -386,9 +388,9 @@ def _read_run(
         origins = {score: lists.numbers or f"scores in {column}"}
     else:
         roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
-        if flag:
-            roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
-            number += f", {fields_of(table.columns[column])[flag].of('x_')} AS rel"
+    if flag:
+        roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
+        number += f", {fields_of(table.columns[column])[flag].of('x_')} AS rel"
     others = _other_columns(replace(table, columns=columns), attributes)
     unnested = _load(session, table, _unnest(table, lists, others, number), roles, origins)
     return replace(unnested, lists=_elements(table, column, choice.items[0], lists, flag))

@@ -130,7 +130,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
         if pos := table.roles.get("pos"):
             number = table.number("pos")
-            sql = f"SELECT min({number}) >= 1 AND bool_and({number} = floor({number}))"
+            sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
             places = [*(x for x in keys if x != table.roles.get("item")), pos]
             if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False

@@ -16,7 +16,7 @@ from rankql.sources.tables import Table
 from rankql.text import Note
 
 # Words for nothing that stand in the place of an id.
-_NOTHING = ("none", "null", "nan", "n/a", "na", "-")
+_NOTHING = ("", "none", "null", "nan", "n/a", "na", "-")
 # The places of a list that show how ids are written.
 _FIRST_PLACES = 10
 

@@ -163,6 +163,8 @@ def test_counts_of_a_sample_say_so():
 ASKED = [
     ({"q": [("a", 0.1), ("b", 0.2)]}, {"q": {"a": 1}}, {}, "order='rows'"),
     ({"q": {"b": 1, "a": 2}}, {"q": {"a": 1}}, {}, "pos='score'"),
+    ({"q": {"b": 0, "a": 1}}, {"q": {"a": 1}}, {}, "pos='score + 1' or descending=True"),
+    (lists(relevant=lambda q: [*RELEVANT[q], ""]), None, {}, "lambda x: x <> '')\"] or item="),
     (lists(relevant_pairs=lambda q: [[RELEVANT[q][0], 2.0]]), None,
      {"item": ["retrieved", "relevant_pairs"]}, None),
     ([{"query": "q", "retrieved": ["b", "a"], "gold_pairs": [["a", 2.0]]}], None, {},
@@ -184,6 +186,9 @@ ASKED = [
     (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),
     (PLACED.rename({"rank": "shown"}).with_columns(shown=pl.col("shown") - 1, clicked=PLACED["rank"]
      == 2), None, {}, "rel='clicked', pos='shown + 1'"),
+    (PLACED.rename({"rank": "shown"}), GOLD, {}, "shown. Pass pos='shown'. The run"),
+    ([{"query": "q", "retrieved": [{"id": "b", "rank": 2, "rel": 0}, {"id": "a", "rank": 1,
+       "rel": 1}]}], None, {}, "or score='retrieved.rank', descending=False"),
     ([{"c": f"c{i // 3}", "turn": i % 3, "question": "and?", "retrieved": ["a"], "relevant": ["a"]}
       for i in range(9)], None, {}, "query=['c', 'turn']"),
 ]  # fmt: skip
@@ -205,6 +210,11 @@ def test_cells_of_both_lists_are_read():
     assert result["RR"] == 0.75 and "not read" not in str(result)
     graded = rankql.evaluate(cells.with_columns(relevance_grades=pl.lit("0,2")), metrics="RR")
     assert graded["RR"] == 0
+
+
+def test_an_empty_id_is_not_a_document_of_chunks():
+    result = rankql.evaluate({"q": ["a1", "b"]}, {"q": {"": 1, "b": 1}}, "RR", interval=None)
+    assert result["RR"] == 0.5 and "chunks" not in str(result)
 
 
 def test_a_score_that_ranks_one_of_several_runs_is_read():

@@ -177,6 +177,15 @@ def test_retrieved_ids_have_scores(tmp_path):
     assert note.startswith("Ids such as 'y#1' look like chunks")
 
 
+def test_a_number_ranks_objects_that_have_grades():
+    hits = [{"id": "b", "rank": 2, "rel": 0}, {"id": "c", "rank": 3, "rel": 2}]
+    runs = [{"query": "q", "hits": [*hits, {"id": "a", "rank": 1, "rel": 0}]}]
+    ranked = {"score": "hits.rank", "descending": False}
+    for options, value in ((ranked, 1 / 3), ({"order": "list"}, 1 / 2)):
+        result = rankql.evaluate(runs, None, ["RR", "NumRel"], **options)
+        assert (result["RR"], result["NumRel"]) == (value, 1)
+
+
 @pytest.mark.parametrize("field", ["label", "event"])
 def test_labels_of_relevant_ids_are_mapped(field):
     """The first relevant id was not retrieved, and the second was."""

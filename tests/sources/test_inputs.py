@@ -441,7 +441,17 @@ def test_names_of_distances(name):
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "name", ["cosine", "DotProduct", "distance_score", "l2", "geo_dist", "loss"]
+    "name",
+    [
+        "cosine",
+        "DotProduct",
+        "distance_score",
+        "l2",
+        "geo_dist",
+        "loss",
+        "nll",
+        "neg_inner_product",
+    ],
 )
 def test_a_name_without_a_direction_asks(name):
     run = DISTANCES.rename({"distance": name})

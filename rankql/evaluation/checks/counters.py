@@ -271,7 +271,7 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
     ((item, chunk_of),) = evaluation.run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
         FROM (SELECT query, item, {chunk} AS chunk FROM run {only} LIMIT 10000) AS run
-        SEMI JOIN qrels ON qrels.query = run.query
+        SEMI JOIN qrels ON qrels.query = run.query AND run.chunk.mark <> ''
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:
         return []
