@@ -144,8 +144,9 @@ def summarise(
     # `values_sql` has squares or logarithms of some metrics.
     mean = "coalesce(total / nullif(weights, 0), most)"
     kinds = {"root": f"sqrt({mean})", "geometric": f"exp({mean})", "sum": "total"}
+    overall = [parse.record_of(name).overall for name in meta.metrics]
     for kind, value in kinds.items():
-        listed = [str(i) for i, name in enumerate(meta.metrics) if parse.overall(name) == kind]
+        listed = [str(i) for i, each in enumerate(overall) if each == kind]
         if listed:
             mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
@@ -306,7 +307,7 @@ def values_sql(meta: Meta) -> str:
     parts = []
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
-        kind = parse.overall(name)
+        kind = parse.record_of(name).overall
         logged = kind == "geometric"
         other = None if weight and not logged else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
@@ -330,8 +331,7 @@ def values_sql(meta: Meta) -> str:
 
 
 def slice_columns(
-    attributes: Mapping[str, str],
-    is_by: Callable[[str], str] = "grouping({0}) = 0".format,
+    attributes: Mapping[str, str], is_by: Callable[[str], str] = "grouping({0}) = 0".format
 ) -> tuple[str, list[str]]:
     """The label of the slice of grouping sets over the columns of attributes, and their order.
 
@@ -421,7 +421,8 @@ def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
 
     It is the only home of this rule, for SQL, polars and notes.
     """
-    if parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name):
+    silent = parse.record_of(name).if_silent
+    if parse.rule(rules, "missing", name) == "skip" and silent is None:
         return MISSED
     lacks = undefined_value(name, rules) is None and parse.may_lack_worst(name, rules)
     return BOTH if lacks else ""

@@ -33,7 +33,7 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation import ctes, formulas
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale, has_grade
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
 from rankql.evaluation.protocol import (
     COLUMNS,
     COUNTING,
@@ -545,12 +545,12 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
         return counters
     options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
-    if not named or not (end := grade_scale(evaluation.session, inputs)):
+    if not named or not (end := evaluation.grade_scale()):
         return counters
     ranked = inputs.qrels is None and not inputs.scored
     if ranked:  # for other metrics, macros are faster than lists
         of_hits = any(reads_hits(*pair) for pair in named.values())
-        of_hits = of_hits and not has_grade(evaluation.session, inputs, f"{{pos}} > {MAX_HITS}")
+        of_hits = of_hits and not evaluation.has_grade(f"{{pos}} > {MAX_HITS}")
         named = {
             name: pair
             for name, pair in named.items()

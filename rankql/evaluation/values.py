@@ -428,7 +428,7 @@ def _widen(rows: pl.DataFrame, systems: list[str], label: str) -> tuple[pl.DataF
     for row in totals.join(means, on=[*systems, "metric"]).rows(named=True):
         digits = len(row["value"].partition(".")[2].partition("e")[0])
         differ = abs(row["mean"] - float(row["value"])) > max(_ROUNDING * 10.0**-digits, 1e-9)
-        if differ and parse.overall(row["metric"]) == "mean":
+        if differ and parse.record_of(row["metric"]).overall == "mean":
             raise RankqlError(
                 f"{label}: {row['query']!r} has {row['metric']} = {row['value']}, which is not the "
                 f"mean of the others, {row['mean']:.6g}. If it is a query, rename it; if not, "

@@ -437,12 +437,6 @@ class Metric:
         keeps = self.value("negative", conventions) == "keep"
         return self.record.sums_gains and (self.record.lowest is None or keeps)
 
-    def may_lack_worst(self, conventions: Mapping[str, Any]) -> bool:
-        """Is a missing query left out, at least where a grade is negative?"""
-        assert self.record
-        lacks = self.record.worst is None or self.keeps_sign(conventions)
-        return lacks and self.record.level == "ranking"
-
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""
         value = self.value("threshold", conventions)

@@ -138,7 +138,7 @@ def is_metric(name: str) -> bool:
 
 def function_called(name: str) -> str:
     """The function of SQL and polars of a metric that has this name in `evaluate`, or nothing."""
-    record = _record_of(name)
+    record = record_of(name)
     return record.function if record.level == "ranking" else ""
 
 
@@ -164,45 +164,33 @@ def rule(rules: Mapping[str, Any], option: str, name: str) -> Any:
     value = rules.get(option)
     if not isinstance(value, Mapping):
         return value
-    record = _record_of(name)
-    same = (x for other, x in value.items() if record.name and _record_of(other) is record)
+    record = record_of(name)
+    same = (x for other, x in value.items() if record.name and record_of(other) is record)
     return value.get(name) or profiles.entry(value, name, record.name, next(same, "skip"))
 
 
 def lower_is_better(name: str) -> bool:
     """Is a lower value better? False for an expression of the user."""
-    return _record_of(name).better == "lower"
-
-
-def worst_value(name: str) -> float | None:
-    """What a missing query counts, None if it is left out. 0 for an expression of the user."""
-    return _record_of(name).worst
+    return record_of(name).better == "lower"
 
 
 def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
     """Is a missing query left out, at least where a grade is negative?"""
-    return _record_of(name) is not _OWN and parse_any(name)[0].may_lack_worst(conventions)
-
-
-def shows_silence(name: str) -> bool:
-    """Has a query for which nothing is shown a value of its own?"""
-    return _record_of(name).if_silent is not None
+    record = record_of(name)
+    if record is _OWN or record.level != "ranking":
+        return False
+    return record.worst is None or parse_any(name)[0].keeps_sign(conventions)
 
 
 def lacks_direction(name: str) -> bool:
     """Is neither a higher nor a lower value better? False for an expression of the user."""
-    return (find_shown(name) or _record_of(name)).better == "neither"
-
-
-def overall(name: str) -> str:
-    """How values per query become one: 'mean', 'root' of that of squares, 'geometric' or 'sum'."""
-    return _record_of(name).overall
+    return (find_shown(name) or record_of(name)).better == "neither"
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
     subtopics = _subtopic_record(re.split("[(@]", name)[0])
-    record = subtopics or find_shown(name) or _record_of(name)
+    record = subtopics or find_shown(name) or record_of(name)
     # Only negative grades give a sum of gains below 0.
     lowest = 0 if record.sums_gains else record.lowest
     return (None, None) if record is _OWN else (lowest, record.highest)
@@ -213,8 +201,8 @@ _OWN = MetricRecord(function="")
 
 
 @lru_cache(1000)
-def _record_of(name: str) -> MetricRecord:
-    """The record of a name that stands for one metric of rankings, or `_OWN`."""
+def record_of(name: str) -> MetricRecord:
+    """The record of a name that stands for one metric of rankings, or that of the user's own."""
     try:
         (metric,) = parse_any(name)
     except (RankqlError, ValueError):

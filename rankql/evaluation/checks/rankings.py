@@ -17,7 +17,6 @@ from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
-from rankql.evaluation.evaluation import grade_scale, has_fractions
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
@@ -380,9 +379,8 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     """Grades of which nearly all count as relevant for a binary metric."""
     evaluation = evidence.evaluation
     inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
-    highest, scale = evidence.counters.highest_grade, 0
-    if evaluation.reduced:
-        scale = grade_scale(evaluation.session, inputs)
+    highest = evidence.counters.highest_grade
+    scale = evaluation.grade_scale() if evaluation.reduced else 0
     if 0 < scale < HIGHEST_RATING or (highest is not None and highest < HIGHEST_RATING):
         return
     source = inputs.graded_cte
@@ -397,7 +395,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    below = evaluation.conventions.threshold >= 1 and has_fractions(evaluation.session, inputs)
+    below = evaluation.conventions.threshold >= 1 and evaluation.has_fractions()
     if below and not [*_ratings(evidence)]:  # which names them
         sql = f"SELECT count(*), min(rel) FROM {inputs.graded_cte} WHERE rel > 0 AND rel < 1"
         for count, least in evaluation.run_sql(sql):

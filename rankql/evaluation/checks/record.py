@@ -11,12 +11,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks.counters import (
-    Counters,
-    ItemMatch,
-    find_judged_queries,
-    match_items,
-)
+from rankql.evaluation.checks.counters import Counters, ItemMatch, find_judged_queries, match_items
 from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import MISSING
