@@ -10,14 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from rankql.errors import (
-    RankqlError,
-    as_number,
-    describe_unknown,
-    did_you_mean,
-    parse_number,
-    require,
-)
+from rankql import errors
+from rankql.errors import RankqlError, require
 from rankql.registry import profiles
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
@@ -373,7 +367,7 @@ def _find_record(name: str) -> MetricRecord:
         raise RankqlError(other.replace("`", ""))
     names = [record.name for record in EVALUATED]
     other = profiles.describe_name(name)
-    raise RankqlError(other or describe_unknown("metric", name, names))
+    raise RankqlError(other or errors.describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:
@@ -444,8 +438,8 @@ def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tu
         name, _, value = (piece.strip() for piece in part.partition("="))
         name = _OPTION_ALIASES.get(name, name)
         names = ["rel" if o == "threshold" else o for o in known]
-        unknown = f"{text!r}: {record.name} has no option {name!r}{did_you_mean(name, names)}"
-        require(name in known, unknown)
+        unknown = f"{text!r}: {record.name} has no option {name!r}"
+        require(name in known, unknown + errors.did_you_mean(name, names))
         require(name not in seen and value != "", f"{text!r}: {name} must have one value")
         seen.add(name)
         setting = _parse_value(known[name], value.strip("'\""))
@@ -463,7 +457,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
     if option.kind != "list":
         return _parse_number(text)
     numbers = [_parse_number(part) for part in text.removeprefix("[").removesuffix("]").split(",")]
-    if not all(0 < as_number(number) < math.inf for number in numbers):
+    if not all(0 < errors.as_number(number) < math.inf for number in numbers):
         raise RankqlError(
             f"{option.name} must be a list of numbers above 0, such as [0.8, 1.5], not {text}"
         )
@@ -472,7 +466,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
 
 def _parse_number(text: str) -> float | str:
     """The number that a text is, or the text."""
-    number = parse_number(text)
+    number = errors.parse_number(text)
     if number is None:
         return text.strip()
     return int(number) if number.is_integer() else number
