@@ -116,8 +116,9 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
 
 def with_names_of(result: Result, first: Result) -> Result:
     """The result with the names that metrics have in another one: RR becomes MRR."""
-    names = {first.meta.canonical_name(name): name for name in first.metrics}
-    new = {name: names.get(result.meta.canonical_name(name), name) for name in result.metrics}
+    known, own = first.meta.canonical, result.meta.canonical
+    names = {known.get(name, name): name for name in first.metrics}
+    new = {name: names.get(own.get(name, name), name) for name in result.metrics}
     new = {old: name for old, name in new.items() if name not in result.metrics}
     if not new:
         return result

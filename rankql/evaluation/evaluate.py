@@ -338,15 +338,9 @@ def render_query(
     **options: Unpack[EvaluationOptions],
 ) -> str:
     """The SQL of an evaluation, which is that of the result of `evaluate`."""
+    rules, groupings = RankingRules.of(options, evaluate), parse_groupings(by)
     request = Request(
-        run,
-        qrels,
-        metrics,
-        RankingRules.of(options, evaluate),
-        attributes=attributes,
-        groupings=parse_groupings(by),
-        weight=weight,
-        reduces=False,
+        run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
     with open_session(None) as session:
         return make_plan(session, request).sql

@@ -73,10 +73,6 @@ class Meta:
         """The sum of the hashes of the judgments, in any order."""
         return self.tables.get("qrels", {}).get("grades") if self.judgments else None
 
-    def canonical_name(self, metric: str) -> str:
-        """The name by which metrics match: RR for MRR."""
-        return self.canonical.get(metric, metric)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:
         """Read the fields; those of later versions are left out."""
@@ -393,10 +389,11 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
     return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
 
 
-def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
-    """A note on the number of clusters and their size."""
-    span = format_queries(max(sizes))
-    span = span if min(sizes) == max(sizes) else f"{min(sizes):,} to {span}"
+def describe_clusters(codes: pl.Series, cluster: str) -> str:
+    """A note on the number of clusters and their size, from the cluster of each query."""
+    sizes = codes.value_counts()["count"].sort().to_list()
+    span = format_queries(sizes[-1])
+    span = span if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {span}"
     clusters = format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
 

@@ -265,9 +265,8 @@ def _require_rows(expression: str, what: str) -> None:
     with private_connection() as con:
         try:
             # One row if it has an aggregate; a column is not known here.
-            sql = (
-                f"SELECT (\n{expression}\n) FROM range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
-            )
+            rows = f"range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
+            sql = f"SELECT (\n{expression}\n) FROM {rows}"
             count = len(con.execute(create_macros(con, sql)).fetchall())
         except duckdb.Error:
             return

@@ -255,11 +255,6 @@ class MetricRecord:
         by_gain = by_gain or self.reads_forbidden
         return self.rows == "judged" and not by_gain
 
-    @property
-    def has_forms(self) -> bool:
-        """Is there a form over lists, and one by score?"""
-        return self.level == "ranking" and self.columns == ("rel", "pos")
-
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the macro but its columns."""

@@ -72,6 +72,10 @@ class Evidence:
     seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
 
+    def facts(self, sql: str, *names: str) -> list[Facts]:
+        """The rows of a query on the CTEs of the sources, whose columns have these names."""
+        return [dict(zip(names, row, strict=True)) for row in self.evaluation.run_sql(sql)]
+
     @cached_property
     def available(self) -> set[str]:
         """What there is in the evaluation, by the words that checks need."""
