@@ -202,11 +202,9 @@ def evaluate(
         require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
     else:
         require_package("scipy", "stats", "judge=")
-        if qrels is None:
-            raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
+        require(qrels is not None, "judge= needs human labels of some queries. Pass them as qrels")
         require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
-        if output is not None:
-            raise RankqlError("output= does not support judge=. Leave out one of them")
+        require(output is None, "output= does not support judge=. Leave out one of them")
     if cluster is not None or mean is not None:
         require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
     rules = of_judge = RankingRules.of(options, evaluate)

@@ -205,8 +205,7 @@ def record_of(name: str) -> MetricRecord:
 
 
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
-    if not isinstance(text, str):
-        raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
+    require(isinstance(text, str), f"A metric must be a name such as 'nDCG@10', not {text!r}")
     text = _ranx_name(text.strip(), profile)
     named = profiles.our_name(text, profile)
     respelled = named != text or _respell(text) != text
