@@ -22,7 +22,7 @@ from rankql.evaluation.result import Result, check_values
 from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import USERS, squash
-from rankql.registry.parse import is_metric, resolve_names, shows_silence, worst_value
+from rankql.registry.parse import is_metric, record_of, resolve_names
 from rankql.sources.shapes import is_several_runs
 from rankql.stats.sample import Sample
 from rankql.writing import public_name
@@ -185,7 +185,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         # The worst value, if another system has one; none if it may be below 0.
         *(
             pl.when(pl.col(name).is_not_null().any() & ~(pl.col(name) < 0).any())
-            .then(pl.lit(worst_value(name), pl.Float64))
+            .then(pl.lit(record_of(name).worst, pl.Float64))
             .alias(worst[name])
             for name in metrics
         ),
@@ -335,7 +335,7 @@ def describe_left_out(result: Result) -> Iterator[str]:
     others = {name: means.undefined_value(name, rules) for name in names}
     if rules["missing"] != "skip":
         # Whoever rightly shows nothing has the best value, or is left out as undefined.
-        best = {x: pl.col(x) == 0 if shows_silence(x) else pl.lit(False) for x in names}
+        best = {x: pl.lit(record_of(x).if_silent is not None) & (pl.col(x) == 0) for x in names}
         has_worst = (
             ~left_out[x] & ~best[x] & (pl.col(x).is_not_null() | (others[x] is not None))
             for x in names

@@ -19,7 +19,7 @@ from rankql.errors import RankqlError, name_arguments, require, require_known
 from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
-from rankql.registry.parse import parse_any, resolve_names, worst_value
+from rankql.registry.parse import parse_any, record_of, resolve_names
 from rankql.results import NAME, Block
 from rankql.stats.means import ROUNDING
 from rankql.writing import output_path
@@ -392,7 +392,7 @@ def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str
         interval = f"{percent} CI {ends}, " if ends else ""
         size = f"{number} {first}{everywhere} ({interval}{verdict})"
     size += " (lower is better)" * result.lower_is_better(first)
-    if worst_value(first) is None and result.frame()[MISSING].any():
+    if record_of(first).worst is None and result.frame()[MISSING].any():
         size += f" on the {text.format_queries(overall['n'])} that both rank"
     if verdict == WORSE:
         return f"No: {size}"

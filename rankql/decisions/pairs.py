@@ -153,8 +153,10 @@ def list_pairs(
         if metric in whole:
             overall = rows[-1][1]
         elif not alone:
-            corrected = values.corrected_means(metric, pair, label) if values.human else None
-            means = corrected or means if len(sample.values) else [None, None]
+            if isinstance(sample, CorrectedSample):
+                first = values.sample(metric, pair, label, sample.lam).mean
+                means = [first, first + sample.mean]
+            means = means if len(sample.values) else [None, None]
         weights = None if values.weights is None else values.weights[places]
         weighed = len(places) if weights is None else int(np.count_nonzero(weights))
         counts = (len(places), weighed, overall, result.lower_is_better(metric))
@@ -164,7 +166,8 @@ def list_pairs(
         if not alone and each.overall is None and each.queries and each.sample.is_zero:
             known = hashes(each.a)
             each.identical = known is not None and known == hashes(each.b)
-    clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
+    codes = values.clusters
+    clustered = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
     return comparisons, clustered
 
 

@@ -115,14 +115,15 @@ def _open(
         validate_columns(session, inputs)
         for table in inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
-        conventions, (metric,) = resolve_conventions(session, inputs, metrics, rules.conventions)
+        evaluation = resolve_conventions(Evaluation(session, inputs, rules.conventions, metrics))
+        (metric,), ties = evaluation.metrics, evaluation.conventions.ties
         known = metric.record is not None and metric.record.name in EXPLAINED
         require(known, f"explain does not support {metric.name}, which is not a sum over "
                 f"positions. Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
-        require(conventions.ties in ("item", "order"), f"explain does not support "
-                f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' "
+        require(ties in ("item", "order"), f"explain does not support "
+                f"ties={ties!r}, which gives items no single position. Use ties='item' "
                 "or ties='order'")  # fmt: skip
-        evaluation = plan_metrics(session, inputs, [metric], conventions)
+        evaluation = plan_metrics(evaluation)
         with evaluation_errors(evaluation):
             yield evaluation
 

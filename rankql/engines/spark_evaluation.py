@@ -22,6 +22,7 @@ from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import RankqlError, require
 from rankql.evaluation import means
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
@@ -158,8 +159,8 @@ def evaluate_in_spark(
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(session, sample)
-        conventions, asked = resolve_conventions(session, inputs, asked, rules.conventions)
-        plan = replace(plan_metrics(session, inputs, asked, conventions), groupings=groups)
+        evaluation = Evaluation(session, inputs, rules.conventions, asked, groupings=groups)
+        plan = plan_metrics(resolve_conventions(evaluation))
         meta = replace(plan.make_meta(), weight=weight)
         sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]

@@ -116,8 +116,9 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
 
 def with_names_of(result: Result, first: Result) -> Result:
     """The result with the names that metrics have in another one: RR becomes MRR."""
-    names = {first.meta.canonical_name(name): name for name in first.metrics}
-    new = {name: names.get(result.meta.canonical_name(name), name) for name in result.metrics}
+    known, own = first.meta.canonical, result.meta.canonical
+    names = {known.get(name, name): name for name in first.metrics}
+    new = {name: names.get(own.get(name, name), name) for name in result.metrics}
     new = {old: name for old, name in new.items() if name not in result.metrics}
     if not new:
         return result
@@ -174,19 +175,14 @@ def require_no_system(result: Result) -> None:
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The rows; refuse no rows, and several of one query (and system)."""
+    require(not rows.is_empty(), "The results have no queries")
+    for name in keys:
+        count = rows[name].null_count()
+        require(not count, f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
     repeated = rows.filter(rows.select(keys).is_duplicated())
     some = ", ".join(map(repr, repeated[keys[-1]].unique(maintain_order=True)[:3]))
-    nulls = {name: rows[name].null_count() for name in keys}
-    for wrong, problem in (
-        (rows.is_empty(), "The results have no queries"),
-        *(
-            (count, f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
-            for name, count in nulls.items()
-        ),
-        (len(repeated), f"{len(repeated):,} rows belong to queries that occur twice, such as "
-         f"{some}. Keep one of each"),
-    ):  # fmt: skip
-        require(not wrong, problem)
+    rows_repeated = f"{len(repeated):,} rows belong to queries that occur twice, such as {some}"
+    require(repeated.is_empty(), f"{rows_repeated}. Keep one of each")
     return rows
 
 

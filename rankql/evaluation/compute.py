@@ -115,9 +115,7 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     return values[[*keys, *(metric.name for metric in evaluation.computed), *weights]], notes
 
 
-def split_hidden(
-    evaluation: Evaluation, values: pl.DataFrame
-) -> tuple[pl.DataFrame, dict[str | None, tuple[int, int]]]:
+def split_hidden(evaluation: Evaluation, values: pl.DataFrame) -> tuple[pl.DataFrame, Counts]:
     """The values without hidden metrics, and of each system the items shown and those in train.
 
     Refuses runs without any item of train, if a metric reads it.

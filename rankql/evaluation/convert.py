@@ -10,7 +10,7 @@ from typing import Unpack
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.request import Columns, RankingRules
 from rankql.macros import literal
@@ -204,8 +204,7 @@ def _trec(session: Session, table: Table, tag: str) -> str:
                                             ELSE CAST(rel AS VARCHAR) END
             FROM (SELECT {keys}, {rel} AS rel FROM {table.sql}) WHERE rel IS NOT NULL
             ORDER BY query, item"""
-    if not tag or tag.split() != [tag]:
-        raise RankqlError(f"tag must be one word, not {tag!r}")
+    require(bool(tag) and tag.split() == [tag], f"tag must be one word, not {tag!r}")
     system = table.key("system", as_text=True) if "system" in table.roles else literal(tag)
     numbers = [role for role in ("pos", "score") if role in table.roles]
     fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])

@@ -202,11 +202,9 @@ def evaluate(
         require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
     else:
         require_package("scipy", "stats", "judge=")
-        if qrels is None:
-            raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
+        require(qrels is not None, "judge= needs human labels of some queries. Pass them as qrels")
         require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
-        if output is not None:
-            raise RankqlError("output= does not support judge=. Leave out one of them")
+        require(output is None, "output= does not support judge=. Leave out one of them")
     if cluster is not None or mean is not None:
         require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
     rules = of_judge = RankingRules.of(options, evaluate)
@@ -338,15 +336,9 @@ def render_query(
     **options: Unpack[EvaluationOptions],
 ) -> str:
     """The SQL of an evaluation, which is that of the result of `evaluate`."""
+    rules, groupings = RankingRules.of(options, evaluate), parse_groupings(by)
     request = Request(
-        run,
-        qrels,
-        metrics,
-        RankingRules.of(options, evaluate),
-        attributes=attributes,
-        groupings=parse_groupings(by),
-        weight=weight,
-        reduces=False,
+        run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
     with open_session(None) as session:
         return make_plan(session, request).sql

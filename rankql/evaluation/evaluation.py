@@ -1,6 +1,6 @@
 """`Evaluation`: what is evaluated, and the rules of it, on the tables of a session.
 
-Below it are questions about the grades that resolve rules, each asked at most once.
+Its questions about the grades, which resolve rules, are each asked at most once.
 """
 
 from __future__ import annotations
@@ -158,46 +158,42 @@ class Evaluation:
         )
         return average_slices(meta) if self.request and self.request.mean else meta
 
-
-def has_grade(session: Session, inputs: Inputs, condition: str) -> bool:
-    """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""
-    for table in inputs.judging:
-        # Compare the column itself: DuckDB then skips what its statistics rule out.
-        roles = [role for role in ("rel", "pos") if role in table.roles]
-        columns = {role: table.integer(role) or table.number(role) for role in roles}
-        sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
-        if sql not in session.answers:
-            session.answers[sql] = bool(session.rows(sql))
-        if session.answers[sql]:
-            return True
-    return False
-
-
-def has_fractions(session: Session, inputs: Inputs) -> bool:
-    """Whether a grade is between 0 and 1."""
-    if all(table.integer("rel") for table in inputs.judging) or grade_scale(session, inputs):
+    def has_grade(self, condition: str) -> bool:
+        """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""
+        for table in self.inputs.judging:
+            # Compare the column itself: DuckDB then skips what its statistics rule out.
+            roles = [role for role in ("rel", "pos") if role in table.roles]
+            columns = {role: table.integer(role) or table.number(role) for role in roles}
+            sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
+            if sql not in self.session.answers:
+                self.session.answers[sql] = bool(self.session.rows(sql))
+            if self.session.answers[sql]:
+                return True
         return False
-    return has_grade(session, inputs, "{rel} > 0 AND {rel} < 1")
 
+    def has_fractions(self) -> bool:
+        """Whether a grade is between 0 and 1."""
+        if all(table.integer("rel") for table in self.inputs.judging) or self.grade_scale():
+            return False
+        return self.has_grade("{rel} > 0 AND {rel} < 1")
 
-def grade_scale(session: Session, inputs: Inputs) -> int:
-    """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
-    are_whole = all(table.integer("rel") for table in inputs.judging)
-    fraction = "" if are_whole else " OR {rel} <> floor({rel})"
-    for end in SCALES:
-        if not has_grade(session, inputs, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
-            return end
-    return 0
+    def grade_scale(self) -> int:
+        """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+        are_whole = all(table.integer("rel") for table in self.inputs.judging)
+        fraction = "" if are_whole else " OR {rel} <> floor({rel})"
+        for end in SCALES:
+            if not self.has_grade(f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+                return end
+        return 0
 
-
-def highest_grade(session: Session, inputs: Inputs) -> float:
-    """The highest grade, or 0."""
-    # The end of a scale is found without reading all rows.
-    end = grade_scale(session, inputs)
-    if end and has_grade(session, inputs, f"{{rel}} = {end}"):
-        return float(end)
-    grades = " UNION ALL ".join(
-        f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in inputs.judging
-    )
-    sql = f"SELECT coalesce(max(rel), 0) FROM ({grades}) WHERE rel > 0"
-    return float(session.value(sql))
+    def highest_grade(self) -> float:
+        """The highest grade, or 0."""
+        # The end of a scale is found without reading all rows.
+        end = self.grade_scale()
+        if end and self.has_grade(f"{{rel}} = {end}"):
+            return float(end)
+        grades = " UNION ALL ".join(
+            f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in self.inputs.judging
+        )
+        sql = f"SELECT coalesce(max(rel), 0) FROM ({grades}) WHERE rel > 0"
+        return float(self.session.value(sql))

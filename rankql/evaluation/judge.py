@@ -9,7 +9,7 @@ import polars as pl
 from rankql.errors import require
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.system_values import LABELLED, pair_values
-from rankql.registry.parse import overall
+from rankql.registry.parse import record_of
 from rankql.stats.prediction_powered import LEAST_QUERIES
 from rankql.stats.sample import Array
 from rankql.text import Note, format_queries
@@ -32,7 +32,7 @@ def describe_judge(
 
     labels: the judgments of people, and those of the judge.
     """
-    names = [*human.overall_metrics, *(x for x in human.metrics if overall(x) == "root")]
+    names = [*human.overall_metrics, *(x for x in human.metrics if record_of(x).overall == "root")]
     require(
         not names,
         f"judge= needs metrics whose mean is that of values per query, not {', '.join(names)}",

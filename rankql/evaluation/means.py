@@ -73,10 +73,6 @@ class Meta:
         """The sum of the hashes of the judgments, in any order."""
         return self.tables.get("qrels", {}).get("grades") if self.judgments else None
 
-    def canonical_name(self, metric: str) -> str:
-        """The name by which metrics match: RR for MRR."""
-        return self.canonical.get(metric, metric)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:
         """Read the fields; those of later versions are left out."""
@@ -144,8 +140,9 @@ def summarise(
     # `values_sql` has squares or logarithms of some metrics.
     mean = "coalesce(total / nullif(weights, 0), most)"
     kinds = {"root": f"sqrt({mean})", "geometric": f"exp({mean})", "sum": "total"}
+    overall = [parse.record_of(name).overall for name in meta.metrics]
     for kind, value in kinds.items():
-        listed = [str(i) for i, name in enumerate(meta.metrics) if parse.overall(name) == kind]
+        listed = [str(i) for i, each in enumerate(overall) if each == kind]
         if listed:
             mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
@@ -306,7 +303,7 @@ def values_sql(meta: Meta) -> str:
     parts = []
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
-        kind = parse.overall(name)
+        kind = parse.record_of(name).overall
         logged = kind == "geometric"
         other = None if weight and not logged else undefined_value(name, meta.conventions)
         value = column if other is None else f"coalesce({column}, {other})"
@@ -330,8 +327,7 @@ def values_sql(meta: Meta) -> str:
 
 
 def slice_columns(
-    attributes: Mapping[str, str],
-    is_by: Callable[[str], str] = "grouping({0}) = 0".format,
+    attributes: Mapping[str, str], is_by: Callable[[str], str] = "grouping({0}) = 0".format
 ) -> tuple[str, list[str]]:
     """The label of the slice of grouping sets over the columns of attributes, and their order.
 
@@ -393,10 +389,11 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
     return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
 
 
-def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
-    """A note on the number of clusters and their size."""
-    span = format_queries(max(sizes))
-    span = span if min(sizes) == max(sizes) else f"{min(sizes):,} to {span}"
+def describe_clusters(codes: pl.Series, cluster: str) -> str:
+    """A note on the number of clusters and their size, from the cluster of each query."""
+    sizes = codes.value_counts()["count"].sort().to_list()
+    span = format_queries(sizes[-1])
+    span = span if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {span}"
     clusters = format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
@@ -421,7 +418,8 @@ def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
 
     It is the only home of this rule, for SQL, polars and notes.
     """
-    if parse.rule(rules, "missing", name) == "skip" and not parse.shows_silence(name):
+    silent = parse.record_of(name).if_silent
+    if parse.rule(rules, "missing", name) == "skip" and silent is None:
         return MISSED
     lacks = undefined_value(name, rules) is None and parse.may_lack_worst(name, rules)
     return BOTH if lacks else ""

@@ -18,13 +18,7 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.counters import leave_out_unjudged
 from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.dropped import collapse_chunks, drop_identical, drop_seen, keep_scores
-from rankql.evaluation.evaluation import (
-    Evaluation,
-    grade_scale,
-    has_fractions,
-    has_grade,
-    highest_grade,
-)
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.evaluation.request import RankingRules, Request
 from rankql.macros import INTERNAL_PREFIX, quote
@@ -67,11 +61,11 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
     reduces = False if may_lack_threads() else request.reduces
-    written = metrics
-    conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
-    if conventions.threshold == Conventions.threshold and "threshold" not in request.rules.options:
-        _require_threshold(session, inputs, written)
-    plan = plan_metrics(session, inputs, metrics, conventions)
+    evaluation = resolve_conventions(Evaluation(session, inputs, conventions, metrics))
+    threshold = evaluation.conventions.threshold
+    if threshold == Conventions.threshold and "threshold" not in request.rules.options:
+        _require_threshold(replace(evaluation, metrics=metrics))
+    plan = plan_metrics(evaluation)
     return replace(plan, groupings=groupings, request=request, reduces=reduces)
 
 
@@ -115,15 +109,14 @@ def read_rankings(
     return inputs if rules.collapse is None else collapse_chunks(session, inputs, rules)
 
 
-def plan_metrics(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> Evaluation:
-    """The evaluation of resolved metrics, on inputs that are read."""
-    require_compatible(inputs, metrics, conventions)
-    hidden: list[Metric] = []
-    if inputs.train or any(metric.shown for metric in metrics):
-        inputs, metrics, hidden = add_training(session, inputs, metrics, conventions)
-    return Evaluation(session, inputs, conventions, metrics, hidden)
+def plan_metrics(evaluation: Evaluation) -> Evaluation:
+    """The evaluation of resolved metrics, with what metrics of shown items read."""
+    inputs, metrics, rules = evaluation.inputs, evaluation.metrics, evaluation.conventions
+    require_compatible(inputs, metrics, rules)
+    if not inputs.train and not any(metric.shown for metric in metrics):
+        return evaluation
+    inputs, metrics, hidden = add_training(evaluation.session, inputs, metrics, rules)
+    return replace(evaluation, inputs=inputs, metrics=metrics, hidden=hidden)
 
 
 def extra_columns(
@@ -147,13 +140,12 @@ def extra_columns(
     return own
 
 
-def resolve_conventions(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[Conventions, list[Metric]]:
-    """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
+def resolve_conventions(evaluation: Evaluation) -> Evaluation:
+    """The evaluation with max_rel from the grades if a metric needs it, and with metrics without
     options that repeat a convention.
     """
-    conventions = require_profile(Evaluation(session, inputs, conventions, metrics))
+    inputs, metrics, conventions = evaluation.inputs, evaluation.metrics, evaluation.conventions
+    conventions = require_profile(evaluation)
     for metric in metrics:
         if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
@@ -171,7 +163,7 @@ def resolve_conventions(
     judged = [metric.name for metric in metrics if reads_judged(metric)]
     two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
     two_orders = two_orders and conventions.negative != "unjudged"
-    if two_orders and has_grade(session, inputs, "{rel} < 0"):
+    if two_orders and evaluation.has_grade("{rel} < 0"):
         names = ", ".join(judged)
         raise RankqlError(
             f"ties={conventions.ties!r}: with grades below 0, tied items have no order that is the "
@@ -193,8 +185,8 @@ def resolve_conventions(
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
-    if None in scales or (limits and has_grade(session, inputs, f"{{rel}} > {min(limits)}")):
-        highest = highest_grade(session, inputs)
+    if None in scales or (limits and evaluation.has_grade(f"{{rel}} > {min(limits)}")):
+        highest = evaluation.highest_grade()
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
@@ -202,7 +194,7 @@ def resolve_conventions(
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
-    _require_reached(session, inputs, metrics, conventions)
+    _require_reached(replace(evaluation, conventions=conventions))
     unique: dict[str, Metric] = {}
     for metric in metrics:
         metric = metric.under(vars(conventions))
@@ -212,7 +204,7 @@ def resolve_conventions(
         values = {m.name: rule(vars(conventions), option, m.name) for m in unique.values()}
         counted[option] = values if len({*values.values()}) > 1 else next(iter(values.values()))
     conventions = replace(conventions, **counted)
-    return conventions, list(unique.values())
+    return replace(evaluation, conventions=conventions, metrics=list(unique.values()))
 
 
 # Equal scores within the cutoff.
@@ -273,9 +265,8 @@ def _require_rows(expression: str, what: str) -> None:
     with private_connection() as con:
         try:
             # One row if it has an aggregate; a column is not known here.
-            sql = (
-                f"SELECT (\n{expression}\n) FROM range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
-            )
+            rows = f"range(2) AS {INTERNAL_PREFIX}t({INTERNAL_PREFIX}n)"
+            sql = f"SELECT (\n{expression}\n) FROM {rows}"
             count = len(con.execute(create_macros(con, sql)).fetchall())
         except duckdb.Error:
             return
@@ -292,17 +283,17 @@ _HIGHEST = 2**53
 _LEVELS = ("threshold", "max_rel")
 
 
-def _require_threshold(session: Session, inputs: Inputs, metrics: Sequence[Metric]) -> None:
+def _require_threshold(evaluation: Evaluation) -> None:
     """Refuse to count relevant items by the threshold 1 if grades are fractions up to it."""
     binary = [
-        x.name for x in metrics
+        x.name for x in evaluation.metrics
         if x.record and "threshold" in x.record.options and {*x.options}.isdisjoint(_LEVELS)
     ]  # fmt: skip
     if (
         binary
-        and not any(table.is_assumed("rel") for table in inputs.judging)
-        and has_fractions(session, inputs)
-        and not has_grade(session, inputs, "{rel} > 1")
+        and not any(table.is_assumed("rel") for table in evaluation.inputs.judging)
+        and evaluation.has_fractions()
+        and not evaluation.has_grade("{rel} > 1")
     ):
         raise RankqlError(
             f"{binary[0]}: grades are fractions up to 1, and from which one an item is relevant is "
@@ -310,24 +301,22 @@ def _require_threshold(session: Session, inputs: Inputs, metrics: Sequence[Metri
         )
 
 
-def _require_reached(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> None:
+def _require_reached(evaluation: Evaluation) -> None:
     """Refuse metrics that are 0 because all grades are below 1 and the threshold."""
-    for metric in metrics:
-        record, least = metric.record, min(1.0, metric.threshold(vars(conventions)))
+    for metric in evaluation.metrics:
+        record, threshold = metric.record, metric.threshold(vars(evaluation.conventions))
         if (
             record
             and {"threshold"} <= record.options.keys()
             and record.undefined == "never"
             and "max_rel" not in metric.options
-            and not grade_scale(session, inputs)
-            and not has_grade(session, inputs, f"{{rel}} >= {least}")
-            and (highest := highest_grade(session, inputs)) > 0
+            and not evaluation.grade_scale()
+            and not evaluation.has_grade(f"{{rel}} >= {min(1.0, threshold)}")
+            and (highest := evaluation.highest_grade()) > 0
         ):
             graded = ", or max_rel=1 in the metric, so that grades count"
             raise RankqlError(
                 f"{metric.name} would be 0: the highest grade is {highest:g}, below the threshold "
-                f"{metric.threshold(vars(conventions)):g}. Pass a lower threshold="
+                f"{threshold:g}. Pass a lower threshold="
                 f"{graded if 'max_rel' in record.options else ''}"
             )

@@ -294,7 +294,7 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
 
 
 def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
-    """A metric as a call of its macro."""
+    """A metric as a call of its macro: k by position, the other options by name."""
     if is_catalogue(metric) or is_apart(inputs, metric, conventions):
         return "CAST(NULL AS DOUBLE)"  # a query has no value of its own, or another query has it
     if metric.record is None:
@@ -311,7 +311,12 @@ def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str
     elif conventions.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         options["ties"] = "expected"
-    return macro_call(macro, columns, options)
+    arguments = [*columns, *([str(options["k"])] if "k" in options else [])]
+    for name, value in options.items():
+        if name != "k":
+            text = str(value).lower() if isinstance(value, bool) else literal(value)
+            arguments.append(f"{name} := {text}")
+    return f"{macro}({', '.join(arguments)})"
 
 
 def is_apart(inputs: Inputs, metric: Metric, conventions: Conventions) -> bool:
@@ -339,16 +344,6 @@ def reads_judged(metric: Metric) -> bool:
 def cut_column(metric: Metric) -> str:
     """The column with the value of a metric of the user over the first k positions."""
     return quote(f"{INTERNAL_PREFIX}{metric.name}")
-
-
-def macro_call(macro: str, columns: Sequence[str], options: Mapping[str, Any]) -> str:
-    """A call of a macro: k by position, the other options by name."""
-    arguments = [*columns, *([str(options["k"])] if "k" in options else [])]
-    for name, value in options.items():
-        if name != "k":
-            text = str(value).lower() if isinstance(value, bool) else literal(value)
-            arguments.append(f"{name} := {text}")
-    return f"{macro}({', '.join(arguments)})"
 
 
 def is_catalogue(metric: Metric) -> bool:

@@ -25,25 +25,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from rankql.evaluation import ctes, formulas
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation, grade_scale, has_grade
-from rankql.evaluation.protocol import (
-    COLUMNS,
-    COUNTING,
-    MAX_HITS,
-    Form,
-    GradeCounts,
-    Words,
-    hit_words,
-    place_bits,
-)
+from rankql.evaluation import ctes, formulas, protocol
+from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
 from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
@@ -74,7 +64,7 @@ class Reduction:
     """How rankings are reduced, the options of each metric that follows, and the rows."""
 
     evaluation: Evaluation
-    form: Form = "counters"
+    form: protocol.Form = "counters"
     metrics: Mapping[str, tuple[Metric, formulas.Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
@@ -106,11 +96,11 @@ class Reduction:
     def counts(self) -> bool:
         """Are there counters? In a table with grades and positions, nothing can be wrong."""
         own = self.inputs.qrels is None and not self.inputs.scored
-        return self.form in COUNTING and not (self.form == "counters" and own)
+        return self.form in protocol.COUNTING and not (self.form == "counters" and own)
 
     def has(self, name: str) -> bool:
         """Has its form a column of the protocol?"""
-        column = COLUMNS[name]
+        column = protocol.COLUMNS[name]
         there = {"": True, "qrels": self.inputs.qrels is not None}
         return self.form in column.forms and there.get(column.needs, column.needs == self.place)
 
@@ -123,12 +113,12 @@ class Reduction:
     @property
     def ideal_retrieved(self) -> bool:
         """Has an ideal ranking the retrieved items only?"""
-        return is_ideal_of_retrieved(self.metrics)
+        return any(o.get("ideal") == "retrieved" for _, o in self.metrics.values())
 
     @property
-    def words(self) -> Words:
+    def words(self) -> protocol.Words:
         """The words of a ranking."""
-        return Words(self.end, self.k)
+        return protocol.Words(self.end, self.k)
 
     @cached_property
     def of_hits(self) -> dict[str, int]:
@@ -139,9 +129,9 @@ class Reduction:
         return {name: math.ceil(options["threshold"]) for name, options in large}
 
     @property
-    def grade_counts(self) -> GradeCounts:
+    def grade_counts(self) -> protocol.GradeCounts:
         """How many items have each grade."""
-        return GradeCounts(self.end, self.evaluation.rows)
+        return protocol.GradeCounts(self.end, self.evaluation.rows)
 
     @property
     def place(self) -> str:
@@ -158,7 +148,7 @@ class Reduction:
         """The steps of the query, and the final SELECT."""
         inputs, keys = self.inputs, self.inputs.keys
         steps = ctes.source_ctes(inputs, self.conventions, integers=self.form == "words")
-        write: Mapping[Form, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
+        write: Mapping[protocol.Form, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
             "words": self._word_rows,
             "joined": self._joined_rows,
             "cuts": self._cut_rows,
@@ -197,7 +187,7 @@ class Reduction:
 
     def _aggregates(self, *names: str) -> dict[str, str]:
         """Columns of the protocol as aggregates over the rows of a ranking."""
-        return {name: COLUMNS[name].sql.format(place=self.place) for name in names}
+        return {name: protocol.COLUMNS[name].sql.format(place=self.place) for name in names}
 
     def _grade_columns(self) -> dict[str, str]:
         """The aggregates that count the items of each grade, for ideal rankings."""
@@ -214,7 +204,7 @@ class Reduction:
     def unique_checks(self) -> dict[str, tuple[ctes.Column, str]]:
         """What is unique within a query or ranking, by column: the table and column, and SQL."""
         inputs, checks = self.inputs, list[tuple[ctes.Column, str]]()
-        if self.few and self.form in COUNTING:
+        if self.few and self.form in protocol.COUNTING:
             items = [("qrels", "item")] * (inputs.qrels is not None)
             items += [("run", "item")] * inputs.every("item")
             items += [("run", "pos")] * (not inputs.scored)
@@ -254,10 +244,10 @@ class Reduction:
         columns = self._attributes("run") | self.grade_counts.sums("ideal", grade, integer=True)
         columns |= self._retrieved_grades() | self.words.sums(grade, pos)
         for lowest in {*self.of_hits.values()}:
-            columns |= hit_words(lowest, grade, pos)
+            columns |= protocol.hit_words(lowest, grade, pos)
         ones = self.words.count_ones(grade, pos)
         if self.of_hits:
-            shared = f"coalesce(bit_count({place_bits(pos)}), 0) < count({pos})"
+            shared = f"coalesce(bit_count({protocol.place_bits(pos)}), 0) < count({pos})"
         elif self.looks_at_each:
             shared = f"{ones} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
         else:
@@ -439,7 +429,7 @@ class Reduction:
         known = {f.name: getattr(rankings, f.name) for f in fields(rankings) if f.init}
         of_hits = {
             lowest: formulas.HitRankings(
-                **known, words=[batch[x] for x in hit_words(lowest, "", "")]
+                **known, words=[batch[x] for x in protocol.hit_words(lowest, "", "")]
             )
             for lowest in {*self.of_hits.values()}
         }
@@ -545,12 +535,12 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
         return counters
     options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
-    if not named or not (end := grade_scale(evaluation.session, inputs)):
+    if not named or not (end := evaluation.grade_scale()):
         return counters
     ranked = inputs.qrels is None and not inputs.scored
     if ranked:  # for other metrics, macros are faster than lists
         of_hits = any(reads_hits(*pair) for pair in named.values())
-        of_hits = of_hits and not has_grade(evaluation.session, inputs, f"{{pos}} > {MAX_HITS}")
+        of_hits = of_hits and not evaluation.has_grade(f"{{pos}} > {protocol.MAX_HITS}")
         named = {
             name: pair
             for name, pair in named.items()
@@ -559,13 +549,14 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     reduced = [metric for metric, _ in named.values()]
     if not reduced:
         return counters
-    form: Form = "words" if ranked else "joined"
+    form: protocol.Form = "words" if ranked else "joined"
+    reads = ctes.rows_needed(reduced, conventions)
+    reduction = Reduction(evaluation, form, named, end, reads)
     if not ranked and not all(map(_is_small, reduced)):
         form = "lists"
     elif inputs.scored:
-        alone = inputs.qrels is None or is_ideal_of_retrieved(named)
-        form = "best" if alone else "cuts"
-    return Reduction(evaluation, form, named, end, ctes.rows_needed(reduced, conventions))
+        form = "best" if inputs.qrels is None or reduction.ideal_retrieved else "cuts"
+    return replace(reduction, form=form)
 
 
 def _is_small(metric: Metric) -> bool:
@@ -580,8 +571,3 @@ def reads_hits(metric: Metric, options: formulas.Options) -> bool:
     formula, by = formulas.METRICS[metric.record.function], options.get("denominator")
     counts_shown = options["k"] is None and by in ("k", "retrieved")
     return formula.reads_hits and not counts_shown and not _is_small(metric)
-
-
-def is_ideal_of_retrieved(metrics: Mapping[str, tuple[Metric, formulas.Options]]) -> bool:
-    """Has an ideal ranking the retrieved items only?"""
-    return any(options.get("ideal") == "retrieved" for _, options in metrics.values())

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError, require, require_choice, require_flag
 from rankql.registry.column_names import ROLES, name_expression
-from rankql.registry.conventions import (
-    ConventionOptions,
-    Conventions,
-    choose,
-    describe_option,
-    option_names,
-)
+from rankql.registry.conventions import ConventionOptions, Conventions, choose, describe_option
 from rankql.registry.parse import is_metric
 from rankql.registry.profiles import tool_of
 from rankql.sources.tables import Data, Rel
@@ -115,10 +109,9 @@ class RankingRules:
     ) -> RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
-        changes = {name: options.get(name) for name in option_names()}
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
                  "forbidden", "groups")  # fmt: skip
-        conventions = choose(options.get("conventions"), changes)
+        conventions = choose(options)
         of_tool = tool_of(conventions.profile).options
         return cls(
             {role: options.get(role) for role in ROLES},

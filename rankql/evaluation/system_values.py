@@ -77,7 +77,9 @@ class SystemValues:
         places = {label: ids.is_in(part.implode()).arg_true() for label, part in slices.items()}
         if meta.mean:
             places[means.MEAN_OF_SLICES] = places["all"]
-        human = labelled = None
+        human = labelled = codes = None
+        if cluster is not None:
+            codes = means.cluster_codes(queries, meta.query, cluster).to_numpy()
         if judge is not None:
             human = {name: stack(HUMAN + name) for name in result.metrics}
             labelled = (of_systems[0][LABELLED] == True).to_numpy()  # noqa: E712
@@ -86,20 +88,11 @@ class SystemValues:
             queries,
             {name: stack(name) for name in result.metrics},
             {label: rows.to_numpy().astype(np.intp) for label, rows in places.items()},
-            None
-            if cluster is None
-            else means.cluster_codes(queries, meta.query, cluster).to_numpy(),
+            codes,
             None if meta.weight is None else queries[meta.weight].to_numpy().astype(float),
             human,
             labelled,
         )
-
-    @property
-    def cluster_sizes(self) -> list[int]:
-        """The number of queries of each cluster."""
-        assert self.clusters is not None
-        sizes: list[int] = np.bincount(self.clusters).tolist()
-        return sizes
 
     def range(self, metric: str) -> tuple[float, float]:
         """The range of a metric, infinite where it is unknown.
@@ -148,16 +141,6 @@ class SystemValues:
         assert self.labelled is not None
         labelled = self.labelled[rows]
         return correct_sample(read(self.human), values, labelled, codes, weights, low, high, lam)
-
-    def corrected_means(
-        self, metric: str, systems: Sequence[str], label: str
-    ) -> list[float] | None:
-        """The means of two systems whose difference a judge corrects; None if it does not."""
-        sample = self.sample(metric, systems, label)
-        if not isinstance(sample, CorrectedSample):
-            return None
-        first = self.sample(metric, systems, label, sample.lam).mean
-        return [first, first + sample.mean]
 
 
 def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:

@@ -42,6 +42,8 @@ from rankql.text import join_words
 from rankql.writing import remember_inputs
 
 Direction = bool | Mapping[str, bool] | None
+# A row per query and system, and notes.
+Printed = tuple[pl.DataFrame, list[str]]
 
 # Words in names of columns of which lower values may be better.
 LOWER_WORDS = re.compile(
@@ -188,7 +190,7 @@ def _read(
         fields.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
-    rows, notes = drop_totals(rows, key, metrics, ["system"] if system else [])
+    rows, notes = drop_totals(rows, key, metrics, bool(system))
     conventions = Conventions().as_dict()
     if not any(map(parse.is_metric, metrics)):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
@@ -324,10 +326,8 @@ _OF_RUN = ("runid", "num_q")
 _ROUNDING = 1.01
 
 
-def read_printed(
-    data: Any, query: str | None = None, system: str | None = None
-) -> tuple[pl.DataFrame, list[str]] | None:
-    """A row per query and system, and notes; None if these are not values that a tool printed.
+def read_printed(data: Any, query: str | None, system: str | None) -> Printed | None:
+    """The values that a tool printed; None if they are something else.
 
     query, system: columns that the caller names.
     """
@@ -344,7 +344,7 @@ def read_printed(
     return _read_frame(data, query, system) if isinstance(data, pl.DataFrame) else None
 
 
-def _read_dict(data: Mapping[Any, Any]) -> tuple[pl.DataFrame, list[str]] | None:
+def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
     """{query: {metric: value}} or {metric: {query: value}}."""
     inner = [*data.values()]
     if not inner or not all(isinstance(x, Mapping) and x for x in inner):
@@ -366,7 +366,7 @@ def _read_dict(data: Mapping[Any, Any]) -> tuple[pl.DataFrame, list[str]] | None
     return _widen(frame, [], "values")
 
 
-def _read_text(path: str) -> tuple[pl.DataFrame, list[str]] | None:
+def _read_text(path: str) -> Printed | None:
     """Lines of metric, query and value (trec_eval), or query, metric and value (ir_measures)."""
     first = next(map(str.split, open_file(path, repr(path), "").lines), [])
     place = next((i for i in (0, 1) if len(first) == 3 and parse.is_metric(first[i])), None)
@@ -382,9 +382,7 @@ def _are_metrics(keys: Iterable[Any]) -> bool:
     return all(isinstance(key, str) and parse.is_metric(key) for key in keys)
 
 
-def _read_frame(
-    frame: pl.DataFrame, query: str | None, system: str | None
-) -> tuple[pl.DataFrame, list[str]] | None:
+def _read_frame(frame: pl.DataFrame, query: str | None, system: str | None) -> Printed | None:
     """A column of queries, one of metrics, and `value`."""
     columns, value = frame.columns, find_name(frame.columns, ["value"])
     named = find_name(columns, ["measure", "metric"])
@@ -401,10 +399,9 @@ def _read_frame(
     return _widen(texts, ["system"] if system else [], "values")
 
 
-def drop_totals(
-    rows: pl.DataFrame, key: str, metrics: Sequence[str], systems: list[str]
-) -> tuple[pl.DataFrame, list[str]]:
+def drop_totals(rows: pl.DataFrame, key: str, metrics: Sequence[str], several: bool) -> Printed:
     """A row per query without a row of the means, and a note on it."""
+    systems = ["system"] * several
     total = pl.col(key).cast(pl.String).is_in(_TOTALS)
     if not rows.select(total.any() & ~total.all()).item():
         return rows, []
@@ -413,7 +410,7 @@ def drop_totals(
     return rows.filter(~total), notes
 
 
-def _widen(rows: pl.DataFrame, systems: list[str], label: str) -> tuple[pl.DataFrame, list[str]]:
+def _widen(rows: pl.DataFrame, systems: list[str], label: str) -> Printed:
     """One row per query and system, without the rows of means."""
     number = pl.col("value").cast(pl.Float64, strict=False)
     rows = rows.filter(~pl.col("metric").is_in(_OF_RUN), number.is_not_null())
@@ -428,7 +425,7 @@ def _widen(rows: pl.DataFrame, systems: list[str], label: str) -> tuple[pl.DataF
     for row in totals.join(means, on=[*systems, "metric"]).rows(named=True):
         digits = len(row["value"].partition(".")[2].partition("e")[0])
         differ = abs(row["mean"] - float(row["value"])) > max(_ROUNDING * 10.0**-digits, 1e-9)
-        if differ and parse.overall(row["metric"]) == "mean":
+        if differ and parse.record_of(row["metric"]).overall == "mean":
             raise RankqlError(
                 f"{label}: {row['query']!r} has {row['metric']} = {row['value']}, which is not the "
                 f"mean of the others, {row['mean']:.6g}. If it is a query, rename it; if not, "

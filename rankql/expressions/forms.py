@@ -15,7 +15,7 @@ from rankql.registry.all_metrics import FUNCTIONS
 EXAMPLES = {"err": "max_rel=3", "nerr": "max_rel=3", "rbp": "p=0.8", "rbp_residual": "p=0.8"}
 
 for _record in FUNCTIONS.values():
-    if _record.has_forms:
+    if _record.level == "ranking" and _record.columns == ("rel", "pos"):
         _name, _example = _record.function, EXAMPLES.get(_record.function, "")
         _families = map(vars, (gain, precision, cascade, order))
         _metric = next(family[_name] for family in _families if _name in family)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql import errors
-from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
+from rankql.registry.metric_record import GAIN, PARAMETERS
 from rankql.registry.profiles import TOOLS
 
 
@@ -118,7 +118,8 @@ def _format(value: Any) -> str:
     return f"{value:.0f}" if whole else str(value)
 
 
-_FIELDS = {field.name for field in fields(Conventions)}
+# The options that change a convention.
+_OPTIONS = [field.name for field in fields(Conventions) if field.name != "profile"]
 
 # The allowed values of each option that has few.
 CHOICES = {
@@ -132,15 +133,15 @@ UNDEFINED_VALUES = {"zero": 0, "one": 1}
 
 # What each tool does; tests/registry/test_profiles.py compares them with what the tools printed.
 PROFILES = {
-    name: Conventions(name, **{k: v for k, v in tool.options.items() if k in _FIELDS})
+    name: Conventions(name, **{k: v for k, v in tool.options.items() if k in _OPTIONS})
     for name, tool in TOOLS.items()
     if not tool.call
 }
 
 
-def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
-    """The conventions of a profile, with the options changed."""
-    profile = "rankql" if profile is None else profile
+def choose(options: Mapping[str, Any]) -> Conventions:
+    """The conventions that the options of a call ask for: a profile, and changes to it."""
+    profile = "rankql" if options.get("conventions") is None else options["conventions"]
     if isinstance(profile, str) and profile in TOOLS and profile not in PROFILES:
         tool = TOOLS[profile]
         raise errors.RankqlError(
@@ -149,16 +150,12 @@ def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
         )
     if not isinstance(profile, str) or profile not in PROFILES:
         raise errors.RankqlError(errors.describe_unknown("profile", str(profile), list(PROFILES)))
-    values = {name: _valid(name, value) for name, value in options.items() if value is not None}
+    changed = [name for name in _OPTIONS if options.get(name) is not None]
+    values = {name: _valid(name, options[name]) for name in changed}
     conventions = replace(PROFILES[profile], **values)
     if profile == "rankql" or conventions == PROFILES[profile]:
         return conventions
     return replace(conventions, profile=f"{profile}, changed")
-
-
-def option_names() -> list[str]:
-    """The options that change a convention."""
-    return [field.name for field in fields(Conventions) if field.name != "profile"]
 
 
 def describe_option(name: str, known: list[str]) -> str:
@@ -169,9 +166,6 @@ def describe_option(name: str, known: list[str]) -> str:
 
 
 def _valid(name: str, value: Any) -> Any:
-    known = option_names()
-    if name not in known:
-        raise errors.RankqlError(describe_option(name, known))
     if name == "undefined" and not isinstance(value, bool) and value in (0, 1):
         value = ("zero", "one")[int(value)]
     if name in CHOICES:
@@ -185,7 +179,7 @@ def _valid(name: str, value: Any) -> Any:
     elif name == "float32":
         errors.require_flag(name, value)
     else:
-        {"threshold": THRESHOLD, "max_rel": SCALE}[name].check(value)
+        PARAMETERS[name].check(value)
     return value
 
 

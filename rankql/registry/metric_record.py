@@ -255,11 +255,6 @@ class MetricRecord:
         by_gain = by_gain or self.reads_forbidden
         return self.rows == "judged" and not by_gain
 
-    @property
-    def has_forms(self) -> bool:
-        """Is there a form over lists, and one by score?"""
-        return self.level == "ranking" and self.columns == ("rel", "pos")
-
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the macro but its columns."""
@@ -436,12 +431,6 @@ class Metric:
         assert self.record
         keeps = self.value("negative", conventions) == "keep"
         return self.record.sums_gains and (self.record.lowest is None or keeps)
-
-    def may_lack_worst(self, conventions: Mapping[str, Any]) -> bool:
-        """Is a missing query left out, at least where a grade is negative?"""
-        assert self.record
-        lacks = self.record.worst is None or self.keeps_sign(conventions)
-        return lacks and self.record.level == "ranking"
 
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""

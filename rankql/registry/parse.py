@@ -10,14 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from rankql.errors import (
-    RankqlError,
-    as_number,
-    describe_unknown,
-    did_you_mean,
-    parse_number,
-    require,
-)
+from rankql import errors
+from rankql.errors import RankqlError, require
 from rankql.registry import profiles
 from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
@@ -138,7 +132,7 @@ def is_metric(name: str) -> bool:
 
 def function_called(name: str) -> str:
     """The function of SQL and polars of a metric that has this name in `evaluate`, or nothing."""
-    record = _record_of(name)
+    record = record_of(name)
     return record.function if record.level == "ranking" else ""
 
 
@@ -164,45 +158,33 @@ def rule(rules: Mapping[str, Any], option: str, name: str) -> Any:
     value = rules.get(option)
     if not isinstance(value, Mapping):
         return value
-    record = _record_of(name)
-    same = (x for other, x in value.items() if record.name and _record_of(other) is record)
+    record = record_of(name)
+    same = (x for other, x in value.items() if record.name and record_of(other) is record)
     return value.get(name) or profiles.entry(value, name, record.name, next(same, "skip"))
 
 
 def lower_is_better(name: str) -> bool:
     """Is a lower value better? False for an expression of the user."""
-    return _record_of(name).better == "lower"
-
-
-def worst_value(name: str) -> float | None:
-    """What a missing query counts, None if it is left out. 0 for an expression of the user."""
-    return _record_of(name).worst
+    return record_of(name).better == "lower"
 
 
 def may_lack_worst(name: str, conventions: Mapping[str, Any]) -> bool:
     """Is a missing query left out, at least where a grade is negative?"""
-    return _record_of(name) is not _OWN and parse_any(name)[0].may_lack_worst(conventions)
-
-
-def shows_silence(name: str) -> bool:
-    """Has a query for which nothing is shown a value of its own?"""
-    return _record_of(name).if_silent is not None
+    record = record_of(name)
+    if record is _OWN or record.level != "ranking":
+        return False
+    return record.worst is None or parse_any(name)[0].keeps_sign(conventions)
 
 
 def lacks_direction(name: str) -> bool:
     """Is neither a higher nor a lower value better? False for an expression of the user."""
-    return (find_shown(name) or _record_of(name)).better == "neither"
-
-
-def overall(name: str) -> str:
-    """How values per query become one: 'mean', 'root' of that of squares, 'geometric' or 'sum'."""
-    return _record_of(name).overall
+    return (find_shown(name) or record_of(name)).better == "neither"
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
     subtopics = _subtopic_record(re.split("[(@]", name)[0])
-    record = subtopics or find_shown(name) or _record_of(name)
+    record = subtopics or find_shown(name) or record_of(name)
     # Only negative grades give a sum of gains below 0.
     lowest = 0 if record.sums_gains else record.lowest
     return (None, None) if record is _OWN else (lowest, record.highest)
@@ -213,8 +195,8 @@ _OWN = MetricRecord(function="")
 
 
 @lru_cache(1000)
-def _record_of(name: str) -> MetricRecord:
-    """The record of a name that stands for one metric of rankings, or `_OWN`."""
+def record_of(name: str) -> MetricRecord:
+    """The record of a name that stands for one metric of rankings, or that of the user's own."""
     try:
         (metric,) = parse_any(name)
     except (RankqlError, ValueError):
@@ -223,8 +205,7 @@ def _record_of(name: str) -> MetricRecord:
 
 
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
-    if not isinstance(text, str):
-        raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
+    require(isinstance(text, str), f"A metric must be a name such as 'nDCG@10', not {text!r}")
     text = _ranx_name(text.strip(), profile)
     named = profiles.our_name(text, profile)
     respelled = named != text or _respell(text) != text
@@ -385,7 +366,7 @@ def _find_record(name: str) -> MetricRecord:
         raise RankqlError(other.replace("`", ""))
     names = [record.name for record in EVALUATED]
     other = profiles.describe_name(name)
-    raise RankqlError(other or describe_unknown("metric", name, names))
+    raise RankqlError(other or errors.describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:
@@ -456,8 +437,8 @@ def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tu
         name, _, value = (piece.strip() for piece in part.partition("="))
         name = _OPTION_ALIASES.get(name, name)
         names = ["rel" if o == "threshold" else o for o in known]
-        unknown = f"{text!r}: {record.name} has no option {name!r}{did_you_mean(name, names)}"
-        require(name in known, unknown)
+        unknown = f"{text!r}: {record.name} has no option {name!r}"
+        require(name in known, unknown + errors.did_you_mean(name, names))
         require(name not in seen and value != "", f"{text!r}: {name} must have one value")
         seen.add(name)
         setting = _parse_value(known[name], value.strip("'\""))
@@ -475,7 +456,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
     if option.kind != "list":
         return _parse_number(text)
     numbers = [_parse_number(part) for part in text.removeprefix("[").removesuffix("]").split(",")]
-    if not all(0 < as_number(number) < math.inf for number in numbers):
+    if not all(0 < errors.as_number(number) < math.inf for number in numbers):
         raise RankqlError(
             f"{option.name} must be a list of numbers above 0, such as [0.8, 1.5], not {text}"
         )
@@ -484,7 +465,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
 
 def _parse_number(text: str) -> float | str:
     """The number that a text is, or the text."""
-    number = parse_number(text)
+    number = errors.parse_number(text)
     if number is None:
         return text.strip()
     return int(number) if number.is_integer() else number

@@ -106,7 +106,7 @@ def test_best_and_worst_orders_of_negative_grades_are_extreme():
 def test_every_choice_is_understood():
     for option, choices in CHOICES.items():
         for choice in choices:
-            assert getattr(choose(None, {option: choice}), option) == choice
+            assert getattr(choose({option: choice}), option) == choice
     for field in dataclasses.fields(rankql.Conventions)[1:]:
         assert re.search(rf"^    {field.name} : ", rankql.Conventions.__doc__, re.M), field
     for choice in {choice for choices in CHOICES.values() for choice in choices}:

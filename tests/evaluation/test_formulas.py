@@ -181,7 +181,7 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     own = Parameter("threshold", 2)
     records = (*EVALUATED, MetricRecord(function="recall_of_2", name="R2", own=(own,)))
     caches = [macros.read_parameters, macros._statements, macros._private_statement]
-    caches += [parse._index, parse._record_of]
+    caches += [parse._index, parse.record_of]
     monkeypatch.setattr(macros, "read_sql", lambda: sql)
     monkeypatch.setattr(parse, "EVALUATED", records)
     monkeypatch.setitem(formulas.METRICS, "recall_of_2", formulas.METRICS["recall_at"])

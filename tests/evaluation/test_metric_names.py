@@ -59,7 +59,7 @@ from support.random_runs import QRELS, RUN
     ],
 )
 def test_names(name, canonical):
-    under = [metric.under(vars(choose(None, {}))).canonical for metric in names.parse(name)]
+    under = [metric.under(vars(choose({}))).canonical for metric in names.parse(name)]
     assert under == canonical
     if canonical != ["mine"]:  # which is a label, not a name
         assert [metric.canonical for x in under for metric in names.parse(x)] == under

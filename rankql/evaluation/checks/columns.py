@@ -31,8 +31,7 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
 
 def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
     """Refuse a table that is empty, or in which ids are NULL."""
-    if not total:
-        raise RankqlError(f"{label} is empty: it has no {unit}")
+    require(bool(total), f"{label} is empty: it has no {unit}")
     for name, count in counts.items():
         if count < total:
             raise RankqlError(

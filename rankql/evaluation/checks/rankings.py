@@ -17,7 +17,6 @@ from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
-from rankql.evaluation.evaluation import grade_scale, has_fractions
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import USERS, squash
 from rankql.sources.choice import suggest_query
@@ -274,9 +273,9 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
                 FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
                 WHERE rel >= {threshold} AND item IS NOT NULL)"""
-            for total, count, example in evidence.evaluation.run_sql(sql):
-                if count > share * total:
-                    yield {"count": count, "total": total, "name": name, "example": example}
+            for facts in evidence.facts(sql, "total", "count", "example"):
+                if facts["count"] > share * facts["total"]:
+                    yield {"name": name, **facts}
 
 
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
@@ -285,11 +284,9 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     assert inputs.train
     pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})
-        FROM {inputs.train.sql})) FROM {inputs.graded_cte}
-        WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL"""
-    for total, count in evaluation.run_sql(sql):
-        if count:
-            yield {"count": count, "total": total}
+        FROM {inputs.train.sql})) AS seen FROM {inputs.graded_cte}
+        WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL HAVING seen > 0"""
+    return evidence.facts(sql, "total", "count")
 
 
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
@@ -326,35 +323,6 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
             yield {"name": metric.name, "shares": shares}
 
 
-JUDGMENTS = (
-    Check(
-        "without-worst-value", "values", "note",
-        "{name}: {shares}missing queries are left out, as it has no worst value to count"
-        + COMPARED,
-        _without_worst, needs="missing",
-    ),
-    Check(
-        "unknown-judgments", "values", "warning",
-        "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
-        "nothing that knows only {name} can show them. Are their ids the same in both?",
-        _unknown_items, needs="items",
-    ),
-    Check(
-        "seen-judgments", "values", "warning",
-        "{count:,} of {total:,} relevant items {count:is|are} in train for the same user, so "
-        "seen='drop' makes it impossible to show them. Leave them out of the judgments: "
-        "time_split(..., seen='drop')",
-        _seen_judgments, needs="seen",
-    ),
-    Check(
-        "unanswerable", "values", "note",
-        "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
-        "what is shown for {count:it|them}",
-        _unanswerable, needs="silence",
-    ),
-)  # fmt: skip
-
-
 def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
     queries, known, missing = evidence.attributes
     if count := queries - known:
@@ -380,28 +348,25 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     """Grades of which nearly all count as relevant for a binary metric."""
     evaluation = evidence.evaluation
     inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
-    highest, scale = evidence.counters.highest_grade, 0
-    if evaluation.reduced:
-        scale = grade_scale(evaluation.session, inputs)
+    highest = evidence.counters.highest_grade
+    scale = evaluation.grade_scale() if evaluation.reduced else 0
     if 0 < scale < HIGHEST_RATING or (highest is not None and highest < HIGHEST_RATING):
         return
     source = inputs.graded_cte
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         sql = RATINGS.format(rows=source, threshold=threshold)
-        for _, _, part, _, below, low, high in evaluation.run_sql(sql):
-            yield {"part": part, "threshold": threshold, "lowest": low, "highest": high,
-                   "below": below}  # fmt: skip
+        names = ("count", "judged", "part", "fractions", "below", "lowest", "highest")
+        yield from ({"threshold": threshold, **facts} for facts in evidence.facts(sql, *names))
 
 
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    below = evaluation.conventions.threshold >= 1 and has_fractions(evaluation.session, inputs)
+    below = evaluation.conventions.threshold >= 1 and evaluation.has_fractions()
     if below and not [*_ratings(evidence)]:  # which names them
         sql = f"SELECT count(*), min(rel) FROM {inputs.graded_cte} WHERE rel > 0 AND rel < 1"
-        for count, least in evaluation.run_sql(sql):
-            yield {"count": count, "least": least}
+        yield from evidence.facts(sql, "count", "least")
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
@@ -431,12 +396,11 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
     for metric in evaluation.metrics:
         if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
             relevant = f"rel >= {metric.threshold(vars(evaluation.conventions))}"
-            sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) FROM
+            sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) AS beyond FROM
                 (SELECT count(*) FILTER ({relevant}) AS r
-                 FROM {inputs.graded_cte} GROUP BY {key})"""
-            for total, count in evaluation.run_sql(sql):
-                if count:
-                    yield {"name": metric.name, "count": count, "total": total, "k": metric.k}
+                 FROM {inputs.graded_cte} GROUP BY {key}) HAVING beyond > 0"""
+            for facts in evidence.facts(sql, "total", "count"):
+                yield {"name": metric.name, "k": metric.k, **facts}
 
 
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
@@ -457,8 +421,7 @@ def _clusters(evidence: Evidence) -> Iterable[Facts]:
     queries = evidence.values[[query, cluster]]
     queries = queries.filter(queries[query].alias("key").is_first_distinct())
     codes = means.cluster_codes(queries, query, cluster)
-    sizes = codes.value_counts()["count"].to_list()
-    yield {"text": means.describe_clusters(sizes, cluster)}
+    yield {"text": means.describe_clusters(codes, cluster)}
 
 
 def _users(evidence: Evidence) -> Iterable[Facts]:
@@ -576,7 +539,31 @@ VALUES = (
         "If they are, pass threshold= with the lowest relevant grade",
         _fractions, needs="threshold",
     ),
-    *JUDGMENTS,
+    Check(
+        "without-worst-value", "values", "note",
+        "{name}: {shares}missing queries are left out, as it has no worst value to count"
+        + COMPARED,
+        _without_worst, needs="missing",
+    ),
+    Check(
+        "unknown-judgments", "values", "warning",
+        "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
+        "nothing that knows only {name} can show them. Are their ids the same in both?",
+        _unknown_items, needs="items",
+    ),
+    Check(
+        "seen-judgments", "values", "warning",
+        "{count:,} of {total:,} relevant items {count:is|are} in train for the same user, so "
+        "seen='drop' makes it impossible to show them. Leave them out of the judgments: "
+        "time_split(..., seen='drop')",
+        _seen_judgments, needs="seen",
+    ),
+    Check(
+        "unanswerable", "values", "note",
+        "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
+        "what is shown for {count:it|them}",
+        _unanswerable, needs="silence",
+    ),
     Check(
         "retrieved-only", "values", "note",
         "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "

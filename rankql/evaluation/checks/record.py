@@ -11,12 +11,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks.counters import (
-    Counters,
-    ItemMatch,
-    find_judged_queries,
-    match_items,
-)
+from rankql.evaluation.checks.counters import Counters, ItemMatch, find_judged_queries, match_items
 from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import MISSING
@@ -76,6 +71,10 @@ class Evidence:
     # of each, and those in the catalogue.
     seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+
+    def facts(self, sql: str, *names: str) -> list[Facts]:
+        """The rows of a query on the CTEs of the sources, whose columns have these names."""
+        return [dict(zip(names, row, strict=True)) for row in self.evaluation.run_sql(sql)]
 
     @cached_property
     def available(self) -> set[str]:
