@@ -43,6 +43,8 @@ def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
         "k": r.depth(),
         "retrieved": r.in_top.sum(),
         "min": r.relevant(threshold).clip(upper_bound=r.k),
+        "R": r.relevant(threshold),
+        "found": r.count_hits(threshold),
     }[denominator]
 
 
@@ -156,13 +158,8 @@ def ap(
     r = ranking(rel, pos, k)
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     precision = (r.above(hits) + 1) / r.pos
-    size = {
-        "min": relevant.clip(upper_bound=r.k),
-        "R": relevant,
-        "found": r.top(hits).sum(),
-        "k": r.depth(),
-    }[denominator]
-    value = near_one(ratio(r.top(hits * precision).sum(), size).fill_null(0))
+    total = r.top(hits * precision).sum()
+    value = near_one(ratio(total, _size(r, threshold, denominator)).fill_null(0))
     return pl.when(relevant > 0).then(value)
 
 
@@ -437,9 +434,8 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
 
     def refuse(rankings: pl.Series, counted: pl.Series) -> None:
         for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
-            raise RankqlError(
-                f"query must identify one ranking, but has too few values for so many items: {n}"
-            )
+            wrong = "has too few values for so many items"
+            raise RankqlError(f"query must identify one ranking, but {wrong}: {n}")
 
     return float(r.k) * guard(rankings, refuse, r.in_top.sum())
 
