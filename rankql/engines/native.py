@@ -74,22 +74,17 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     """
     require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
     text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
+    place = f"not for {engine}. Leave it out"
     if prefix:
-        require(
-            engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
-        )
-        require(
-            re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
-            f"prefix must have letters, digits and _ only, not {prefix!r}",
-        )
+        require(engine == "clickhouse", f"prefix= is for clickhouse, {place}")
+        fits = re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None
+        require(fits, f"prefix must have letters, digits and _ only, not {prefix!r}")
         names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         # In names that are called, created or listed, not in messages.
         text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
     if schema is not None:
-        require(
-            engine in ("postgres", "bigquery"),
-            f"schema= is for postgres and bigquery, not for {engine}. Leave it out",
-        )
+        fits = engine in ("postgres", "bigquery")
+        require(fits, f"schema= is for postgres and bigquery, {place}")
         require(bool(schema), "schema must be a name, not ''")
         if engine == "bigquery":
             return text.replace("dataset.", f"`{schema}`.")

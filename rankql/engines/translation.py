@@ -300,10 +300,8 @@ def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
         return trees.function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
     if isinstance(index, exp.Literal) and not index.is_string:
         return trees.function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
-    before = exp.Paren(
-        this=exp.Sub(this=trees.parenthesise(index), expression=exp.Literal.number(1))
-    )
-    return trees.function_call("get", node.this, exp.cast(before, "INT"))
+    before = exp.Sub(this=trees.parenthesise(index), expression=exp.Literal.number(1))
+    return trees.function_call("get", node.this, exp.cast(exp.Paren(this=before), "INT"))
 
 
 def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
