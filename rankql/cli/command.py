@@ -362,6 +362,5 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
 
 def _quote(value: str) -> str:
     """The value for a shell, in double quotes if it has single ones."""
-    return (
-        f'"{value}"' if "'" in value and not re.search(r'["$`\\!]', value) else shlex.quote(value)
-    )
+    plain = "'" in value and not re.search(r'["$`\\!]', value)
+    return f'"{value}"' if plain else shlex.quote(value)
