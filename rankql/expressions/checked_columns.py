@@ -120,12 +120,10 @@ def as_grade_lists(lists: Column, max_rel: float | None, stop: str) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
-        kind = values.dtype
-        if kind == pl.Null:
-            return values.cast(dtype)
-        listed = isinstance(kind, pl.List | pl.Array)
-        require(listed, f"rels must be a list of grades, not {kind}")
-        check_rel(values.explode(), max_rel, stop)
+        listed = isinstance(values.dtype, pl.List | pl.Array | pl.Null)
+        require(listed, f"rels must be a list of grades, not {values.dtype}")
+        if values.dtype != pl.Null:
+            check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 
     dtype = pl.List(pl.Float64)
@@ -207,10 +205,8 @@ def check_embedding(values: pl.Series) -> None:
     finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
     for bad in vectors.filter(~finite).head(1):
         raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
-    require(
-        not (squared == 0).any(),
-        "embedding must not be all zeros, which has no direction: make it NULL",
-    )
+    zeros = "embedding must not be all zeros, which has no direction: make it NULL"
+    require(not (squared == 0).any(), zeros)
 
 
 def check_baseline(values: pl.Series) -> None:

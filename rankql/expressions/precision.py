@@ -39,13 +39,11 @@ def precision_at(
 
 def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
     """What the hits are divided by."""
-    return {
-        "k": r.depth(),
-        "retrieved": r.in_top.sum(),
-        "min": r.relevant(threshold).clip(upper_bound=r.k),
-        "R": r.relevant(threshold),
-        "found": r.count_hits(threshold),
-    }[denominator]
+    if denominator in ("min", "R"):
+        return r.relevant(threshold).clip(upper_bound=r.k if denominator == "min" else None)
+    if denominator == "found":
+        return r.count_hits(threshold)
+    return r.depth() if denominator == "k" else r.in_top.sum()
 
 
 @metric()
@@ -82,8 +80,12 @@ def f1_at(
     0.5
     """
     r = ranking(rel, pos, k)
+    return _f1(r, threshold, _size(r, threshold, denominator))
+
+
+def _f1(r: Ranking, threshold: float, size: pl.Expr) -> pl.Expr:
+    """The harmonic mean of recall and precision, which is the hits divided by `size`."""
     relevant = r.relevant(threshold)
-    size = _size(r, threshold, denominator)
     return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
@@ -421,9 +423,7 @@ def micro_f1_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    relevant = r.relevant(threshold)
-    size = _sizes(r, threshold, query, denominator)
-    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
+    return _f1(r, threshold, _sizes(r, threshold, query, denominator))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:

@@ -138,10 +138,8 @@ def metric(
                 return over_groups(rows, *args, by=by, **options).to_pandas()
             checks.require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema().names()
-            require(
-                name not in grouped,
-                f"by= contains {name!r}, which is also the name of the result. Rename the column.",
-            )
+            wrong = f"by= contains {name!r}, which is also the name of the result"
+            require(name not in grouped, f"{wrong}. Rename the column.")
             fast = by_group(frame.lazy(), keys, **arguments) if by_group and keys else None
             if fast is not None:
                 return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
@@ -298,12 +296,10 @@ def ranked(
 
 def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     """Refuse data other than a frame, and frames without the columns that the expressions read."""
-    require(
-        _has_columns(frame),
-        f"rows must be a frame of polars or pandas, not a {type(frame).__name__} of "
-        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of Arrow, "
-        "pl.scan_parquet of a file",
-    )
+    kind, package = type(frame).__name__, type(frame).__module__.partition(".")[0]
+    wrong = f"rows must be a frame of polars or pandas, not a {kind} of {package}"
+    remedy = "pl.DataFrame makes one of Arrow, pl.scan_parquet of a file"
+    require(_has_columns(frame), f"{wrong}: {remedy}")
     known = column_names(frame)
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in known:
