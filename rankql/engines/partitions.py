@@ -92,13 +92,18 @@ class Count(NamedTuple):
     ids: Sequence[object] | None = None
 
 
+def evaluate_partition(task: Task, tables: Tables) -> pl.DataFrame | None:
+    """The values of a partition, one row per query; None if an id is NULL."""
+    return _evaluate(task, tables, [])
+
+
 def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
     """The values of a partition by metric, and rows of counters."""
     counts: list[Count] = []
     rows: list[pl.DataFrame] = []
     key: pl.DataType = pl.String()
     try:
-        values = evaluate_partition(task, tables, counts)
+        values = _evaluate(task, tables, counts)
         if values is not None:
             key = values[task.meta.query].dtype
             with connect(task.meta, values) as con:
@@ -116,15 +121,13 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
     return pl.concat([*rows, counted], how="diagonal_relaxed")
 
 
-def evaluate_partition(
-    task: Task, tables: Tables, counts: list[Count] | None = None
-) -> pl.DataFrame | None:
-    """The values of a partition, one row per query; None if an id is NULL."""
+def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame | None:
+    """The values of a partition."""
     with (
         duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con,
         closing(Session(con, own=True)) as session,
     ):
-        values = _evaluate_rows(task, session, tables, [] if counts is None else counts)
+        values = _evaluate_rows(task, session, tables, counts)
     if values is None or not task.meta.weight:
         return values
     return Result(task.meta, values=values).with_numeric_weights().frame()

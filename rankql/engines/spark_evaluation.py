@@ -22,7 +22,6 @@ from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import require
 from rankql.evaluation import means, request
-from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.request import DEFAULT_METRICS, EvaluationOptions
@@ -189,7 +188,7 @@ def _column(name: str) -> Column:
     return F.col(quote(name, "`"))
 
 
-def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
+def _add_up(counted: DataFrame, meta: means.Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
     attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
     keys = [COUNTER, "system", "i"]

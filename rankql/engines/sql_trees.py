@@ -202,9 +202,8 @@ def is_constant(node: exp.Expr) -> bool:
 @cache
 def _scalar_functions() -> frozenset[str]:
     """The scalar functions and macros of DuckDB. Targets have others."""
-    query = (
-        "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
-    )
+    kinds = "('scalar', 'macro')"
+    query = f"SELECT function_name FROM duckdb_functions() WHERE function_type IN {kinds}"
     names = {name for (name,) in _fetch(query)}
     return frozenset((names | {*macro_trees("duckdb")}) - {"error", "max", "min", "list"})
 
