@@ -413,10 +413,8 @@ def text_widths(rows: TableRows) -> list[int]:
 
 def _widths(column: Sequence[str]) -> tuple[int, int]:
     """The display columns of the cells of a column, and of the marks behind them."""
-    return tuple(  # type: ignore[return-value]
-        max(display_width(escape_controls(x)) for x in words)
-        for words in (column, [*map(_mark, column)])
-    )
+    words, marks = map(escape_controls, column), map(escape_controls, map(_mark, column))
+    return max(map(display_width, words)), max(map(display_width, marks))
 
 
 def _mark(cell: str) -> str:

@@ -123,7 +123,7 @@ def name_columns(data: Any, columns: Any) -> Any:
     """A path, or those of a dict or list, with the names of columns for files without a header."""
     lists = columns if isinstance(columns, list | tuple) else [columns]
     lists = [columns] if lists and _are_texts(lists) else lists
-    named = [bool(x) and isinstance(x, list | tuple) and _are_texts(x) for x in lists]
+    named = [isinstance(x, list | tuple) and bool(x) and _are_texts(x) for x in lists]
     names = "the names of the columns, or a list of them for each file"
     require(bool(named) and all(named), f"columns must be {names}, not {columns!r}")
     if isinstance(data, Mapping):
