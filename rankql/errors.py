@@ -159,11 +159,8 @@ def is_whole_number(value: object, least: float = 1) -> bool:
 
 def require_cutoff(k: object) -> None:
     """Refuse an invalid cutoff."""
-    ok = k is None or is_whole_number(k)
-    require(
-        ok,
-        f"k must be a whole number from 1, not {describe(k)}. Leave k out for the complete ranking",
-    )
+    wrong = f"k must be a whole number from 1, not {describe(k)}"
+    require(k is None or is_whole_number(k), f"{wrong}. Leave k out for the complete ranking")
 
 
 def require_whole_number(name: str, value: object, least: int) -> None:

@@ -10,33 +10,23 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 
 if TYPE_CHECKING:
     import duckdb
 
 # common.sql comes first, because all others use it; debias also uses gain.
 FAMILIES = (
-    "common",
-    "gain",
-    "precision",
-    "cascade",
-    "order",
-    "rating",
-    "catalogue",
-    "diversity",
-    "labels",
-    "debias",
-    "propensity",
-    "interleaving",
-    "monitor",
-    "weights",
+    *("common", "gain", "precision", "cascade", "order", "rating", "catalogue", "diversity"),
+    *("labels", "debias", "propensity", "interleaving", "monitor", "weights"),
 )
 
 # DuckDB refuses two threads that write the macros into one database.
 _PERSISTING = threading.Lock()
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
+_SIGNATURE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", re.MULTILINE)
+_PARAMETER = re.compile(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?")
 # Comments may have unclosed quotes.
 _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
@@ -90,13 +80,8 @@ def read_comments() -> dict[str, str]:
 def read_parameters() -> dict[str, dict[str, str | None]]:
     """Read the parameters of each macro, with their defaults as SQL or None."""
     return {
-        name: {
-            parameter: default or None
-            for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", signature)
-        }
-        for name, signature in re.findall(
-            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", read_sql(), re.MULTILINE
-        )
+        name: {parameter: default or None for parameter, default in _PARAMETER.findall(signature)}
+        for name, signature in _SIGNATURE.findall(read_sql())
     }
 
 
@@ -187,10 +172,9 @@ def register(
     import duckdb  # not at the top: reading the texts does not need it
 
     con = require_duckdb(con)
-    if not isinstance(persist, bool):
-        raise RankqlError(f"persist must be True or False, not {persist!r}")
-    if not isinstance(schema, str) or not schema:
-        raise RankqlError(f"schema must be the name of a schema, not {schema!r}")
+    require(isinstance(persist, bool), f"persist must be True or False, not {persist!r}")
+    named = isinstance(schema, str) and schema != ""
+    require(named, f"schema must be the name of a schema, not {schema!r}")
     con = duckdb.connect(":default:") if con is None else con
     text = read_sql()
     try:
@@ -313,10 +297,8 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[
         """,
         {"names": _CREATE.findall(read_sql()), "schema": schema},
     ).fetchall()
-    our_schemas = {
-        home for name, comment, home, *_ in functions if descriptions.get(name, "") == comment
-    }
-    hints = list[str]()
+    ours = (home for name, comment, home, *_ in functions if descriptions.get(name, "") == comment)
+    our_schemas, hints = set(ours), list[str]()
     for name, comment, home, spelling, is_ours in functions:
         if name in _HINTS:
             hints += [] if is_ours else [name]

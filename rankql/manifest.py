@@ -77,10 +77,8 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
     """The manifest of a file, and whether the file is as rankql wrote it."""
     file, others = Path(path).expanduser(), ""
     if (suffix := file.suffix.lower()) not in MANIFEST_SUFFIXES:
-        raise RankqlError(
-            f"{str(path)!r} has no manifest: only {', '.join(MANIFEST_SUFFIXES)} files of "
-            "evaluate, compare and report have one. Save the result as one of these"
-        )
+        why = f"only {', '.join(MANIFEST_SUFFIXES)} files of evaluate, compare and report have one"
+        raise RankqlError(f"{str(path)!r} has no manifest: {why}. Save the result as one of these")
     try:
         if suffix in PARQUET:
             found = pl.read_parquet_metadata(file).get("rankql", "")
@@ -94,9 +92,8 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
         manifest = manifest if isinstance(manifest, dict) else {}
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         why = str(getattr(error, "strerror", None) or error).partition("\n")[0]
-        raise RankqlError(
-            f"Cannot read the manifest of {str(path)!r}: {why}. Save the result again"
-        ) from error
+        message = f"Cannot read the manifest of {str(path)!r}: {why}. Save the result again"
+        raise RankqlError(message) from error
     call = manifest.get("call")
     if not isinstance(call, dict) or not isinstance(call.get("inputs"), dict):
         raise RankqlError(

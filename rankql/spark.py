@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from rankql import macros
-from rankql.errors import RankqlError, did_you_mean, require_package
+from rankql.errors import did_you_mean, require, require_package
 
 require_package("pyspark", "spark", "rankql.spark")
 require_package("sqlglot", "dialects", "translation")
@@ -75,8 +75,7 @@ def _metric(name: str) -> Callable[..., Column]:
         if unknown or len(arguments) > len(parameters):
             raise argument_error(name, unknown[0] if unknown else "", parameters)
         needed = {p: p for p, default in parameters.items() if default is None}
-        columns: dict[str, Any] = {}
-        values: dict[str, Any] = {}
+        columns, values = dict[str, Any](), dict[str, Any]()
         for parameter, value in {**needed, **positional, **options}.items():
             # Some options name columns.
             named = parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
@@ -90,6 +89,5 @@ def _metric(name: str) -> Callable[..., Column]:
 
 
 def _column(text: str, name: str) -> Column:
-    if SparkSession.getActiveSession() is None:
-        raise RankqlError(f"{name}: start a Spark session first")
+    require(SparkSession.getActiveSession() is not None, f"{name}: start a Spark session first")
     return F.expr(text).alias(name)

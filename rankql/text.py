@@ -161,8 +161,7 @@ def format_p(p: float, alpha: float = 0.0) -> str:
     """Format a p-value, with enough digits to see whether it is above alpha."""
     if p < 0.001 and not p > alpha > 0:
         return "p < 0.001"
-    candidates = (f"{p:#.{digits}g}" for digits in range(2, 12))
-    text = next((x for x in candidates if (float(x) <= alpha) == (p <= alpha)), str(p))
+    text = _on_its_side(p, alpha, (f"{p:#.{digits}g}" for digits in range(2, 12)))
     if text == "1.0":
         return "p = 1" if p > 1 - 1e-6 else "p > 0.99"
     return f"p = {text}"
@@ -174,9 +173,12 @@ def format_p_cell(p: float | None, alpha: float) -> str:
         return ""
     if p < 0.001 and not p > alpha:
         return "<0.001"
-    return next(
-        (x for n in range(3, 12) if (float(x := f"{p:.{n}f}") <= alpha) == (p <= alpha)), str(p)
-    )
+    return _on_its_side(p, alpha, (f"{p:.{decimals}f}" for decimals in range(3, 12)))
+
+
+def _on_its_side(p: float, alpha: float, texts: Iterable[str]) -> str:
+    """The first text of p that is on the same side of alpha as p is."""
+    return next((x for x in texts if (float(x) <= alpha) == (p <= alpha)), str(p))
 
 
 def format_percent(share: float) -> str:
@@ -411,10 +413,8 @@ def text_widths(rows: TableRows) -> list[int]:
 
 def _widths(column: Sequence[str]) -> tuple[int, int]:
     """The display columns of the cells of a column, and of the marks behind them."""
-    return tuple(  # type: ignore[return-value]
-        max(display_width(escape_controls(x)) for x in words)
-        for words in (column, [*map(_mark, column)])
-    )
+    words, marks = map(escape_controls, column), map(escape_controls, map(_mark, column))
+    return max(map(display_width, words)), max(map(display_width, marks))
 
 
 def _mark(cell: str) -> str:
@@ -501,6 +501,11 @@ def format_html(
     each behind its header.
     """
     header, *body = rows
+    # Counts that are 0 in all rows say nothing on a phone.
+    idle = ['class="idle" ' * all(row[i] == "0" for row in body) for i in range(len(header))]
+    kinds = [("td", f'data-label="{escape_html(x)}" {idle[i]}') for i, x in enumerate(header)]
+    if 0 not in numbers:
+        kinds[:1] = [("th", 'scope="row" ')]
 
     def cell(i: int, word: str, tag: str, attributes: str) -> str:
         words = escape(word)
@@ -515,17 +520,8 @@ def format_html(
         return f'<{tag} {attributes}style="{style}">{words}{mark}</{tag}>'
 
     def line(row: Sequence[str]) -> str:
-        named = 0 not in numbers
-        cells = (
-            cell(i, word, "th", 'scope="row" ')
-            if named and i == 0
-            else cell(i, word, "td", f'data-label="{escape_html(header[i])}" {idle[i]}')
-            for i, word in enumerate(row)
-        )
-        return f"<tr>{''.join(cells)}</tr>"
+        return f"<tr>{''.join(cell(i, x, *kinds[i]) for i, x in enumerate(row))}</tr>"
 
-    # Counts that are 0 in all rows say nothing on a phone.
-    idle = ['class="idle" ' * all(row[i] == "0" for row in body) for i in range(len(header))]
     title = f'<caption style="text-align:left">{escape_html(caption)}</caption>' if caption else ""
     top = "".join(cell(i, word, "th", 'scope="col" ') for i, word in enumerate(header))
     wide = ' class="wide"' * (sum(text_widths(rows)) + 2 * len(header) > PHONE)

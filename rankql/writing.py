@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,14 +122,10 @@ def pick_part(data: Any, name: str | None) -> Any:
 def name_columns(data: Any, columns: Any) -> Any:
     """A path, or those of a dict or list, with the names of columns for files without a header."""
     lists = columns if isinstance(columns, list | tuple) else [columns]
-    lists = [columns] if lists and all(isinstance(name, str) for name in lists) else lists
-    if not lists or not all(
-        isinstance(x, list | tuple) and x and all(isinstance(y, str) for y in x) for x in lists
-    ):
-        raise RankqlError(
-            f"columns must be the names of the columns, or a list of them for each file, not "
-            f"{columns!r}"
-        )
+    lists = [columns] if lists and _are_texts(lists) else lists
+    named = [isinstance(x, list | tuple) and bool(x) and _are_texts(x) for x in lists]
+    names = "the names of the columns, or a list of them for each file"
+    require(bool(named) and all(named), f"columns must be {names}, not {columns!r}")
     if isinstance(data, Mapping):
         return {name: name_columns(each, columns) for name, each in data.items()}
     if isinstance(data, list | tuple):
@@ -140,6 +136,10 @@ def name_columns(data: Any, columns: Any) -> Any:
     if not (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
         return data  # such as a table
     return HeaderlessPath(path, lists)
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
@@ -157,8 +157,8 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
         if named and keywords.keys() & {"columns", "part"}:
             columns, part = keywords.pop("columns", None), keywords.pop("part", None)
             names: Any = [part] if part is None or isinstance(part, str) else part
-            if not isinstance(names, list | tuple) or len(names) > 2:
-                raise RankqlError(f"part must be a name, or those of run and qrels, not {part!r}")
+            named_parts = isinstance(names, list | tuple) and len(names) <= 2
+            require(named_parts, f"part must be a name, or those of run and qrels, not {part!r}")
             bound = signature.bind_partial(*args, **keywords)
             for name in data & bound.arguments.keys():
                 own = names[1:] if name == "qrels" else names[:1]

@@ -81,8 +81,7 @@ class Command(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters; the options of the function are derived on first use."""
         if self.derived is None:
-            own = [parameter.name for parameter in self.params]
-            leave_out = [*self.leave_out, *filter(None, own)]
+            leave_out = [*self.leave_out, *(x.name for x in self.params if x.name)]
             self.derived = [*derive_options(self.function, leave_out)] if self.function else []
             self.params = [*self.params, *self.derived]
             options = [x for x in self.params if isinstance(x, click.Option)]
@@ -362,6 +361,5 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
 
 def _quote(value: str) -> str:
     """The value for a shell, in double quotes if it has single ones."""
-    return (
-        f'"{value}"' if "'" in value and not re.search(r'["$`\\!]', value) else shlex.quote(value)
-    )
+    plain = "'" in value and not re.search(r'["$`\\!]', value)
+    return f'"{value}"' if plain else shlex.quote(value)

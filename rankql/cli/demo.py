@@ -56,13 +56,9 @@ def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
 
 def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
     """Draw the rows of the log, query by query."""
+    segments, shares = [*SEGMENTS], [share for share, _ in SEGMENTS.values()]
     for query in range(queries):
-        draw, segment = rng.random(), "vip"
-        for name, (share, _) in SEGMENTS.items():
-            draw -= share
-            if draw < 0:
-                segment = name
-                break
+        (segment,) = rng.choices(segments, shares)
         user = f"{segment}{int(rng.random() * queries / 4)}"
         liking = {f"item{int(rng.random() * 5000)}": rng.gauss(0, 1) for _ in range(30)}
         skill = SEGMENTS[segment][1]

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 import rankql
 from rankql.evaluation import request as arguments
@@ -25,7 +24,7 @@ from rankql.registry.metric_record import GAIN
 FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 
 
-class _DataPath(click.types.StringParamType):
+class _DataPath(click.Path):
     """A file, or NAME=FILE. The shell completes the path of a file.
 
     With --columns, it has these.
@@ -39,13 +38,8 @@ class _DataPath(click.types.StringParamType):
             return HeaderlessPath(value, [re.split(r"\s*,\s*", names) for names in columns])
         return value
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return [CompletionItem(incomplete, type="file")]
 
-
-DATA = _DataPath()
+DATA, PATH = _DataPath(), click.Path(path_type=Path)
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:
@@ -94,15 +88,14 @@ def _parse_rel(text: str) -> Any:
     return text
 
 
-def _parse_outcomes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Parse COLUMN, NAME=COLUMN or NAME=COLUMN/COLUMN."""
-    pairs = [text.partition("=") for text in texts]
-    return {name: tuple((right or name).split("/")) for name, _, right in pairs}
-
-
-def _parse_keys(texts: Sequence[str]) -> dict[str, str]:
+def _parse_pairs(texts: Sequence[str]) -> dict[str, str]:
     """Parse COLUMN or LEFT=RIGHT."""
     return {left: right or left for left, _, right in (text.partition("=") for text in texts)}
+
+
+def _parse_outcomes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Parse COLUMN, NAME=COLUMN or NAME=COLUMN/COLUMN."""
+    return {name: tuple(right.split("/")) for name, right in _parse_pairs(texts).items()}
 
 
 def _parse_min_scores(texts: Sequence[str]) -> float | dict[str, float]:
@@ -148,7 +141,7 @@ _SPELLINGS = {
                   "NAME=no if not. Repeatable.", **_REPEATED}),
     "min_score": _Spelling("[SYSTEM=]NUMBER", (), _parse_min_scores, "Repeatable.", _REPEATED),
     **dict.fromkeys(("annotators", "models"), _Spelling("COLUMN,...", parse=split_commas)),
-    "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",
+    "on": _Spelling("COLUMN", (), _parse_pairs, "Or LEFT=RIGHT. Repeatable.",
                     {"required": True, **_REPEATED}),
     "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "
                          "NAME=COLUMN/COLUMN for a ratio. Repeatable.", _REPEATED),

@@ -10,9 +10,9 @@ from typing import Any, cast
 import click
 
 from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
-from rankql.cli.options import DATA
+from rankql.cli.options import DATA, PATH
 from rankql.cli.tasks import split_inputs
-from rankql.errors import require_whole_number
+from rankql.errors import RankqlError, describe_unknown, require_whole_number
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")
@@ -26,7 +26,6 @@ def metrics_command(text: str) -> None:
     """
     import polars as pl
 
-    from rankql.errors import RankqlError, describe_unknown
     from rankql.registry.all_metrics import metrics
 
     frame = metrics()
@@ -35,8 +34,7 @@ def metrics_command(text: str) -> None:
     if matches.is_empty():
         raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
     if (form := click.get_current_context().meta["format"]) != "table":
-        print_frame(matches, form)
-        return
+        return print_frame(matches, form)
     formatter = click.HelpFormatter(width=80)
     rows = matches["name", "function", "columns", "definition"].rows()
     formatter.write_dl([(name, f"{call}({columns}). {text}") for name, call, columns, text in rows])
@@ -58,7 +56,7 @@ def metrics_command(text: str) -> None:
     "--temp", is_flag=True, help="Print TEMP macros, for init scripts and read-only files."
 )
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
-@click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--database", type=PATH, metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
 @COLUMNS
 def sql_command(
@@ -124,12 +122,7 @@ def sql_command(
 
 @command("demo", "demo", "demo --output data --queries 1000")
 @click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(path_type=Path),
-    default="rankql-demo",
-    help="Folder for the data.",
+    "-o", "--output", "folder", type=PATH, default="rankql-demo", help="Folder for the data."
 )
 @click.option("--queries", type=click.INT, default=20_000,
               help="Number of queries to simulate.")  # fmt: skip
@@ -143,14 +136,13 @@ def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
 
     from rankql import macros
     from rankql.cli import demo
-    from rankql.macros import literal
 
     require_whole_number("queries", queries, 1)
     con = duckdb.connect()
     macros.register(con)
     path = demo.write_shop(folder, queries)
     click.echo(f"Simulated {queries:,} queries of a shop: {path}\n", err=True)
-    query = demo.SHOP.format(shop=literal(str(path)))
+    query = demo.SHOP.format(shop=macros.literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
     command = f"{ctx.find_root().command_path} eval {shlex.quote(str(path))} --by segment"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from rankql.cli.command import COLUMNS, as_cli_options, call, command, show, task
-from rankql.cli.options import DATA
+from rankql.cli.options import DATA, PATH
 from rankql.writing import named_paths, output_path, write_file
 
 if TYPE_CHECKING:
@@ -269,9 +269,8 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     comparison: Comparison = call(runs, qrels=qrels, **options)
     if len(comparison.systems) < 2 and len(inputs) > 1:  # one result may have a report
         read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
-        raise click.UsageError(
-            f"There is one system to compare{read}. Pass two runs; NAME=PATH is always a run."
-        )
+        problem = f"There is one system to compare{read}"
+        raise click.UsageError(f"{problem}. Pass two runs; NAME=PATH is always a run.")
     return comparison
 
 
@@ -279,7 +278,7 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
       "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01")  # fmt: skip
 @click.argument("run", type=DATA)
 @click.argument("qrels", type=DATA, required=False)
-@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
+@click.option("--junit", metavar="FILE", type=PATH, help="Write JUnit XML.")
 def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
     """Fail if a run is below limits or a baseline.
 
@@ -381,16 +380,12 @@ def _describe_held_out(parts: pl.DataFrame, user: str, time: str) -> Iterator[st
         none=(pl.col("split") == "train").all(),
     )
     tied, none = int(users["tied"].sum()), int(users["none"].sum())
+    total = f"of {len(users):,} users have"
     if tied:
-        yield (
-            f"{tied:,} of {len(users):,} users have several events at the time of one in test: "
-            "a hash of user and item chose. --basket takes all of a time"
-        )
+        why = "a hash of user and item chose. --basket takes all of a time"
+        yield f"{tied:,} {total} several events at the time of one in test: {why}"
     if none:
-        yield (
-            f"{none:,} of {len(users):,} users have no row of test: "
-            "nothing would be left to train on"
-        )
+        yield f"{none:,} {total} no row of test: nothing would be left to train on"
 
 
 @command("popular", "popular train.parquet -k 20 -o popular.parquet",

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from rankql.engines.native_columns import column_label, of_file, sides, write_column
-from rankql.errors import RankqlError, describe_unknown, require, require_package
+from rankql.errors import RankqlError, require, require_known, require_package
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, Request
@@ -72,24 +72,19 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     >>> "CREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) ->" in native_sql("clickhouse")
     True
     """
-    require(engine in DIALECTS, describe_unknown("engine", engine, get_args(Engine)))
+    require_known("engine", engine, get_args(Engine))
     text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
+    place = f"not for {engine}. Leave it out"
     if prefix:
-        require(
-            engine == "clickhouse", f"prefix= is for clickhouse, not for {engine}. Leave it out"
-        )
-        require(
-            re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None,
-            f"prefix must have letters, digits and _ only, not {prefix!r}",
-        )
+        require(engine == "clickhouse", f"prefix= is for clickhouse, {place}")
+        fits = re.fullmatch(r"[A-Za-z_]\w*", prefix) is not None
+        require(fits, f"prefix must have letters, digits and _ only, not {prefix!r}")
         names = "|".join(re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", text, re.MULTILINE))
         # In names that are called, created or listed, not in messages.
         text = re.sub(rf"(?<![\w.])({names})(?=\(| AS \(|'[,)])", rf"{prefix}\1", text)
     if schema is not None:
-        require(
-            engine in ("postgres", "bigquery"),
-            f"schema= is for postgres and bigquery, not for {engine}. Leave it out",
-        )
+        fits = engine in ("postgres", "bigquery")
+        require(fits, f"schema= is for postgres and bigquery, {place}")
         require(bool(schema), "schema must be a name, not ''")
         if engine == "bigquery":
             return text.replace("dataset.", f"`{schema}`.")
@@ -136,7 +131,7 @@ def translate(query: str, dialect: str) -> str:
             f"rankql has no functions for {dialect}. Use Spark or DuckDB, which read the same "
             f"tables. Available: spark, {', '.join(DIALECTS)}"
         )
-    require(dialect == "spark", describe_unknown("dialect", dialect, ("spark", *DIALECTS)))
+    require_known("dialect", dialect, ("spark", *DIALECTS))
     require_package("sqlglot", "dialects", f"dialect {dialect}")
     from rankql.engines.translation import translate_query
 
@@ -158,7 +153,7 @@ def render_native_query(
     Run and judgments are tables there. If files have these names, their columns are read, and the
     tables are named after them.
     """
-    require(engine in DIALECTS, describe_unknown("dialect", engine, get_args(Engine)))
+    require_known("dialect", engine, get_args(Engine))
     for rule in ("by", "attributes", "weight"):
         require(not options.pop(rule, None), f"{rule}= needs DuckDB. Leave it out, or use eval")
     dialect, rules = DIALECTS[engine], RankingRules.of(options, evaluate)

@@ -12,13 +12,7 @@ from typing import Any
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import EVENTS
-from rankql.sources.computed import (
-    GRADE_OF_EVENT,
-    join_key,
-    require_event_grades,
-    require_scalar,
-    split_key,
-)
+from rankql.sources import computed
 from rankql.sources.tables import Table
 
 
@@ -41,7 +35,7 @@ def sides(role: str, value: Any) -> tuple[Any, Any]:
 def of_file(table: Table, role: str, value: Any) -> Any:
     """What the caller wrote for a role of a file: a column that it has, or what computes it."""
     name = table.roles[role]
-    if name == GRADE_OF_EVENT:
+    if name == computed.GRADE_OF_EVENT:
         grades, (event, *others) = value, table.computed[name]
         if isinstance(value, Mapping) and [event, *others] == [*value]:
             example = " + ".join(f"{grade} * {flag}" for flag, grade in value.items())
@@ -59,17 +53,17 @@ def write_column(role: str, spec: Any, text: str, mark: str) -> str:
         spec = (EVENTS[0], spec)
     if role == "rel" and isinstance(spec, list | tuple) and isinstance(spec[-1], Mapping):
         return _write_grades(spec[0], spec[-1], text, mark)
-    spec = split_key(spec, str.isidentifier)
+    spec = computed.split_key(spec, str.isidentifier)
     if isinstance(spec, list | tuple) and role in ("query", "item"):
         parts = [write_column(role, part, text, mark) for part in spec]
-        return f"({join_key(map(text.format, parts))})"
+        return f"({computed.join_key(map(text.format, parts))})"
     require(isinstance(spec, str), f"{role} must be a column or an SQL expression, not {spec!r}")
     if spec.isidentifier():
         return quote(spec, mark=mark)
     if quoted := _unquote(spec):
         return quote(quoted, mark=mark)
     try:
-        require_scalar(spec, f"{role}={spec!r}")
+        computed.require_scalar(spec, f"{role}={spec!r}")
     except RankqlError as error:
         raise RankqlError(f"{error}. A column of this name is {role}={quote(spec)!r}") from None
     return f"({spec})"
@@ -90,7 +84,7 @@ def _unquote(spec: str) -> str:
 
 def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) -> str:
     """Grades of events. An event without one is an error of the engine, which quotes the text."""
-    require_event_grades(grades)
+    computed.require_event_grades(grades)
     event = text.format(write_column("rel", column, text, mark))
     pairs = ((literal(x), literal(grade)) for x, grade in grades.items())
     cases = " ".join(f"WHEN {event} = {x} THEN {grade}" for x, grade in pairs)

@@ -20,18 +20,12 @@ from pyspark.sql.types import NumericType
 
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
-from rankql.errors import RankqlError, require
-from rankql.evaluation import means
+from rankql.errors import require
+from rankql.evaluation import means, request
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.request import (
-    DEFAULT_METRICS,
-    EvaluationOptions,
-    RankingRules,
-    parse_groupings,
-)
+from rankql.evaluation.request import DEFAULT_METRICS, EvaluationOptions
 from rankql.evaluation.result import Result
 from rankql.macros import quote
 from rankql.registry.parse import parse
@@ -85,10 +79,8 @@ class SparkResult(MeansResult):
 
     def _missing_interval(self) -> list[str]:
         if self.meta.weight and self.interval is not None:
-            return [
-                "Weighted means have no confidence interval in Spark, because it needs the "
-                "values of all queries. result.collect() has it"
-            ]
+            why = "because it needs the values of all queries. result.collect() has it"
+            return [f"Weighted means have no confidence interval in Spark, {why}"]
         return super()._missing_interval()
 
 
@@ -125,14 +117,11 @@ def evaluate_in_spark(
         "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
         "Leave out interval=, then call rankql.combine([result.collect()], interval='t')",
     )
-    require(
-        "output" not in options,
-        "output= is not supported in Spark. Write the values there: "
-        "result.per_query.write.parquet(path)",
-    )
+    writes = "Write the values there: result.per_query.write.parquet(path)"
+    require("output" not in options, f"output= is not supported in Spark. {writes}")
     for name in _NOT_IN_SPARK:
         require(not options.get(name), f"{name}= is not supported in Spark. Leave it out")
-    rules, groups = RankingRules.of(options, evaluate_in_spark), parse_groupings(by)
+    rules, groups = request.RankingRules.of(options, evaluate_in_spark), request.parse_groupings(by)
     is_ordered = rules.conventions.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
@@ -162,7 +151,6 @@ def evaluate_in_spark(
         evaluation = Evaluation(session, inputs, rules.conventions, asked, groupings=groups)
         plan = plan_metrics(resolve_conventions(evaluation))
         meta = replace(plan.make_meta(), weight=weight)
-        sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]
     require(
         not names,
@@ -185,8 +173,8 @@ def evaluate_in_spark(
         summary = means.summarise(con, meta, interval, confidence, "groups")
     return SparkResult(
         meta=meta,
-        sql=sql,
-        columns=read,
+        sql=plan.sql,
+        columns=plan.columns,
         notes=notes,
         interval=interval,
         confidence=confidence,
@@ -201,7 +189,7 @@ def _column(name: str) -> Column:
     return F.col(quote(name, "`"))
 
 
-def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
+def _add_up(counted: DataFrame, meta: means.Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
     attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
     keys = [COUNTER, "system", "i"]
@@ -232,12 +220,9 @@ def _refuse_computed(inputs: Inputs) -> None:
     """Refuse columns that only DuckDB computes, such as an SQL expression or assumed grades."""
     for table in inputs.tables:
         for role, name in table.roles.items():
-            if name in table.computed:
-                said = table.role_columns[role]
-                raise RankqlError(
-                    f"{table.label}: {role} = {said} is not supported in Spark. Add a column with "
-                    "withColumn()"
-                )
+            wrong = f"{table.label}: {role} = {table.role_columns.get(role)}"
+            remedy = "is not supported in Spark. Add a column with withColumn()"
+            require(name not in table.computed, f"{wrong} {remedy}")
 
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:

@@ -185,9 +185,8 @@ def is_computable(node: exp.Expr) -> bool:
 
     An integer with its type stays: without it, it is an INT in Spark.
     """
-    typed = (
-        isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.is_type("BIGINT")
-    )
+    literal = isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
+    typed = literal and node.is_type("BIGINT")
     return isinstance(node, COMPUTED) and not typed and is_constant(node)
 
 
@@ -203,9 +202,8 @@ def is_constant(node: exp.Expr) -> bool:
 @cache
 def _scalar_functions() -> frozenset[str]:
     """The scalar functions and macros of DuckDB. Targets have others."""
-    query = (
-        "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
-    )
+    kinds = "('scalar', 'macro')"
+    query = f"SELECT function_name FROM duckdb_functions() WHERE function_type IN {kinds}"
     names = {name for (name,) in _fetch(query)}
     return frozenset((names | {*macro_trees("duckdb")}) - {"error", "max", "min", "list"})
 
@@ -246,9 +244,8 @@ def to_literal(value: Any, typed: bool) -> exp.Expr:
             return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
         literal = exp.convert(float(value))
         return exp.cast(literal, "DOUBLE") if typed else literal
-    raise RankqlError(
-        f"An option must be a number, a text or a list of them, not {value}. Make it a column first"
-    )
+    kinds = "a number, a text or a list of them"
+    raise RankqlError(f"An option must be {kinds}, not {value}. Make it a column first")
 
 
 def constant_condition(node: exp.Expr) -> bool | exp.Expr | None:

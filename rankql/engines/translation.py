@@ -56,9 +56,8 @@ def translate_query(text: str) -> str:
 
 def translate_call(metric: str, columns: Mapping[str, str], options: Mapping[str, Any]) -> str:
     """Translate a call of a metric with columns by name."""
-    values = {
-        name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
-    } | {name: trees.to_literal(value, typed=False) for name, value in options.items()}
+    values: dict[str, exp.Expr] = {x: exp.column(y, quoted=True) for x, y in columns.items()}
+    values |= {name: trees.to_literal(value, typed=False) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
     return _translate(trees.function_call(metric, *named))
 
@@ -86,7 +85,8 @@ class Translator:
     """Translates one tree: expands macros and refuses what the target does not support."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+        # Names of lambda variables, which cannot be columns of the user.
+        self._names = map("rankql_{}".format, itertools.count(1))
         # The macros that are being expanded, innermost last.
         self._expanding: list[trees.Macro] = []
 
@@ -166,11 +166,7 @@ class Translator:
         return exp.Case(this=operand, ifs=kept, default=result)
 
     def _translate_lambda(self, node: exp.Lambda, scope: Scope) -> exp.Expr:
-        # New names, which cannot be columns of the user.
-        names = {
-            name.name.lower(): exp.to_identifier(f"rankql_{next(self._numbers)}")
-            for name in node.expressions
-        }
+        names = {x.name.lower(): exp.to_identifier(next(self._names)) for x in node.expressions}
         inner = {**scope, **{name: exp.column(made) for name, made in names.items()}}
         return exp.Lambda(this=self.translate(node.this, inner), expressions=list(names.values()))
 
@@ -300,10 +296,8 @@ def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
         return trees.function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
     if isinstance(index, exp.Literal) and not index.is_string:
         return trees.function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
-    before = exp.Paren(
-        this=exp.Sub(this=trees.parenthesise(index), expression=exp.Literal.number(1))
-    )
-    return trees.function_call("get", node.this, exp.cast(before, "INT"))
+    before = exp.Sub(this=trees.parenthesise(index), expression=exp.Literal.number(1))
+    return trees.function_call("get", node.this, exp.cast(exp.Paren(this=before), "INT"))
 
 
 def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:

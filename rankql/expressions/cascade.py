@@ -141,10 +141,8 @@ def rbp(
 
     def require_reached(_: pl.Series, highest: pl.Series) -> None:
         for grade in highest.filter((highest > 0) & (highest < min(1, threshold))).head(1):
-            raise RankqlError(
-                f"rel must reach the threshold {threshold:g}, but is at most {grade}. "
-                "Pass max_rel, such as 1, so that grades count"
-            )
+            wrong = f"rel must reach the threshold {threshold:g}, but is at most {grade}"
+            raise RankqlError(f"{wrong}. Pass max_rel, such as 1, so that grades count")
 
     return guard(_rank_biased(r, r.hits(threshold), p), require_reached, as_float(r.judged).max())
 

@@ -138,11 +138,9 @@ def _ages(times: pl.Series) -> pl.Series:
     rows = times.struct.unnest()
     created, shown = (as_time(name, rows[name]) for name in rows.columns)
     kinds = [kind for kind in rows.dtypes if kind != pl.Null]
-    require(
-        len({kind.is_temporal() for kind in kinds}) < 2,
-        "created_at and shown_at must be of one kind, timestamps or numbers, not "
-        f"{' and '.join(map(str, kinds))}",
-    )
+    rule = "created_at and shown_at must be of one kind, timestamps or numbers"
+    same = len({kind.is_temporal() for kind in kinds}) < 2
+    require(same, f"{rule}, not {' and '.join(map(str, kinds))}")
     for early, late in rows.filter(created > shown).head(1).iter_rows():
         raise RankqlError(f"created_at must not be after shown_at: {early} is after {late}")
     return (shown - created) / (_DAY if any(kind.is_temporal() for kind in kinds) else 1)
@@ -233,10 +231,8 @@ def _total(total: object, count: pl.Expr, of: str) -> pl.Expr:
 
     def enough(counts: pl.Series) -> pl.Series:
         for more in counts.filter(counts.cast(pl.Float64) > as_number(total)).head(1):
-            raise RankqlError(
-                f"catalogue must be the number of {of}: "
-                f"{total} is less than the {more} that were shown"
-            )
+            less = f"{total} is less than the {more} that were shown"
+            raise RankqlError(f"catalogue must be the number of {of}: {less}")
         return pl.Series([as_number(total)]).new_from_index(0, len(counts))
 
     return count.map_batches(enough, pl.Float64, is_elementwise=True)

@@ -13,6 +13,8 @@ from rankql.errors import RankqlError, require
 from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr
+# For `map_batches` with a function that needs all rows and columns of a frame.
+NO_PUSHDOWN = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
 
 
 def column(name: Column) -> pl.Expr:
@@ -72,10 +74,9 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
     The checks see all rows. Inside the value they would not: polars may drop the rows that do not
     count, those beyond k say, before a function gets to see them.
     """
+    max_rel, stop = arguments.get("max_rel"), arguments.get("stop", "exp2")
     checks: dict[str, Callable[[pl.Series], None]] = {
-        "rel": partial(
-            check_rel, max_rel=arguments.get("max_rel"), stop=arguments.get("stop", "exp2")
-        ),
+        "rel": partial(check_rel, max_rel=max_rel, stop=stop),
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
         "score": partial(check_score, finite={*arguments} == {"rel", "score"}),
@@ -119,12 +120,10 @@ def as_grade_lists(lists: Column, max_rel: float | None, stop: str) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
-        kind = values.dtype
-        if kind == pl.Null:
-            return values.cast(dtype)
-        listed = isinstance(kind, pl.List | pl.Array)
-        require(listed, f"rels must be a list of grades, not {kind}")
-        check_rel(values.explode(), max_rel, stop)
+        listed = isinstance(values.dtype, pl.List | pl.Array | pl.Null)
+        require(listed, f"rels must be a list of grades, not {values.dtype}")
+        if values.dtype != pl.Null:
+            check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 
     dtype = pl.List(pl.Float64)
@@ -178,9 +177,8 @@ def check_amount(values: pl.Series, name: str) -> None:
     """Amounts: finite and not negative."""
     require_number_type(name, values.dtype)
     floats = values.cast(pl.Float64)
-    refuse_values(
-        f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0)
-    )
+    bad = ~floats.is_finite() | (floats < 0)
+    refuse_values(f"{name} must be a finite number from 0", values, bad)
 
 
 def check_popularity(values: pl.Series, users: float | None = None) -> None:
@@ -207,10 +205,8 @@ def check_embedding(values: pl.Series) -> None:
     finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
     for bad in vectors.filter(~finite).head(1):
         raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
-    require(
-        not (squared == 0).any(),
-        "embedding must not be all zeros, which has no direction: make it NULL",
-    )
+    zeros = "embedding must not be all zeros, which has no direction: make it NULL"
+    require(not (squared == 0).any(), zeros)
 
 
 def check_baseline(values: pl.Series) -> None:
@@ -220,12 +216,11 @@ def check_baseline(values: pl.Series) -> None:
     require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
 
 
-def require_number_type(name: str, dtype: pl.DataType) -> None:
-    """Refuse a column that holds no numbers."""
-    require(
-        dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",
-    )
+def require_number_type(name: str, dtype: pl.DataType, noun: str = "a number") -> None:
+    """Refuse a column that holds no numbers; what may be a time must not be true or false."""
+    ok = dtype.is_numeric() or dtype == pl.Null or (dtype == pl.Boolean and noun == "a number")
+    kind = "text" if dtype in TEXT_TYPES else dtype
+    require(ok, f"{name} must be {noun}, not {kind}. Cast it first")
 
 
 def as_time(name: str, values: pl.Series) -> pl.Series:
@@ -238,11 +233,7 @@ def as_time(name: str, values: pl.Series) -> pl.Series:
             end = "infinity" if number > 0 else "-infinity"
             raise RankqlError(f"{name} must be a timestamp or a finite number, not {end}")
         return values.dt.epoch("us").cast(pl.Float64)
-    require(
-        kind.is_numeric() or kind == pl.Null,
-        f"{name} must be a timestamp or a number, not "
-        f"{'text' if kind in TEXT_TYPES else kind}. Cast it first",
-    )
+    require_number_type(name, kind, "a timestamp or a number")
     floats = values.cast(pl.Float64)
     refuse_values(f"{name} must be a timestamp or a finite number", values, ~floats.is_finite())
     return floats

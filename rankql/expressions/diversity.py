@@ -6,8 +6,6 @@ shown, not by k, and are NULL without items. Intra-list similarity is 1 - divers
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import polars as pl
 
 from rankql.errors import RankqlError
@@ -70,7 +68,7 @@ def cosine_diversity(
     0.6667
     """
     r = ranking(pos, pos, k)
-    distances = value_by_group(unit_vectors(embedding, r), cosine_distances)
+    distances = cosine_distances(unit_vectors(embedding, r))
     n = (r.in_top & column(embedding).is_not_null()).sum().cast(pl.Float64)
     return mean_distance(distances, n, r, missing)
 
@@ -242,18 +240,6 @@ def _unexpected(baseline: Column) -> pl.Expr:
     return ~column(baseline).cast(pl.Boolean).fill_null(False)
 
 
-def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
-    """Apply `value` to rows (g, x), which returns rows (g, value); 0 for empty lists."""
-
-    def run(groups: pl.Series) -> pl.Series:
-        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
-        values = value(every.explode("x").drop_nulls("x"))
-        joined = every.select("g").join(values, on="g", how="left", maintain_order="left")
-        return joined["value"].cast(pl.Float64).fill_null(0)
-
-    return lists.map_batches(run, pl.Float64, is_elementwise=True)
-
-
 def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
     """The vectors shown, in order, scaled to length 1."""
 
@@ -266,21 +252,28 @@ def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
 
     vectors = column(embedding).cast(pl.List(pl.Float64))
     known = r.in_top & vectors.is_not_null()
-    kind = pl.List(pl.List(pl.Float64))
     lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
-    return lists.map_batches(units, kind, is_elementwise=True)
+    return lists.map_batches(units, pl.List(pl.List(pl.Float64)), is_elementwise=True)
 
 
-def cosine_distances(rows: pl.DataFrame) -> pl.DataFrame:
-    """The sum of the cosine distance over all pairs of unit vectors.
+def cosine_distances(lists: pl.Expr) -> pl.Expr:
+    """The sum of the cosine distance over all pairs of unit vectors of a list; 0 without vectors.
 
     The square of the sum of n of them is n and twice the cosines.
     """
-    size = rows.select(pl.col("x").list.len().max()).item() or 0
-    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
-    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
-    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
-    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
+
+    def distances(groups: pl.Series) -> pl.Series:
+        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
+        rows = every.explode("x").drop_nulls("x")
+        size = rows.select(pl.col("x").list.len().max()).item() or 0
+        each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
+        sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
+        sums = every.select("g").join(sums, on="g", how="left", maintain_order="left")
+        squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
+        distance = ((pl.col("n").pow(2) - squared) / 2).clip(0)
+        return sums.select(distance.fill_null(0)).to_series()
+
+    return lists.map_batches(distances, pl.Float64, is_elementwise=True)
 
 
 def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:

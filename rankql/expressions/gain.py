@@ -23,15 +23,7 @@ import polars as pl
 from rankql.errors import RankqlError, as_number, require
 from rankql.expressions import checked_columns as checks
 from rankql.expressions.checked_columns import Column, as_float, column
-from rankql.expressions.ranking import (
-    SHARED,
-    Ranking,
-    Rel,
-    near_one,
-    ranking,
-    ratio,
-    require_at_most,
-)
+from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, require_at_most
 from rankql.expressions.variants import metric
 
 LEVELS = 4  # grades 1 to 4 are counted
@@ -108,7 +100,7 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        require(not (groups["_count"] > groups["_range"]).any(), SHARED)
+        require_at_most(groups["_range"], groups["_count"])
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)
@@ -121,13 +113,7 @@ def ndcg_of_groups(
     in_memory = frame.explain(optimized=False).startswith("DF [")
     in_memory &= pl.Object not in key_types.dtypes()  # which cannot be joined
     source, function = (rows, run) if in_memory else (sums(rows), finish)
-    return source.map_batches(
-        function,
-        schema=exact.collect_schema(),
-        predicate_pushdown=False,
-        projection_pushdown=False,
-        slice_pushdown=False,
-    )
+    return source.map_batches(function, schema=exact.collect_schema(), **checks.NO_PUSHDOWN)
 
 
 def _mark_sorted(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
@@ -395,12 +381,9 @@ def discounted_sum(
     """The sum of the gains, each divided by the discount of its position."""
     if discounts is None:
         return (gain / (pos + 1).log(base)).sum()
-    beyond = (
-        f"discounts has {len(discounts)} entries, but position {{:.0f}} is counted: "
-        "give more, or a lower k"
-    )
     counted = pl.when(gain.is_not_null()).then(pos)
-    return (gain / value_at(counted, discounts, beyond)).sum()
+    beyond = f"discounts has {len(discounts)} entries, but position {{:.0f}} is counted"
+    return (gain / value_at(counted, discounts, f"{beyond}: give more, or a lower k")).sum()
 
 
 def value_at(pos: pl.Expr, values: Sequence[float], beyond: str) -> pl.Expr:

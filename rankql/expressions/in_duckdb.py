@@ -31,9 +31,8 @@ def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
     def values(groups: pl.Series) -> pl.Series:
         every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
         rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
-        found = run_query(
-            f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}", rows
-        )
+        sql = f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}"
+        found = run_query(sql, rows)
         if len(found) < len(every):  # groups without rows
             none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
             empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")

@@ -117,9 +117,8 @@ def rbo(
     assert p is not None
     expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(expected, "reference") & _distinct(actual, "pos")
-    depth = pl.when(expected.in_top & actual.in_top).then(
-        pl.max_horizontal(expected.pos, actual.pos)
-    )
+    deepest = pl.max_horizontal(expected.pos, actual.pos)
+    depth = pl.when(expected.in_top & actual.in_top).then(deepest)
     ends = expected.top(expected.pos).max(), actual.top(actual.pos).max()
     short, long, shared = pl.min_horizontal(ends), pl.max_horizontal(ends), depth.count()
     least = _beyond(depth - 1, p).sum()

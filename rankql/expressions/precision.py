@@ -39,11 +39,11 @@ def precision_at(
 
 def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
     """What the hits are divided by."""
-    return {
-        "k": r.depth(),
-        "retrieved": r.in_top.sum(),
-        "min": r.relevant(threshold).clip(upper_bound=r.k),
-    }[denominator]
+    if denominator in ("min", "R"):
+        return r.relevant(threshold).clip(upper_bound=r.k if denominator == "min" else None)
+    if denominator == "found":
+        return r.count_hits(threshold)
+    return r.depth() if denominator == "k" else r.in_top.sum()
 
 
 @metric()
@@ -80,8 +80,12 @@ def f1_at(
     0.5
     """
     r = ranking(rel, pos, k)
+    return _f1(r, threshold, _size(r, threshold, denominator))
+
+
+def _f1(r: Ranking, threshold: float, size: pl.Expr) -> pl.Expr:
+    """The harmonic mean of recall and precision, which is the hits divided by `size`."""
     relevant = r.relevant(threshold)
-    size = _size(r, threshold, denominator)
     return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
 
 
@@ -156,13 +160,8 @@ def ap(
     r = ranking(rel, pos, k)
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     precision = (r.above(hits) + 1) / r.pos
-    size = {
-        "min": relevant.clip(upper_bound=r.k),
-        "R": relevant,
-        "found": r.top(hits).sum(),
-        "k": r.depth(),
-    }[denominator]
-    value = near_one(ratio(r.top(hits * precision).sum(), size).fill_null(0))
+    total = r.top(hits * precision).sum()
+    value = near_one(ratio(total, _size(r, threshold, denominator)).fill_null(0))
     return pl.when(relevant > 0).then(value)
 
 
@@ -424,9 +423,7 @@ def micro_f1_at(
     0.6667
     """
     r = ranking(rel, pos, k)
-    relevant = r.relevant(threshold)
-    size = _sizes(r, threshold, query, denominator)
-    return pl.when(relevant > 0).then(2 * r.count_hits(threshold) / (size + relevant))
+    return _f1(r, threshold, _sizes(r, threshold, query, denominator))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:
@@ -437,9 +434,8 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
 
     def refuse(rankings: pl.Series, counted: pl.Series) -> None:
         for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
-            raise RankqlError(
-                f"query must identify one ranking, but has too few values for so many items: {n}"
-            )
+            wrong = "has too few values for so many items"
+            raise RankqlError(f"query must identify one ranking, but {wrong}: {n}")
 
     return float(r.k) * guard(rankings, refuse, r.in_top.sum())
 

@@ -100,7 +100,7 @@ def refuse_equal_items(value: pl.Expr, item: Column, score: pl.Expr) -> pl.Expr:
     return guard(value, refuse, equal)
 
 
-def require_at_most(most: float, values: pl.Series) -> None:
+def require_at_most(most: float | pl.Series, values: pl.Series) -> None:
     """Raise the error about shared positions if a value is above `most`."""
     require(not (values > most).any(), SHARED)
 

@@ -12,17 +12,8 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean, require, require_choice, require_cutoff
-from rankql.expressions.checked_columns import (
-    Column,
-    as_float,
-    as_grade_lists,
-    column,
-    from_pandas,
-    is_literal,
-    is_pandas,
-    require_numbers,
-    with_checks,
-)
+from rankql.expressions import checked_columns as checks
+from rankql.expressions.checked_columns import Column, as_float, column, from_pandas, is_pandas
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.macros import quote, read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
@@ -100,16 +91,15 @@ def metric(
                 whole = "k must be a whole number from 1"
                 raise RankqlError(f"{whole}, not {k}. For several, write [{each}]")
             for place in ("pos", "reference", "item"):
-                require(
-                    not is_literal(arguments.get(place)),
-                    f"{place} must be a column, not {arguments.get(place)}. k comes after {place}",
-                )
+                value = arguments.get(place)
+                wrong = f"{place} must be a column, not {value}. k comes after {place}"
+                require(not checks.is_literal(value), wrong)
             if name in FUNCTIONS:
                 arguments = FUNCTIONS[name].check_options(arguments)
             if isinstance(arguments.get("rel"), Ranking):  # another form has checked it
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
-            value = with_checks(value, arguments)
+            value = checks.with_checks(value, arguments)
             if by is not None and "pos" in arguments and checks_positions:
                 pos, k = arguments["pos"], arguments.get("k")
                 value = refuse_shared_positions(value, pos, k, bounded)
@@ -123,8 +113,7 @@ def metric(
         def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
             rows = pl.struct(rel=as_float(rel), pos=as_float(pos)).implode()
             rows = rows.list.eval(pl.element().sort_by(_field("pos"), nulls_last=True))
-            r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
-            return rows.list.agg(function(r, **options))
+            return rows.list.agg(function(_ROWS, **options))
 
         def over_groups(frame: Any, *args: Any, by: By | EllipsisType = by, **options: Any) -> Any:
             if not _has_columns(frame):
@@ -147,16 +136,13 @@ def metric(
                 grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
                 rows = from_pandas(frame, [value, *keys], grades)
                 return over_groups(rows, *args, by=by, **options).to_pandas()
-            require_numbers(frame.lazy(), arguments)
+            checks.require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema().names()
-            require(
-                name not in grouped,
-                f"by= contains {name!r}, which is also the name of the result. Rename the column.",
-            )
-            if by_group and keys:
-                fast = by_group(frame.lazy(), keys, **arguments)
-                if fast is not None:
-                    return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
+            wrong = f"by= contains {name!r}, which is also the name of the result"
+            require(name not in grouped, f"{wrong}. Rename the column.")
+            fast = by_group(frame.lazy(), keys, **arguments) if by_group and keys else None
+            if fast is not None:
+                return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
 
         return of_columns_or_frame
@@ -214,11 +200,10 @@ def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[...
 
             call = f"list_{name}(rels, ideal := ideal{_write_options(name, options)})"
             return compute(call, pl.Float64, rels=rels, ideal=ideal)
-        rels = as_grade_lists(rels, options.get("max_rel"), options.get("stop", "exp2"))
+        rels = checks.as_grade_lists(rels, options.get("max_rel"), options.get("stop", "exp2"))
         rows = rels.list.eval(pl.struct(rel=pl.element(), pos=_RANK))
-        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
         # list.agg of polars < 1.39 panics if a list is NULL and all results are NULL.
-        value = rows.fill_null([]).list.agg(metric(r, **options))
+        value = rows.fill_null([]).list.agg(metric(_ROWS, **options))
         return pl.when(rels.is_not_null()).then(value)
 
     return over_list
@@ -273,8 +258,7 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
         place = _field("score").rank("min", descending=True) if halves_ties else _RANK
         pos = pl.when(_field("score").is_not_null()).then(place.cast(pl.Float64))
         rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos))
-        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
-        value = rows.list.agg(of_rows(r, **options))
+        value = rows.list.agg(of_rows(_ROWS, **options))
         return value if item is None else refuse_equal_items(value, item, score)
 
     return by_score
@@ -302,7 +286,8 @@ def ranked(
     require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
     rank = pl.int_range(1, pl.len() + 1)
     pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
-    pos = with_checks(pl.when(score.is_not_null()).then(pos), {"score": score}).alias("pos")
+    pos = pl.when(score.is_not_null()).then(pos)
+    pos = checks.with_checks(pos, {"score": score}).alias("pos")
     if is_pandas(data):
         rows = from_pandas(data, [score, item, *group]).select(pos)
         return cast("Frame", data.assign(pos=rows["pos"].to_pandas().to_numpy()))
@@ -311,12 +296,10 @@ def ranked(
 
 def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     """Refuse data other than a frame, and frames without the columns that the expressions read."""
-    require(
-        _has_columns(frame),
-        f"rows must be a frame of polars or pandas, not a {type(frame).__name__} of "
-        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of Arrow, "
-        "pl.scan_parquet of a file",
-    )
+    kind, package = type(frame).__name__, type(frame).__module__.partition(".")[0]
+    wrong = f"rows must be a frame of polars or pandas, not a {kind} of {package}"
+    remedy = "pl.DataFrame makes one of Arrow, pl.scan_parquet of a file"
+    require(_has_columns(frame), f"{wrong}: {remedy}")
     known = column_names(frame)
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in known:
@@ -354,6 +337,10 @@ _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
 
 def _field(name: str) -> pl.Expr:
     return pl.element().struct.field(name)
+
+
+# The rows of a list.
+_ROWS = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
 
 
 def _text(item: Column) -> pl.Expr:

@@ -19,17 +19,13 @@ import polars as pl
 
 from rankql.expressions.checked_columns import Column
 from rankql.expressions.variants import macro
-from rankql.logs.table_macros import table_function
+from rankql.logs.table_macros import Schema, table_function
 from rankql.sources.tables import Data
 
-_SCHEMA = {
+_SCHEMA: Schema = {
     "pos": pl.Int64,
-    "propensity": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "impressions": pl.Int64,
-    "clicks": pl.Int64,
-    "component": pl.Int64,
+    **dict.fromkeys(("propensity", "lo", "hi"), pl.Float64),
+    **dict.fromkeys(("impressions", "clicks", "component"), pl.Int64),
     "note": pl.String,
 }
 
@@ -107,24 +103,17 @@ def debiased(
     """
 
 
-_SCHEMA = {
-    "metric": pl.String,
-    "estimator": pl.String,
-    "value": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "queries": pl.Int64,
-    "left_out": pl.Int64,
-    "clicks": pl.Int64,
-    "effective_sample_size": pl.Float64,
-    "largest_weight": pl.Float64,
-    "clipped": pl.Float64,
-    "unsupported": pl.Float64,
+_WEIGHTS = ("effective_sample_size", "largest_weight", "clipped", "unsupported")
+_ESTIMATES: Schema = {
+    **dict.fromkeys(("metric", "estimator"), pl.String),
+    **dict.fromkeys(("value", "lo", "hi"), pl.Float64),
+    **dict.fromkeys(("queries", "left_out", "clicks"), pl.Int64),
+    **dict.fromkeys(_WEIGHTS, pl.Float64),
     "warning": pl.String,
 }
 
 
-@table_function(_SCHEMA)
+@table_function(_ESTIMATES)
 def counterfactual(
     frame: Data,
     k: int | None = None,

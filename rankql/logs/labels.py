@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, as_number, require
+from rankql.errors import as_number, require
 from rankql.expressions.checked_columns import Column, is_pandas
 from rankql.expressions.in_duckdb import aggregate, compute, value_sql
 from rankql.expressions.variants import macro, metric
@@ -18,9 +19,6 @@ from rankql.macros import literal, quote
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 def grade_events(
@@ -64,8 +62,8 @@ def grade_events(
         table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
-            if name not in table.columns:
-                raise RankqlError(f"log has no column {name!r}. Pass {role}='...'")
+            message = f"log has no column {name!r}. Pass {role}='...'"
+            require(name in table.columns, message)
         moment = "NULL" if until is None else quote(time)
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
         call = _graded(quote(event), moment, grades, how=how, unknown=unknown, **options)
@@ -279,21 +277,11 @@ def weighted_mean(
     return aggregate(call, _RESULT, value=value, weight=weight)
 
 
-_ALPHA = {
-    "krippendorff_alpha": pl.Float64,
-    "units": pl.Int64,
-    "labels": pl.Int64,
-    "single": pl.Int64,
-}
-_COHEN: Schema = {
-    "annotator": "annotator",
-    "other": "annotator",
-    "cohen_kappa": pl.Float64,
-    "units": pl.Int64,
-}
+_COUNTS = dict.fromkeys(("units", "labels", "single"), pl.Int64)
+_PAIR: Schema = dict.fromkeys(("annotator", "other"), "annotator")
 
 
-@table_function(_ALPHA)
+@table_function({"krippendorff_alpha": pl.Float64, **_COUNTS})
 def krippendorff_alpha(
     frame: Data,
     level: str = "ordinal",
@@ -324,7 +312,7 @@ def krippendorff_alpha(
     """
 
 
-@table_function(_COHEN)
+@table_function({**_PAIR, "cohen_kappa": pl.Float64, "units": pl.Int64})
 def cohen_kappa(
     frame: Data,
     weights: str = "none",

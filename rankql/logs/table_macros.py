@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from rankql import errors, macros
-from rankql.expressions.checked_columns import Column, column, is_pandas
+from rankql.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_pandas
 from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
@@ -107,9 +107,8 @@ def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
 
     Without a unit, each row is one.
     """
-    errors.require(
-        "annotator" not in call, "label=[...] names the annotators too. Leave out annotator="
-    )
+    message = "label=[...] names the annotators too. Leave out annotator="
+    errors.require("annotator" not in call, message)
     data, labels = call["frame"], [column(name) for name in call["label"]]
     frame = pl.from_pandas(data) if is_pandas(data) else read_rows(data)  # NaN is no label
     require_columns(frame, *labels)
@@ -127,9 +126,8 @@ def _as_key(columns: Any) -> Any:
     """A column; several columns are one key, a struct."""
     if not isinstance(columns, list | tuple):
         return columns
-    errors.require(
-        bool(columns), "a column must be a name, an expression or a list of them, not []"
-    )
+    message = "a column must be a name, an expression or a list of them, not []"
+    errors.require(bool(columns), message)
     names = ", ".join(column(each).meta.output_name() for each in columns)
     return pl.struct([column(each) for each in columns]).alias(names)
 
@@ -174,11 +172,8 @@ def _filter_rows(frame: Frame, macro: str, columns: Columns, options: Mapping[st
     """Some rows of the data, in their order, as a table macro returns them."""
     read = [*columns.values(), "pos"]  # the macro replaces pos
     require_columns(frame, *(column(name) for name in read if name is not None))
-    exprs = {
-        role: name.alias(f"{_INDEX}_{role}")
-        for role, name in columns.items()
-        if isinstance(name, pl.Expr)
-    }
+    given = {role: expr for role, expr in columns.items() if isinstance(expr, pl.Expr)}
+    exprs = {role: expr.alias(f"{_INDEX}_{role}") for role, expr in given.items()}
     names = {**columns, **{role: expr.meta.output_name() for role, expr in exprs.items()}}
     query = f"FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
     lazy = frame.lazy()
@@ -269,9 +264,8 @@ def parse_time(text: str) -> datetime.datetime | float:
     try:
         return datetime.datetime.fromisoformat(text) if number is None else number
     except ValueError:
-        raise errors.RankqlError(
-            f"since: cannot parse the time {text!r}. Write it as 2026-01-31"
-        ) from None
+        message = f"since: cannot parse the time {text!r}. Write it as 2026-01-31"
+        raise errors.RankqlError(message) from None
 
 
 def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) -> Any:
@@ -281,11 +275,5 @@ def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) ->
         columns = (pl.col(name).cast(kind) for name, kind in types.items())
         return run_query(query, table.with_row_index(_INDEX)).select(columns)
 
-    output = read.map_batches(
-        rows,
-        predicate_pushdown=False,
-        projection_pushdown=False,
-        slice_pushdown=False,
-        schema=types,
-    )
+    output = read.map_batches(rows, schema=types, **NO_PUSHDOWN)
     return output if isinstance(frame, pl.LazyFrame) else output.collect()

@@ -100,21 +100,16 @@ def correct_sample(
         units = np.count_nonzero(sizes)
         return mean, sums / (sizes.sum() - sizes) * math.sqrt((units - 1) / units)
 
-    human = Sample(
-        y[defined],
-        None if clusters is None else np.unique(clusters[defined], return_inverse=True)[1],
-        None if weights is None else weights[defined],
-        lowest,
-        highest,
-    )
+    groups = None if clusters is None else np.unique(clusters[defined], return_inverse=True)[1]
+    weighted = None if weights is None else weights[defined]
+    human = Sample(y[defined], groups, weighted, lowest, highest)
     n = human.units
     if n < LEAST_QUERIES or not others.any():
         return human
     known = f[(labelled | others) & ~np.isnan(f)]
     f = np.where(np.isnan(f), known.mean() if len(known) else 0.0, f)
-    (_, own), (with_human, same), (without, rest) = (
-        average(*x) for x in ((y, defined), (f, labelled), (f, others))
-    )
+    own = average(y, defined)[1]
+    (with_human, same), (without, rest) = average(f, labelled), average(f, others)
     shift = same - rest
     squares, unseen = float(shift @ shift), float(np.square(own).max())
     estimated, freedom = lam is None, human.freedom

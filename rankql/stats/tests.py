@@ -229,11 +229,7 @@ def _constant_p(sample: Sample) -> float:
     return float(min(1.0, 2 * max(0.0, share) ** sample.moments.n))
 
 
-TESTS: dict[str, type[PairedTest]] = {
-    "auto": SkewedStudent,
-    "t": PairedTest,
-    "randomisation": Randomisation,
-}
+TESTS = {"auto": SkewedStudent, "t": PairedTest, "randomisation": Randomisation}
 
 
 # Levels are rounded to 12 digits: smaller ones would be 0.
@@ -256,10 +252,7 @@ def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
 
 
 def significance_levels(
-    p: Sequence[float],
-    p_adjusted: Sequence[float],
-    correction: str,
-    alpha: float,
+    p: Sequence[float], p_adjusted: Sequence[float], correction: str, alpha: float
 ) -> list[float]:
     """The level of each test: p is at most this level exactly if p_adjusted <= alpha.
 
