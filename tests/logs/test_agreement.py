@@ -189,8 +189,8 @@ def test_a_unit_of_several_columns(function, unit):
     con = metric_engines.connect()
     con.register("labels", frame.drop("unit"))
     unit = "{'q': query_text, 'd': doc_id} AS unit"
-    con.execute(f"CREATE VIEW pairs AS SELECT annotator, label, {unit} FROM labels")
-    assert con.sql(f"FROM {function.__name__}('pairs')").pl().equals(expected)
+    con.execute(f"CREATE VIEW coded AS SELECT annotator, label, {unit} FROM labels")
+    assert con.sql(f"FROM {function.__name__}('coded')").pl().equals(expected)
 
 
 def test_columns_of_annotators_are_rows_of_labels():
