@@ -193,11 +193,15 @@ def judges(
         rough = f"Intervals of {text.format_queries(fewest)} are rough, and one query has none"
         notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
-    tables = {x: pl.DataFrame(rows, infer_schema_length=None) for x, rows in frames.items()}
-    report = JudgeReport(**tables, threshold=threshold, confidence=confidence, notes=notes)
     told = [*_compare_annotators(people, labels, annotators or (), models or (), confidence)]
-    report.title, report.sentences = "".join(told[:1]), told[1:]
-    return report
+    return JudgeReport(
+        **{x: pl.DataFrame(rows, infer_schema_length=None) for x, rows in frames.items()},
+        threshold=threshold,
+        confidence=confidence,
+        notes=notes,
+        title=told[0] if told else "",
+        sentences=told[1:],
+    )
 
 
 def _read_annotators(

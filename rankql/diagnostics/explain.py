@@ -84,7 +84,12 @@ def explain(
 
 
 def explain_items(
-    run: Any, qrels: Data | None, of: Sequence[Any], metric: str, con: Any = None, **options: Any
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    of: Sequence[Any],
+    metric: str,
+    con: duckdb.DuckDBPyConnection | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> tuple[pl.DataFrame, str]:
     """The items of several queries as `explain` has them, for all systems at once.
 
@@ -103,7 +108,7 @@ ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 @contextmanager
 def _open(
-    run: Any, qrels: Data | None, name: str, con: Any, options: Mapping[str, Any]
+    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions
 ) -> Iterator[Evaluation]:
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
@@ -158,11 +163,17 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in LOSS_COLUMNS)
     elif terms.explanation.normalised:
         formula += f" {rows['total'][0]:.6g}"
-    explanation = Explanation(metric.name, result, sql, key, system, value, formula=formula)
-    explanation.positions = rows.drop("total", "outside")
-    if value is not None:
-        explanation.ideal = float(rows["ideal_contribution"].sum())
-    return explanation
+    return Explanation(
+        metric=metric.name,
+        result=result,
+        query_sql=sql,
+        query=key,
+        system=system,
+        value=value,
+        ideal=None if value is None else float(rows["ideal_contribution"].sum()),
+        positions=rows.drop("total", "outside"),
+        formula=formula,
+    )
 
 
 def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
@@ -196,9 +207,15 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     queries = queries.with_columns(loss=pl.col("ideal") - pl.col("value"))
     items = sums.filter(~pl.col("whole"))
     items = items.select(*systems, "item", pl.col("queries").cast(pl.Int64), "loss")
-    explanation = Explanation(metric.name, result, sql, means=means, worst=worst)
-    explanation.queries = _sort_by_loss(queries, keys)
-    explanation.items = _sort_by_loss(items, [*systems, "item"])
+    explanation = Explanation(
+        metric=metric.name,
+        result=result,
+        query_sql=sql,
+        queries=_sort_by_loss(queries, keys),
+        items=_sort_by_loss(items, [*systems, "item"]),
+        means=means,
+        worst=worst,
+    )
     if not systems and len(means):
         explanation.value, explanation.ideal = means.row(0)
     return explanation

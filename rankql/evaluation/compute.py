@@ -48,7 +48,8 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
     reduction = choose_reduction(evaluation)
     try:
         reduction = _run(reduction)
-        if reduction.form == "words" and reduction.frame["shared"].any():
+        looked = reduction.form != "words" or reduction.of_hits  # at each ranking
+        if not looked and reduction.frame["shared"].any():
             return _run(replace(reduction, looks_at_each=True))
         return reduction
     except duckdb.Error as error:

@@ -539,13 +539,10 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
         return counters
     ranked = inputs.qrels is None and not inputs.scored
     if ranked:  # for other metrics, macros are faster than lists
-        of_hits = any(reads_hits(*pair) for pair in named.values())
-        of_hits = of_hits and not evaluation.has_grade(f"{{pos}} > {protocol.MAX_HITS}")
-        named = {
-            name: pair
-            for name, pair in named.items()
-            if _is_small(pair[0]) or (of_hits and reads_hits(*pair))
-        }
+        of_hits = {name for name, pair in named.items() if _reads_hits(*pair)}
+        if of_hits and evaluation.has_grade(f"{{pos}} > {protocol.MAX_HITS}"):
+            of_hits = set()
+        named = {x: pair for x, pair in named.items() if x in of_hits or _is_small(pair[0])}
     reduced = [metric for metric, _ in named.values()]
     if not reduced:
         return counters
@@ -565,7 +562,7 @@ def _is_small(metric: Metric) -> bool:
     return metric.k is not None and metric.k <= MAX_WORDS_K and not reads_all
 
 
-def reads_hits(metric: Metric, options: formulas.Options) -> bool:
+def _reads_hits(metric: Metric, options: formulas.Options) -> bool:
     """Does a metric without a small cutoff follow from the positions of the hits?"""
     assert metric.record
     formula, by = formulas.METRICS[metric.record.function], options.get("denominator")
