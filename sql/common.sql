@@ -667,17 +667,17 @@ COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and 
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.
 CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := 'renumber', query := 'query') AS TABLE
-    WITH placed AS (
+    WITH __rankql_placed AS (
         SELECT *, rankql_slice(rankql_row, query) AS rankql_q, rankql_id(rankql_row, document) AS rankql_d,
                rankql_pos(pos, NULL) AS rankql_p
         FROM query_table(chunks) AS rankql_row
-    ), numbered AS (
+    ), __rankql_numbered AS (
         SELECT *, row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_p ASC NULLS LAST) AS rankql_n,
                CASE WHEN rankql_p IS NOT NULL AND count(*) OVER (PARTITION BY rankql_q, rankql_p) > 1
                     THEN rankql_fail(rankql_shared()) END AS rankql_once
-        FROM placed
-    ), documents AS (
-        FROM numbered
+        FROM __rankql_placed
+    ), __rankql_documents AS (
+        FROM __rankql_numbered
         QUALIFY row_number() OVER (PARTITION BY rankql_q, rankql_d ORDER BY rankql_n ASC NULLS LAST) = 1
     )
     SELECT * EXCLUDE (rankql_q, rankql_d, rankql_p, rankql_n, rankql_once) REPLACE (CAST(
@@ -687,7 +687,7 @@ CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := '
             WHEN 'keep' THEN rankql_p
             ELSE rankql_fail('positions must be ''renumber'' or ''keep'', not ' || rankql_text(positions))
         END + CASE WHEN rankql_once IS NULL THEN 0 ELSE rankql_once END AS BIGINT) AS pos)
-    FROM documents;
+    FROM __rankql_documents;
 COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
 -- Whether a column is returned: not the keys, and `slice` only with a slice.

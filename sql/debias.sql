@@ -107,28 +107,28 @@ CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
 ) AS TABLE
-    WITH given AS (
+    WITH __rankql_given AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i,
                struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
                rankql_place(struct_extract(rankql_row, pos), pos) AS p,
                CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
-    ), shown AS (
+    ), __rankql_shown AS (
         SELECT s, q, i, p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
                CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
                     THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
                     ELSE rankql_chance(e, examination) END AS e,
                rankql_prediction(r, predicted) AS r
-        FROM given
-    ), items AS (
+        FROM __rankql_given
+    ), __rankql_items AS (
         SELECT s, q, rankql_sole(p, pos, q, i, query, item) AS p,
                CASE WHEN examination IS NOT NULL THEN rankql_sole(e, examination, q, i, query, item) END AS e,
                nullif(count(c), 0) AS n, rankql_load(c, t, t) AS whole,
                CASE WHEN clip IS NOT NULL THEN rankql_load(c, t, rankql_divisor(t, clip)) END AS cut,
                CASE WHEN predicted IS NOT NULL THEN rankql_corrected(c, t, rankql_divisor(t, clip), r) END AS dr
-        FROM shown GROUP BY s, q, i
-    ), estimates AS (
+        FROM __rankql_shown GROUP BY s, q, i
+    ), __rankql_estimates AS (
         SELECT s, q, p, n IS NULL AS unsupported, unnest(list_filter([
             {'place': 1, 'estimator': 'naive', 'grade': whole.clicks / n, 'e': CAST(e > 0 AS DOUBLE), 'load': {
                 'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
@@ -140,8 +140,8 @@ CREATE OR REPLACE MACRO counterfactual(
             CASE WHEN predicted IS NOT NULL
                  THEN {'place': 5, 'estimator': 'DR', 'grade': dr, 'e': e, 'load': coalesce(cut, whole)} END
         ], lambda way: way IS NOT NULL), recursive := true)
-        FROM items
-    ), queries AS (
+        FROM __rankql_items
+    ), __rankql_queries AS (
         SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
                dcg(grade, p, k) AS dcg, coalesce(dcg(1, p, k), 0) AS best, idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
                coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
@@ -153,8 +153,8 @@ CREATE OR REPLACE MACRO counterfactual(
                sum(rankql_checked(squares, rankql_pos(p, k))) AS squares,
                max(rankql_checked(largest, rankql_pos(p, k))) AS largest,
                sum(rankql_checked(cut, rankql_pos(p, k))) AS cut
-        FROM estimates GROUP BY s, q, place, estimator
-    ), lines AS (
+        FROM __rankql_estimates GROUP BY s, q, place, estimator
+    ), __rankql_lines AS (
         SELECT * EXCLUDE (best), unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
             {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total, 'best': 1},
             {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg, 'part': idcg, 'best': 1},
@@ -166,33 +166,33 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1, 'best': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1, 'best': 1}
         ] END, lambda x_: x_['line'] < 4 OR examination IS NOT NULL), recursive := true)
-        FROM queries
-    ), measured AS (
-        SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
-    ), summed AS (
+        FROM __rankql_queries
+    ), __rankql_measured AS (
+        SELECT *, CASE WHEN counts THEN sum END AS value FROM __rankql_lines
+    ), __rankql_summed AS (
         SELECT *, sum(value) OVER same / nullif(sum(rankql_checked(part, value)) OVER same, 0) AS estimate
-        FROM measured WINDOW same AS (PARTITION BY s, line, place)
-    ), added AS (
+        FROM __rankql_measured WINDOW same AS (PARTITION BY s, line, place)
+    ), __rankql_added AS (
         SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
                count(*) - count(value) AS left_out, sum(rankql_checked(best, value)) / nullif(count(value), 0) AS best,
                rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
                coalesce(sum(rankql_checked(clicks, value)), 0) AS clicks, coalesce(sum(rankql_checked(weight, value)), 0) AS weight,
                sum(rankql_checked(squares, value)) AS squares, max(rankql_checked(largest, value)) AS largest,
                sum(rankql_checked(cut, value)) AS cut, sum(rankql_checked(unsupported, value)) AS unsupported, sum(rankql_checked(top, value)) AS top
-        FROM summed GROUP BY s, line, place, metric, estimator
-    ), watched AS (
+        FROM __rankql_summed GROUP BY s, line, place, metric, estimator
+    ), __rankql_watched AS (
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
-               CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM added
-    ), found AS (
+               CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM __rankql_added
+    ), __rankql_found AS (
         SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
                rankql_warning(coalesce(lo, value), coalesce(hi, value), best, estimator, n, clicks, size, largest, weight, never) AS warning
-        FROM watched
+        FROM __rankql_watched
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';

@@ -188,10 +188,10 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
-    WITH pairable AS (
+    WITH __rankql_pairable AS (
         SELECT s, u, CASE WHEN count(*) OVER (PARTITION BY s, u) > 1 THEN v END AS v
         FROM rankql_labels(labels, unit, annotator, label, slice)
-    ), numbered AS (
+    ), __rankql_numbered AS (
         SELECT s, u, v, CASE rankql_text(level)
             WHEN 'nominal' THEN NULL
             WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
@@ -199,30 +199,30 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             WHEN 'ratio' THEN rankql_ratio_label(v)
             ELSE rankql_fail('level must be ''nominal'', ''ordinal'', ''interval'' or ''ratio'', not '
                              || rankql_text(level)) END AS x
-        FROM pairable
-    ), placed AS (
+        FROM __rankql_pairable
+    ), __rankql_placed AS (
         SELECT s, u, v, CASE WHEN level = 'ratio' THEN x
             WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
-        FROM numbered
-    ), spread AS (
+        FROM __rankql_numbered
+    ), __rankql_spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
                CASE WHEN level = 'nominal' THEN rankql_unlike(v)
                     WHEN level = 'ratio' THEN rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0)
                     WHEN min(x) < max(x) THEN var_samp(x)
                     WHEN count(x) > 1 THEN 0.0::DOUBLE END AS d -- exactly 0 if all are equal
-        FROM placed GROUP BY GROUPING SETS ((s, u), (s))
-    ), found AS (
+        FROM __rankql_placed GROUP BY GROUPING SETS ((s, u), (s))
+    ), __rankql_found AS (
         SELECT s, s.value AS slice,
                1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
                    AS krippendorff_alpha,
                count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
                CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels,
                count(*) FILTER (WHERE NOT whole AND n = 0) AS single
-        FROM spread GROUP BY s
+        FROM __rankql_spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
 -- The distance of two labels.
@@ -237,44 +237,44 @@ CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
-    WITH given AS MATERIALIZED (
+    WITH __rankql_given AS MATERIALIZED (
         FROM rankql_labels(labels, unit, annotator, label, slice)
-    ), pairs AS MATERIALIZED (
+    ), __rankql_pairs AS MATERIALIZED (
         SELECT one.s AS s, one.a AS a, two.a AS b, one.v AS x, two.v AS y, CAST(count(*) AS DOUBLE) AS n
-        FROM given AS one JOIN given AS two
+        FROM __rankql_given AS one JOIN __rankql_given AS two
             ON one.s IS NOT DISTINCT FROM two.s AND one.u = two.u AND one.a < two.a
         GROUP BY ALL
-    ), xs AS (
-        SELECT s, a, b, x, sum(n) AS n FROM pairs GROUP BY s, a, b, x
-    ), ys AS (
-        SELECT s, a, b, y, sum(n) AS n FROM pairs GROUP BY s, a, b, y
-    ), chance AS (
+    ), __rankql_xs AS (
+        SELECT s, a, b, x, sum(n) AS n FROM __rankql_pairs GROUP BY s, a, b, x
+    ), __rankql_ys AS (
+        SELECT s, a, b, y, sum(n) AS n FROM __rankql_pairs GROUP BY s, a, b, y
+    ), __rankql_chance AS (
         SELECT xs.s AS s, xs.a AS a, xs.b AS b, sum(xs.n * ys.n * rankql_apart(x, y, weights)) / sum(xs.n * ys.n) AS d
-        FROM xs JOIN ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
+        FROM __rankql_xs AS xs JOIN __rankql_ys AS ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
         GROUP BY xs.s, xs.a, xs.b
-    ), seen AS (
+    ), __rankql_seen AS (
         SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
-        FROM pairs GROUP BY s, a, b
-    ), found AS (
+        FROM __rankql_pairs GROUP BY s, a, b
+    ), __rankql_found AS (
         SELECT seen.s AS s, seen.a AS a, seen.b AS b,
                seen.s.value AS slice, seen.a.value AS annotator, seen.b.value AS other,
                1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
-        FROM seen JOIN chance
+        FROM __rankql_seen AS seen JOIN __rankql_chance AS chance
             ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
-    WITH found AS (
+    WITH __rankql_found AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
-    ), shared AS (
+    ), __rankql_shared AS (
         SELECT s, a, s.value AS slice, a.value AS grade, n,
-               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM __rankql_found
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM shared
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_shared
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
@@ -333,7 +333,7 @@ CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABL
 CREATE OR REPLACE MACRO leave_one_out(
     log, n := 1, query := 'user', item := 'item', moment := 'time', seen := NULL, basket := false
 ) AS TABLE
-    WITH latest AS (
+    WITH __rankql_latest AS (
         SELECT rankql_row, q, others, rankql_whole(n, 'n') >= CASE WHEN rankql_flag(basket, 'basket')
             THEN dense_rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST)
             ELSE rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST,
@@ -342,21 +342,21 @@ CREATE OR REPLACE MACRO leave_one_out(
     )
     SELECT unnest(rankql_row),
            rankql_part(typeof(rankql_row), others, last AND NOT bool_and(last) OVER (PARTITION BY q)) AS split
-    FROM latest;
+    FROM __rankql_latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
 -- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(
     log, since := NULL, share := NULL, query := NULL, item := NULL, moment := 'time', seen := NULL
 ) AS TABLE
-    WITH logged AS (
+    WITH __rankql_logged AS (
         SELECT * REPLACE (CASE WHEN query IS NOT NULL THEN q END AS q)
         FROM rankql_split_log(log, seen, CASE WHEN seen IS NULL THEN query ELSE coalesce(query, 'user') END,
                               CASE WHEN seen IS NULL THEN item ELSE coalesce(item, 'item') END, moment)
-    ), placed AS (
+    ), __rankql_placed AS (
         SELECT *, cume_dist() OVER latest_first AS part,
                rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last
-        FROM logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
+        FROM __rankql_logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
     )
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
@@ -369,31 +369,31 @@ CREATE OR REPLACE MACRO time_split(
                          || CASE WHEN query IS NULL THEN '' ELSE ' for each ' || query END
                          || '. Use finer times, or leave_one_out')
         ELSE last OR part <= rankql_option(share) END) AS split
-    FROM placed;
+    FROM __rankql_placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
     train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item'
 ) AS TABLE
-    WITH popular AS MATERIALIZED (
+    WITH __rankql_popular AS MATERIALIZED (
         SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
               FROM query_table(train) AS rankql_row)
         GROUP BY i
-    ), had AS MATERIALIZED (
+    ), __rankql_had AS MATERIALIZED (
         SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
         FROM query_table(train) AS rankql_row WHERE rankql_drops(seen)
-    ), people AS (
+    ), __rankql_people AS (
         SELECT q, count(i) + rankql_whole(k, 'k') AS n
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
-             LEFT JOIN had USING (q)
+             LEFT JOIN __rankql_had USING (q)
         GROUP BY q
-    ), listed AS (
-        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM popular)) AS BIGINT) + 1)) AS place FROM people
+    ), __rankql_listed AS (
+        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM __rankql_popular)) AS BIGINT) + 1)) AS place FROM __rankql_people
     )
     SELECT q.value AS "user", i.value AS item, pos, 1.0::DOUBLE / pos AS score
     FROM (SELECT q, i, row_number() OVER (PARTITION BY q ORDER BY place ASC NULLS LAST) AS pos
-          FROM listed JOIN popular USING (place) ANTI JOIN had USING (q, i))
+          FROM __rankql_listed JOIN __rankql_popular USING (place) ANTI JOIN __rankql_had USING (q, i))
     WHERE pos <= k ORDER BY q ASC NULLS LAST, pos ASC NULLS LAST;
 COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';

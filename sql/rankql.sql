@@ -667,17 +667,17 @@ COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and 
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.
 CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := 'renumber', query := 'query') AS TABLE
-    WITH placed AS (
+    WITH __rankql_placed AS (
         SELECT *, rankql_slice(rankql_row, query) AS rankql_q, rankql_id(rankql_row, document) AS rankql_d,
                rankql_pos(pos, NULL) AS rankql_p
         FROM query_table(chunks) AS rankql_row
-    ), numbered AS (
+    ), __rankql_numbered AS (
         SELECT *, row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_p ASC NULLS LAST) AS rankql_n,
                CASE WHEN rankql_p IS NOT NULL AND count(*) OVER (PARTITION BY rankql_q, rankql_p) > 1
                     THEN rankql_fail(rankql_shared()) END AS rankql_once
-        FROM placed
-    ), documents AS (
-        FROM numbered
+        FROM __rankql_placed
+    ), __rankql_documents AS (
+        FROM __rankql_numbered
         QUALIFY row_number() OVER (PARTITION BY rankql_q, rankql_d ORDER BY rankql_n ASC NULLS LAST) = 1
     )
     SELECT * EXCLUDE (rankql_q, rankql_d, rankql_p, rankql_n, rankql_once) REPLACE (CAST(
@@ -687,7 +687,7 @@ CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := '
             WHEN 'keep' THEN rankql_p
             ELSE rankql_fail('positions must be ''renumber'' or ''keep'', not ' || rankql_text(positions))
         END + CASE WHEN rankql_once IS NULL THEN 0 ELSE rankql_once END AS BIGINT) AS pos)
-    FROM documents;
+    FROM __rankql_documents;
 COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
 -- Whether a column is returned: not the keys, and `slice` only with a slice.
@@ -2475,10 +2475,10 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
-    WITH pairable AS (
+    WITH __rankql_pairable AS (
         SELECT s, u, CASE WHEN count(*) OVER (PARTITION BY s, u) > 1 THEN v END AS v
         FROM rankql_labels(labels, unit, annotator, label, slice)
-    ), numbered AS (
+    ), __rankql_numbered AS (
         SELECT s, u, v, CASE rankql_text(level)
             WHEN 'nominal' THEN NULL
             WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
@@ -2486,30 +2486,30 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             WHEN 'ratio' THEN rankql_ratio_label(v)
             ELSE rankql_fail('level must be ''nominal'', ''ordinal'', ''interval'' or ''ratio'', not '
                              || rankql_text(level)) END AS x
-        FROM pairable
-    ), placed AS (
+        FROM __rankql_pairable
+    ), __rankql_placed AS (
         SELECT s, u, v, CASE WHEN level = 'ratio' THEN x
             WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
-        FROM numbered
-    ), spread AS (
+        FROM __rankql_numbered
+    ), __rankql_spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
                CASE WHEN level = 'nominal' THEN rankql_unlike(v)
                     WHEN level = 'ratio' THEN rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0)
                     WHEN min(x) < max(x) THEN var_samp(x)
                     WHEN count(x) > 1 THEN 0.0::DOUBLE END AS d -- exactly 0 if all are equal
-        FROM placed GROUP BY GROUPING SETS ((s, u), (s))
-    ), found AS (
+        FROM __rankql_placed GROUP BY GROUPING SETS ((s, u), (s))
+    ), __rankql_found AS (
         SELECT s, s.value AS slice,
                1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
                    AS krippendorff_alpha,
                count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
                CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels,
                count(*) FILTER (WHERE NOT whole AND n = 0) AS single
-        FROM spread GROUP BY s
+        FROM __rankql_spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
 -- The distance of two labels.
@@ -2524,44 +2524,44 @@ CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
-    WITH given AS MATERIALIZED (
+    WITH __rankql_given AS MATERIALIZED (
         FROM rankql_labels(labels, unit, annotator, label, slice)
-    ), pairs AS MATERIALIZED (
+    ), __rankql_pairs AS MATERIALIZED (
         SELECT one.s AS s, one.a AS a, two.a AS b, one.v AS x, two.v AS y, CAST(count(*) AS DOUBLE) AS n
-        FROM given AS one JOIN given AS two
+        FROM __rankql_given AS one JOIN __rankql_given AS two
             ON one.s IS NOT DISTINCT FROM two.s AND one.u = two.u AND one.a < two.a
         GROUP BY ALL
-    ), xs AS (
-        SELECT s, a, b, x, sum(n) AS n FROM pairs GROUP BY s, a, b, x
-    ), ys AS (
-        SELECT s, a, b, y, sum(n) AS n FROM pairs GROUP BY s, a, b, y
-    ), chance AS (
+    ), __rankql_xs AS (
+        SELECT s, a, b, x, sum(n) AS n FROM __rankql_pairs GROUP BY s, a, b, x
+    ), __rankql_ys AS (
+        SELECT s, a, b, y, sum(n) AS n FROM __rankql_pairs GROUP BY s, a, b, y
+    ), __rankql_chance AS (
         SELECT xs.s AS s, xs.a AS a, xs.b AS b, sum(xs.n * ys.n * rankql_apart(x, y, weights)) / sum(xs.n * ys.n) AS d
-        FROM xs JOIN ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
+        FROM __rankql_xs AS xs JOIN __rankql_ys AS ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
         GROUP BY xs.s, xs.a, xs.b
-    ), seen AS (
+    ), __rankql_seen AS (
         SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
-        FROM pairs GROUP BY s, a, b
-    ), found AS (
+        FROM __rankql_pairs GROUP BY s, a, b
+    ), __rankql_found AS (
         SELECT seen.s AS s, seen.a AS a, seen.b AS b,
                seen.s.value AS slice, seen.a.value AS annotator, seen.b.value AS other,
                1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
-        FROM seen JOIN chance
+        FROM __rankql_seen AS seen JOIN __rankql_chance AS chance
             ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
-    WITH found AS (
+    WITH __rankql_found AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
-    ), shared AS (
+    ), __rankql_shared AS (
         SELECT s, a, s.value AS slice, a.value AS grade, n,
-               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM __rankql_found
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM shared
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_shared
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
@@ -2620,7 +2620,7 @@ CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABL
 CREATE OR REPLACE MACRO leave_one_out(
     log, n := 1, query := 'user', item := 'item', moment := 'time', seen := NULL, basket := false
 ) AS TABLE
-    WITH latest AS (
+    WITH __rankql_latest AS (
         SELECT rankql_row, q, others, rankql_whole(n, 'n') >= CASE WHEN rankql_flag(basket, 'basket')
             THEN dense_rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST)
             ELSE rank() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST,
@@ -2629,21 +2629,21 @@ CREATE OR REPLACE MACRO leave_one_out(
     )
     SELECT unnest(rankql_row),
            rankql_part(typeof(rankql_row), others, last AND NOT bool_and(last) OVER (PARTITION BY q)) AS split
-    FROM latest;
+    FROM __rankql_latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
 -- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(
     log, since := NULL, share := NULL, query := NULL, item := NULL, moment := 'time', seen := NULL
 ) AS TABLE
-    WITH logged AS (
+    WITH __rankql_logged AS (
         SELECT * REPLACE (CASE WHEN query IS NOT NULL THEN q END AS q)
         FROM rankql_split_log(log, seen, CASE WHEN seen IS NULL THEN query ELSE coalesce(query, 'user') END,
                               CASE WHEN seen IS NULL THEN item ELSE coalesce(item, 'item') END, moment)
-    ), placed AS (
+    ), __rankql_placed AS (
         SELECT *, cume_dist() OVER latest_first AS part,
                rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last
-        FROM logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
+        FROM __rankql_logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
     )
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
@@ -2656,32 +2656,32 @@ CREATE OR REPLACE MACRO time_split(
                          || CASE WHEN query IS NULL THEN '' ELSE ' for each ' || query END
                          || '. Use finer times, or leave_one_out')
         ELSE last OR part <= rankql_option(share) END) AS split
-    FROM placed;
+    FROM __rankql_placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
     train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item'
 ) AS TABLE
-    WITH popular AS MATERIALIZED (
+    WITH __rankql_popular AS MATERIALIZED (
         SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
               FROM query_table(train) AS rankql_row)
         GROUP BY i
-    ), had AS MATERIALIZED (
+    ), __rankql_had AS MATERIALIZED (
         SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
         FROM query_table(train) AS rankql_row WHERE rankql_drops(seen)
-    ), people AS (
+    ), __rankql_people AS (
         SELECT q, count(i) + rankql_whole(k, 'k') AS n
         FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
-             LEFT JOIN had USING (q)
+             LEFT JOIN __rankql_had USING (q)
         GROUP BY q
-    ), listed AS (
-        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM popular)) AS BIGINT) + 1)) AS place FROM people
+    ), __rankql_listed AS (
+        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM __rankql_popular)) AS BIGINT) + 1)) AS place FROM __rankql_people
     )
     SELECT q.value AS "user", i.value AS item, pos, 1.0::DOUBLE / pos AS score
     FROM (SELECT q, i, row_number() OVER (PARTITION BY q ORDER BY place ASC NULLS LAST) AS pos
-          FROM listed JOIN popular USING (place) ANTI JOIN had USING (q, i))
+          FROM __rankql_listed JOIN __rankql_popular USING (place) ANTI JOIN __rankql_had USING (q, i))
     WHERE pos <= k ORDER BY q ASC NULLS LAST, pos ASC NULLS LAST;
 COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';
 
@@ -2795,28 +2795,28 @@ CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
 ) AS TABLE
-    WITH given AS (
+    WITH __rankql_given AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i,
                struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
                rankql_place(struct_extract(rankql_row, pos), pos) AS p,
                CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
-    ), shown AS (
+    ), __rankql_shown AS (
         SELECT s, q, i, p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
                CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
                     THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
                     ELSE rankql_chance(e, examination) END AS e,
                rankql_prediction(r, predicted) AS r
-        FROM given
-    ), items AS (
+        FROM __rankql_given
+    ), __rankql_items AS (
         SELECT s, q, rankql_sole(p, pos, q, i, query, item) AS p,
                CASE WHEN examination IS NOT NULL THEN rankql_sole(e, examination, q, i, query, item) END AS e,
                nullif(count(c), 0) AS n, rankql_load(c, t, t) AS whole,
                CASE WHEN clip IS NOT NULL THEN rankql_load(c, t, rankql_divisor(t, clip)) END AS cut,
                CASE WHEN predicted IS NOT NULL THEN rankql_corrected(c, t, rankql_divisor(t, clip), r) END AS dr
-        FROM shown GROUP BY s, q, i
-    ), estimates AS (
+        FROM __rankql_shown GROUP BY s, q, i
+    ), __rankql_estimates AS (
         SELECT s, q, p, n IS NULL AS unsupported, unnest(list_filter([
             {'place': 1, 'estimator': 'naive', 'grade': whole.clicks / n, 'e': CAST(e > 0 AS DOUBLE), 'load': {
                 'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
@@ -2828,8 +2828,8 @@ CREATE OR REPLACE MACRO counterfactual(
             CASE WHEN predicted IS NOT NULL
                  THEN {'place': 5, 'estimator': 'DR', 'grade': dr, 'e': e, 'load': coalesce(cut, whole)} END
         ], lambda way: way IS NOT NULL), recursive := true)
-        FROM items
-    ), queries AS (
+        FROM __rankql_items
+    ), __rankql_queries AS (
         SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
                dcg(grade, p, k) AS dcg, coalesce(dcg(1, p, k), 0) AS best, idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
                coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
@@ -2841,8 +2841,8 @@ CREATE OR REPLACE MACRO counterfactual(
                sum(rankql_checked(squares, rankql_pos(p, k))) AS squares,
                max(rankql_checked(largest, rankql_pos(p, k))) AS largest,
                sum(rankql_checked(cut, rankql_pos(p, k))) AS cut
-        FROM estimates GROUP BY s, q, place, estimator
-    ), lines AS (
+        FROM __rankql_estimates GROUP BY s, q, place, estimator
+    ), __rankql_lines AS (
         SELECT * EXCLUDE (best), unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
             {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total, 'best': 1},
             {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg, 'part': idcg, 'best': 1},
@@ -2854,34 +2854,34 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1, 'best': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1, 'best': 1}
         ] END, lambda x_: x_['line'] < 4 OR examination IS NOT NULL), recursive := true)
-        FROM queries
-    ), measured AS (
-        SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
-    ), summed AS (
+        FROM __rankql_queries
+    ), __rankql_measured AS (
+        SELECT *, CASE WHEN counts THEN sum END AS value FROM __rankql_lines
+    ), __rankql_summed AS (
         SELECT *, sum(value) OVER same / nullif(sum(rankql_checked(part, value)) OVER same, 0) AS estimate
-        FROM measured WINDOW same AS (PARTITION BY s, line, place)
-    ), added AS (
+        FROM __rankql_measured WINDOW same AS (PARTITION BY s, line, place)
+    ), __rankql_added AS (
         SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
                count(*) - count(value) AS left_out, sum(rankql_checked(best, value)) / nullif(count(value), 0) AS best,
                rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
                coalesce(sum(rankql_checked(clicks, value)), 0) AS clicks, coalesce(sum(rankql_checked(weight, value)), 0) AS weight,
                sum(rankql_checked(squares, value)) AS squares, max(rankql_checked(largest, value)) AS largest,
                sum(rankql_checked(cut, value)) AS cut, sum(rankql_checked(unsupported, value)) AS unsupported, sum(rankql_checked(top, value)) AS top
-        FROM summed GROUP BY s, line, place, metric, estimator
-    ), watched AS (
+        FROM __rankql_summed GROUP BY s, line, place, metric, estimator
+    ), __rankql_watched AS (
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
-               CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM added
-    ), found AS (
+               CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM __rankql_added
+    ), __rankql_found AS (
         SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
                rankql_warning(coalesce(lo, value), coalesce(hi, value), best, estimator, n, clicks, size, largest, weight, never) AS warning
-        FROM watched
+        FROM __rankql_watched
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
@@ -2933,44 +2933,44 @@ CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, queries,
 CREATE OR REPLACE MACRO randomised_propensity(
     log, query := 'query', pos := 'pos', click := 'click', slice := NULL, confidence := 0.95
 ) AS TABLE
-    WITH shown AS MATERIALIZED (
+    WITH __rankql_shown AS MATERIALIZED (
         FROM rankql_impressions(log, query, NULL, pos, click, slice)
-    ), positions AS MATERIALIZED (
-        SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), moves AS ( -- the influence of each query on the logarithm of the rate of each position
+    ), __rankql_positions AS MATERIALIZED (
+        SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM __rankql_shown GROUP BY s, k
+    ), __rankql_moves AS ( -- the influence of each query on the logarithm of the rate of each position
         SELECT shown.s AS s, q, shown.k AS k,
                (shown.c - shown.n * positions.c / positions.n) / nullif(positions.c, 0) AS move
-        FROM shown JOIN positions ON shown.s IS NOT DISTINCT FROM positions.s AND shown.k = positions.k
-    ), paired AS (
-        SELECT s, k, move, max(move) FILTER (WHERE k = 1) OVER (PARTITION BY s, q) AS first FROM moves
-    ), spread AS (
+        FROM __rankql_shown AS shown JOIN __rankql_positions AS positions ON shown.s IS NOT DISTINCT FROM positions.s AND shown.k = positions.k
+    ), __rankql_paired AS (
+        SELECT s, k, move, max(move) FILTER (WHERE k = 1) OVER (PARTITION BY s, q) AS first FROM __rankql_moves
+    ), __rankql_spread AS (
         SELECT s, k, sum(move * move) AS own, coalesce(sum(move * first), 0) AS shared,
                CAST(count(*) AS DOUBLE) AS shown
-        FROM paired GROUP BY s, k
-    ), queries AS (
-        SELECT s, CAST(count(DISTINCT q) AS DOUBLE) AS queries FROM shown GROUP BY s
-    ), compared AS (
+        FROM __rankql_paired GROUP BY s, k
+    ), __rankql_queries AS (
+        SELECT s, CAST(count(DISTINCT q) AS DOUBLE) AS queries FROM __rankql_shown GROUP BY s
+    ), __rankql_compared AS (
         SELECT positions.s AS s, positions.k AS k, positions.n AS n, positions.c AS c,
                first.c AS first, ln(nullif(positions.c, 0) / positions.n * first.n / nullif(first.c, 0)) AS x,
                least(spread.shown, origin.shown) AS queries,
                CASE WHEN least(spread.shown, origin.shown) > 1
                     THEN rankql_z(confidence) * sqrt(greatest(0, spread.own + origin.own - 2 * spread.shared)
                                                      * queries.queries / (queries.queries - 1)) END AS reach
-        FROM positions
-        JOIN spread ON positions.s IS NOT DISTINCT FROM spread.s AND positions.k = spread.k
-        JOIN positions AS first ON positions.s IS NOT DISTINCT FROM first.s AND first.k = 1
-        JOIN spread AS origin ON positions.s IS NOT DISTINCT FROM origin.s AND origin.k = 1
-        JOIN queries ON positions.s IS NOT DISTINCT FROM queries.s
-    ), found AS (
+        FROM __rankql_positions AS positions
+        JOIN __rankql_spread AS spread ON positions.s IS NOT DISTINCT FROM spread.s AND positions.k = spread.k
+        JOIN __rankql_positions AS first ON positions.s IS NOT DISTINCT FROM first.s AND first.k = 1
+        JOIN __rankql_spread AS origin ON positions.s IS NOT DISTINCT FROM origin.s AND origin.k = 1
+        JOIN __rankql_queries AS queries ON positions.s IS NOT DISTINCT FROM queries.s
+    ), __rankql_found AS (
         SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
                rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
                CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, 1::BIGINT AS component,
                rankql_position_note(k, c, first, 1, x, queries, rankql_propensity(k, x, reach, -1)) AS note
-        FROM compared
+        FROM __rankql_compared
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
 -- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
@@ -3017,89 +3017,89 @@ CREATE OR REPLACE MACRO harvested_propensity(
     log, pairs := 'all', query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL,
     confidence := 0.95
 ) AS TABLE
-    WITH RECURSIVE shown AS MATERIALIZED (
+    WITH RECURSIVE __rankql_shown AS MATERIALIZED (
         FROM rankql_impressions(log, query, item, pos, click, slice)
-    ), positions AS MATERIALIZED (
-        SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), games AS MATERIALIZED ( -- the clicks of two positions, as if shown equally often
+    ), __rankql_positions AS MATERIALIZED (
+        SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM __rankql_shown GROUP BY s, k
+    ), __rankql_games AS MATERIALIZED ( -- the clicks of two positions, as if shown equally often
         SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
                sum(b.c * a.n / (a.n + b.n)) AS y
-        FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
+        FROM __rankql_shown AS a JOIN __rankql_shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
         WHERE CASE rankql_chosen_pairs(pairs) WHEN 'all' THEN a.k < b.k
                          WHEN 'adjacent' THEN a.k + 1 = b.k
                          WHEN 'first' THEN a.k = 1 AND b.k > 1 END
         GROUP BY a.s, a.q, a.k, b.k
-    ), sides AS MATERIALIZED ( -- the clicks of a position against another one
+    ), __rankql_sides AS MATERIALIZED ( -- the clicks of a position against another one
         SELECT s, a, b, sum(won) AS won
-        FROM (SELECT s, k AS a, l AS b, x AS won FROM games UNION ALL SELECT s, l, k, y FROM games)
+        FROM (SELECT s, k AS a, l AS b, x AS won FROM __rankql_games UNION ALL SELECT s, l, k, y FROM __rankql_games)
         GROUP BY s, a, b
-    ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
+    ), __rankql_edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
         SELECT sides.s AS s, a, b, won > 0 AND c > 0 AS win
-        FROM sides JOIN positions ON sides.s IS NOT DISTINCT FROM positions.s AND b = k
-    ), ways AS (
-        SELECT s, k AS a, k AS b, unnest([false, true]) AS win FROM positions
+        FROM __rankql_sides AS sides JOIN __rankql_positions AS positions ON sides.s IS NOT DISTINCT FROM positions.s AND b = k
+    ), __rankql_ways AS (
+        SELECT s, k AS a, k AS b, unnest([false, true]) AS win FROM __rankql_positions
         UNION
         SELECT ways.s, ways.a, edges.b, ways.win
-        FROM ways JOIN edges ON ways.s IS NOT DISTINCT FROM edges.s AND ways.b = edges.a
+        FROM __rankql_ways AS ways JOIN __rankql_edges AS edges ON ways.s IS NOT DISTINCT FROM edges.s AND ways.b = edges.a
         WHERE edges.win OR NOT ways.win
-    ), placed AS MATERIALIZED (
+    ), __rankql_placed AS MATERIALIZED (
         SELECT positions.s AS s, k, any_value(n) AS n, any_value(c) AS c,
                min(CASE WHEN ways.a = k THEN ways.b ELSE ways.a END) FILTER (WHERE NOT win) AS component,
                k = 1 OR (bool_or(win AND ways.a = 1) AND bool_or(win AND ways.b = 1)) AS told
-        FROM positions JOIN ways ON positions.s IS NOT DISTINCT FROM ways.s AND (k = ways.a OR k = ways.b)
+        FROM __rankql_positions AS positions JOIN __rankql_ways AS ways ON positions.s IS NOT DISTINCT FROM ways.s AND (k = ways.a OR k = ways.b)
         GROUP BY positions.s, k
-    ), climb AS (
+    ), __rankql_climb AS (
         SELECT s, 0 AS turn, clicks[1] = 0 AS done, ks, clicks, wins, x
         FROM (SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
                      list(line ORDER BY k ASC) AS wins, list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS x
               FROM (SELECT own.s AS s, own.k AS k, any_value(own.n) AS n, any_value(own.c) AS c,
                            list(coalesce(won, 0) ORDER BY other.k ASC) AS line
-                    FROM placed AS own JOIN placed AS other ON own.s IS NOT DISTINCT FROM other.s
-                    LEFT JOIN sides ON own.s IS NOT DISTINCT FROM sides.s AND own.k = sides.a AND other.k = sides.b
+                    FROM __rankql_placed AS own JOIN __rankql_placed AS other ON own.s IS NOT DISTINCT FROM other.s
+                    LEFT JOIN __rankql_sides AS sides ON own.s IS NOT DISTINCT FROM sides.s AND own.k = sides.a AND other.k = sides.b
                     WHERE own.told AND other.told GROUP BY own.s, own.k)
               GROUP BY s)
         UNION ALL
         SELECT s, turn + 1, list_max([abs(a) for a in step]) < 1e-9, ks, clicks, wins,
                list_transform(x, lambda a, i: a + step[i])
-        FROM (SELECT *, rankql_newton(wins, x, clicks) AS step FROM climb WHERE NOT done AND turn < 1000)
-    ), fitted AS MATERIALIZED ( -- relative to the first
+        FROM (SELECT *, rankql_newton(wins, x, clicks) AS step FROM __rankql_climb WHERE NOT done AND turn < 1000)
+    ), __rankql_fitted AS MATERIALIZED ( -- relative to the first
         SELECT s, ks, x, rankql_inverse(rankql_curvature(wins, x),
                                         list_transform(x, lambda a, i: CASE WHEN i = 1 THEN 1e300 ELSE 0 END)) AS inverse
-        FROM climb WHERE done
-    ), slopes AS (
+        FROM __rankql_climb WHERE done
+    ), __rankql_slopes AS (
         SELECT s, q, unnest([{'k': k, 'u': u}, {'k': l, 'u': -u}], recursive := true)
         FROM (SELECT games.s AS s, q, list_position(ks, k) AS k, list_position(ks, l) AS l,
                      games.x - (games.x + y) / (1 + exp(fitted.x[list_position(ks, l)] - fitted.x[list_position(ks, k)])) AS u
-              FROM games JOIN fitted ON games.s IS NOT DISTINCT FROM fitted.s
+              FROM __rankql_games AS games JOIN __rankql_fitted AS fitted ON games.s IS NOT DISTINCT FROM fitted.s
               WHERE games.x + y > 0 AND list_contains(ks, k) AND list_contains(ks, l))
-    ), moves AS ( -- the influence of each query
+    ), __rankql_moves AS ( -- the influence of each query
         SELECT s, q, j, sum(u * push[k]) AS move, bool_or(k = j) AS there
         FROM (SELECT slopes.*, unnest(range(1, len(inverse) + 1)) AS j, unnest(inverse) AS push
-              FROM slopes JOIN fitted ON slopes.s IS NOT DISTINCT FROM fitted.s)
+              FROM __rankql_slopes AS slopes JOIN __rankql_fitted AS fitted ON slopes.s IS NOT DISTINCT FROM fitted.s)
         GROUP BY s, q, j
-    ), spread AS (
+    ), __rankql_spread AS (
         SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,
                CAST(count(*) FILTER (WHERE there) AS DOUBLE) AS n
-        FROM moves GROUP BY s, j
-    ), told AS (
+        FROM __rankql_moves GROUP BY s, j
+    ), __rankql_told AS (
         SELECT fitted.s AS s, ks[a.j] AS k, least(a.n, first.n) AS queries,
                CASE WHEN inverse[a.j][1] IS NOT NULL THEN x[a.j] - x[1] END AS x,
                CASE WHEN least(a.n, first.n) > 1 THEN rankql_z(confidence) * a.error END AS reach
-        FROM fitted JOIN spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
-        JOIN spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
-    ), compared AS (
+        FROM __rankql_fitted AS fitted JOIN __rankql_spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
+        JOIN __rankql_spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
+    ), __rankql_compared AS (
         SELECT placed.*, x, reach, queries, max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first
-        FROM placed LEFT JOIN told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
-    ), found AS (
+        FROM __rankql_placed AS placed LEFT JOIN __rankql_told AS told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
+    ), __rankql_found AS (
         SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
                rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
                CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, component,
                rankql_position_note(k, c, first, component, x, queries, rankql_propensity(k, x, reach, -1)) AS note
-        FROM compared
+        FROM __rankql_compared
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + len(rankql_chosen_pairs(pairs)) < 0
     )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE harvested_propensity IS 'Propensities of positions from items that one query has shown at several of them.';
 
 
@@ -3237,7 +3237,7 @@ CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
 
 -- The days of each series against each baseline: `baselines` has the last days of them.
 CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, value, error, period) AS TABLE
-    WITH logged AS (
+    WITH __rankql_logged AS (
         SELECT struct_pack(until := until, key := rankql_key(rankql_daily(s, s_type, series, 'series'))) AS s, CAST(rankql_daily(d, d_type, day, 'day') AS DATE) AS d,
                rankql_finite(rankql_daily(v, v_type, value, 'value'), value) AS v,
                CASE WHEN error IS NOT NULL THEN rankql_finite(rankql_daily(e, e_type, error, 'error'), error) END AS e
@@ -3251,7 +3251,7 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none')))) AS e_type
               FROM (SELECT *, NULL AS __rankql_none, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
-    ), placed AS (
+    ), __rankql_placed AS (
         SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
                weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,
                CASE WHEN s.until IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
@@ -3259,27 +3259,27 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                CASE WHEN count(*) OVER (PARTITION BY s, date_diff(period, DATE '2000-01-03', d)) = 1 THEN d
                     ELSE rankql_fail(period || ' ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
                                      ELSE ' in the series ' || rankql_text(s.key.value) END) END AS d
-        FROM logged WHERE v IS NOT NULL AND d IS NOT NULL
-    ), weekdays AS (
-        SELECT s, weekday, median(v) AS middle, count(*) AS n FROM placed WHERE old GROUP BY ALL
-    ), usual AS (
-        SELECT s, favg(e ORDER BY d) AS usual_e FROM placed WHERE old GROUP BY s
-    ), centred AS (
+        FROM __rankql_logged WHERE v IS NOT NULL AND d IS NOT NULL
+    ), __rankql_weekdays AS (
+        SELECT s, weekday, median(v) AS middle, count(*) AS n FROM __rankql_placed WHERE old GROUP BY ALL
+    ), __rankql_usual AS (
+        SELECT s, favg(e ORDER BY d) AS usual_e FROM __rankql_placed WHERE old GROUP BY s
+    ), __rankql_centred AS (
         SELECT p.*, w.n, coalesce(u.usual_e, 0) AS usual_e, abs(rankql_shortfall(w.middle, p.v)) AS far
-        FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday) LEFT JOIN usual AS u USING (s)
-    ), ordered AS (
+        FROM __rankql_placed AS p LEFT JOIN __rankql_weekdays AS w USING (s, weekday) LEFT JOIN __rankql_usual AS u USING (s)
+    ), __rankql_ordered AS (
         SELECT s, step, far, lag(far) OVER nearer AS before, row_number() OVER nearer AS place, count(*) OVER (PARTITION BY s) AS days
-        FROM centred WHERE old WINDOW nearer AS (PARTITION BY s ORDER BY far, d)
-    ), outages AS (
+        FROM __rankql_centred WHERE old WINDOW nearer AS (PARTITION BY s ORDER BY far, d)
+    ), __rankql_outages AS (
         -- The days of a constant series that differ are one outage, which lasts at most a quarter of the baseline. The days of an
         -- outage are 10 times as far as the others, if these hardly vary.
         SELECT s, coalesce(max(step) FILTER (WHERE far > 0) - min(step) FILTER (WHERE far > 0) + 1 <= 0.25 * any_value(days), true) AS constant,
                min(far) FILTER (WHERE before > 0 AND far > 10 * before AND place > 0.75 * days) AS far_out
-        FROM ordered GROUP BY s
-    ), gaps AS (
+        FROM __rankql_ordered GROUP BY s
+    ), __rankql_gaps AS (
         SELECT s, a.weekend, a.usual_e, abs(rankql_shortfall(a.v, b.v)) AS gap, greatest(a.far, b.far) AS far
-        FROM centred AS a JOIN centred AS b USING (s, weekday) WHERE a.old AND b.old AND a.d < b.d
-    ), quarters AS (
+        FROM __rankql_centred AS a JOIN __rankql_centred AS b USING (s, weekday) WHERE a.old AND b.old AND a.d < b.d
+    ), __rankql_quarters AS (
         -- The first quartile of the gaps of normal values is 0.4506 standard deviations (Qn of Rousseeuw and Croux). An outage of
         -- a week moves the median. Rounded values have gaps of 0, which do not count. But most gaps of a constant series are 0. Of a
         -- series that is almost constant, most others are those of the outage.
@@ -3287,51 +3287,51 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                quantile_cont(gap, 0.25) FILTER (WHERE gap > 0 AND gaps.far < far_out) AS inner_quarter,
                CASE WHEN quantile_disc(gap, 0.7) = 0 OR any_value(constant) THEN 0
                     ELSE CASE WHEN 10 * inner_quarter < quarter THEN inner_quarter ELSE quarter END / 0.4506 END AS rough
-        FROM gaps JOIN outages USING (s) GROUP BY ALL
-    ), rough AS (
+        FROM __rankql_gaps AS gaps JOIN __rankql_outages USING (s) GROUP BY ALL
+    ), __rankql_rough AS (
         -- Weekends vary at least as much as the other days: they are too few to show less.
         SELECT s, greatest(max(rough) FILTER (WHERE NOT weekend), max(usual_e)) AS weekdays,
                greatest(weekdays, max(rough) FILTER (WHERE weekend)) AS weekends
-        FROM quarters GROUP BY s
-    ), spreads AS (
+        FROM __rankql_quarters GROUP BY s
+    ), __rankql_spreads AS (
         -- The mean gap of normal values is 2 / sqrt(pi) standard deviations.
         SELECT s, 6 * any_value(r.weekdays) AS far5, 6 * any_value(r.weekends) AS far7,
                greatest(coalesce(avg(gap) FILTER (WHERE NOT weekend AND far <= 6 * r.weekdays) * sqrt(pi()) / 2, 0), any_value(usual_e)) AS spread5,
                greatest(spread5, avg(gap) FILTER (WHERE weekend AND far <= 6 * r.weekends) * sqrt(pi()) / 2) AS spread7
-        FROM gaps JOIN rough AS r USING (s) GROUP BY s
-    ), watched AS (
+        FROM __rankql_gaps JOIN __rankql_rough AS r USING (s) GROUP BY s
+    ), __rankql_watched AS (
         -- Few days measure the spread badly, more series have more chances, and so has a baseline that grows: all widen the limits.
         SELECT s, 1.05 * min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 8.75 / count(*) END) * (greatest(3, count(*) OVER (PARTITION BY s.until)) / 3) ** 0.125 AS widening
-        FROM weekdays WHERE n >= CASE period WHEN 'week' THEN 8 ELSE 3 END GROUP BY s HAVING period = 'week' OR count(*) >= 5
-    ), judged AS (
+        FROM __rankql_weekdays WHERE n >= CASE period WHEN 'week' THEN 8 ELSE 3 END GROUP BY s HAVING period = 'week' OR count(*) >= 5
+    ), __rankql_judged AS (
         SELECT c.*, w.widening, old AND far > CASE WHEN weekend THEN far7 ELSE far5 END AS outlying,
                (CASE WHEN weekend THEN spread7 ELSE spread5 END) + greatest(0, e - usual_e) AS spread,
                CASE WHEN w.widening IS NOT NULL AND NOT old AND (n >= 3 OR period = 'week') THEN d
-                    WHEN NOT old AND (SELECT count(*) FROM watched) = 0
+                    WHEN NOT old AND (SELECT count(*) FROM __rankql_watched) = 0
                     THEN rankql_fail('the baseline up to ' || s.until || CASE period WHEN 'week' THEN ' must have 8 weeks. Choose a later day'
                                      ELSE ' must have five weekdays three times each. Choose a later day, or pass period := ''week'' if each row is a week' END)
                END AS watched
-        FROM centred AS c LEFT JOIN spreads USING (s) LEFT JOIN watched AS w USING (s)
-    ), usable AS (
+        FROM __rankql_centred AS c LEFT JOIN __rankql_spreads USING (s) LEFT JOIN __rankql_watched AS w USING (s)
+    ), __rankql_usable AS (
         SELECT * REPLACE (CASE WHEN count(*) FILTER (WHERE outlying) OVER all_days <= 0.25 * count(*) FILTER (WHERE old) OVER all_days
                           THEN watched END AS watched)
-        FROM judged WINDOW all_days AS (PARTITION BY s)
-    ), compared AS (
+        FROM __rankql_judged WINDOW all_days AS (PARTITION BY s)
+    ), __rankql_compared AS (
         SELECT *, median(v) FILTER (WHERE old AND NOT outlying) OVER (PARTITION BY s, weekday) AS expected,
                rankql_shortfall(expected, v) AS loss,
                CASE WHEN watched IS NULL THEN NULL WHEN spread > 0 THEN loss / spread
                     WHEN loss = 0 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END AS z
-        FROM usable
-    ), scored AS (
+        FROM __rankql_usable
+    ), __rankql_scored AS (
         -- Two days must both be bad. In a week, a day counts so much at most: one outage is one alarm.
         SELECT *, count(*) OVER two = 2 AND min(z) OVER two >= 3.6 * widening AS two_days,
                CASE WHEN count(z) OVER week >= 5 THEN favg(greatest(-6 * widening, least(6 * widening, z))) OVER week END AS z_week
-        FROM compared
+        FROM __rankql_compared
         WINDOW two AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 1 PRECEDING AND CURRENT ROW),
                week AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)
     )
     SELECT *, CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
-    FROM scored;
+    FROM __rankql_scored;
 
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the
 -- period has three times, if these are five or more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
@@ -3347,17 +3347,17 @@ COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same w
 -- The first and the last day of the baseline of all series, which grows with the log: from the first 28 days (or those to
 -- `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or a mean that would hold one.
 CREATE OR REPLACE MACRO monitor_baseline(daily, baseline := NULL, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
-    WITH ends AS (
+    WITH __rankql_ends AS (
         SELECT min(d) AS first, list_transform(range(9), lambda i: coalesce(CAST(baseline AS DATE), min(d) + 27) + 7 * CAST(i AS INTEGER)) AS untils,
                list_filter(untils, lambda until: until = untils[1] OR until <= max(d) - 28) AS possible
         FROM (SELECT CAST(coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS DATE) AS d
               FROM (SELECT *, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
-    ), stops AS (
+    ), __rankql_stops AS (
         SELECT s.until AS until, coalesce(bool_or(alarm OR abs(z_week) >= 1.1 * widening), false) AS stops
-        FROM rankql_compared_days(daily, (SELECT possible FROM ends), series, day, value, error, 'day')
+        FROM rankql_compared_days(daily, (SELECT possible FROM __rankql_ends), series, day, value, error, 'day')
         WHERE d > s.until AND d <= s.until + 7 GROUP BY ALL
     )
-    SELECT first, coalesce((SELECT min(until) FROM stops WHERE stops), list_max(possible)) AS last FROM ends;
+    SELECT first, coalesce((SELECT min(until) FROM __rankql_stops WHERE stops), list_max(possible)) AS last FROM __rankql_ends;
 COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseline of monitor_days, which grows with the log to 84 days.';
 
 
