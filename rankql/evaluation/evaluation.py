@@ -25,9 +25,6 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, fetch_frame
 from rankql.sources.session import Session
 
-# With fewer rows, the query that runs is the one that `result.sql` shows.
-REDUCED_FROM_ROWS = 2_000
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -45,8 +42,8 @@ class Evaluation:
     groupings: Sequence[Sequence[str]] = ()
     # The call of `evaluate`; None of another function.
     request: Request | None = None
-    # Whether rankings may be reduced to columns of polars; None: if it is faster.
-    reduces: bool | None = None
+    # Whether rankings may be reduced to columns of polars.
+    reduces: bool = True
 
     @property
     def computed(self) -> list[Metric]:
@@ -80,11 +77,6 @@ class Evaluation:
         by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
         write = readable.write_catalogue_query
         return [write(self.inputs, x, self.conventions, self.groupings) for x in by_cutoff]
-
-    @property
-    def reduced(self) -> bool:
-        """Whether rankings are reduced, if their metrics can be."""
-        return self.rows >= REDUCED_FROM_ROWS if self.reduces is None else self.reduces
 
     @cached_property
     def rows(self) -> int:

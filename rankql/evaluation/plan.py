@@ -60,7 +60,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
-    reduces = False if may_lack_threads() else request.reduces
+    reduces = request.reduces and not may_lack_threads()
     evaluation = resolve_conventions(Evaluation(session, inputs, conventions, metrics))
     threshold = evaluation.conventions.threshold
     if threshold == Conventions.threshold and "threshold" not in request.rules.options:

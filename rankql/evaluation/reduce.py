@@ -13,7 +13,7 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
   scores and grades of its judged items, whose positions are those of their scores in the sorted
   list.
 - "counters": nothing but counters. The readable query computes the metrics: it is as fast on a
-  table with grades and positions and a metric without a cutoff, and faster on few rows.
+  table with grades and positions and a metric without a cutoff.
 
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
 where items share a position, the ranking is flagged, and the readable query computes it. `ranked`,
@@ -33,7 +33,7 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation import ctes, formulas, protocol
-from rankql.evaluation.evaluation import REDUCED_FROM_ROWS, Evaluation
+from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
@@ -54,8 +54,6 @@ MAX_STEPS = 5_000_000
 # The numbers that a thread holds at once, as columns of polars, and the most threads.
 CELLS = 5_000_000
 THREADS = 4
-# Whether no value of a group occurs twice.
-UNIQUE = "count({0}) = count(DISTINCT {0})"
 FLAGGED = f"{INTERNAL_PREFIX}flagged"
 
 
@@ -86,11 +84,6 @@ class Reduction:
     def conventions(self) -> Conventions:
         """The conventions."""
         return self.evaluation.conventions
-
-    @property
-    def few(self) -> bool:
-        """With few rows, one query finds duplicates too: each takes a millisecond to plan."""
-        return self.evaluation.rows < REDUCED_FROM_ROWS
 
     @property
     def counts(self) -> bool:
@@ -159,10 +152,7 @@ class Reduction:
         rankings, fields = write[self.form](steps)
         by = [] if self.form == "counters" else inputs.by
         if inputs.qrels is not None:
-            judged = self._aggregates("judged") | self._grade_columns()
-            if self.few:
-                judged["best_grade"] = "max(rel)"
-            judged |= self._attributes("qrels")
+            judged = self._aggregates("judged") | self._grade_columns() | self._attributes("qrels")
             columns = ["query", *_columns(judged)]
             steps["judged"] = ctes.select_from("qrels", columns, "GROUP BY query")
             fields = [*judged, *fields]
@@ -203,18 +193,12 @@ class Reduction:
     @cached_property
     def unique_checks(self) -> dict[str, tuple[ctes.Column, str]]:
         """What is unique within a query or ranking, by column: the table and column, and SQL."""
-        inputs, checks = self.inputs, list[tuple[ctes.Column, str]]()
-        if self.few and self.form in protocol.COUNTING:
-            items = [("qrels", "item")] * (inputs.qrels is not None)
-            items += [("run", "item")] * inputs.every("item")
-            items += [("run", "pos")] * (not inputs.scored)
-            checks += [(each, UNIQUE.format(each[1])) for each in items]
-        for home in ("run", "qrels"):
-            if not (home == "run" and inputs.many):  # rankings of a query
-                checks += [
-                    ((home, inputs.attribute(name)), ctes.has_one_value(inputs, name))
-                    for name in inputs.attributes_in(home)
-                ]
+        inputs, homes = self.inputs, ("run", "qrels")[self.inputs.many :]  # of rankings of a query
+        checks = (
+            ((home, inputs.attribute(name)), ctes.has_one_value(inputs, name))
+            for home in homes
+            for name in inputs.attributes_in(home)
+        )
         return {f"unique {i}": check for i, check in enumerate(checks)}
 
     def _attributes(self, home: str) -> dict[str, str]:
@@ -531,7 +515,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
     inputs, conventions, metrics = evaluation.inputs, evaluation.conventions, evaluation.computed
     counters = Reduction(evaluation)
-    if not evaluation.reduced or conventions.unjudged == "remove":
+    if not evaluation.reduces or conventions.unjudged == "remove":
         return counters
     options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}

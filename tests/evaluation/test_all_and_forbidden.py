@@ -22,11 +22,8 @@ RUN = pl.DataFrame(
 )
 
 
-@pytest.mark.parametrize("reduces", [False, True])
-def test_all_relevant_items_are_shown(reduces, monkeypatch):
+def test_all_relevant_items_are_shown():
     """The run lacks e, which counts 0; d has no relevant item; c has three for two positions."""
-    if reduces:
-        monkeypatch.setattr("rankql.evaluation.evaluation.REDUCED_FROM_ROWS", 0)
     result = rankql.evaluate(RUN, QRELS, ["AllRel@2", "AllRel@1", "AllRel"], interval=None)
     columns = result.per_query.sort("query")
     assert columns["AllRel@2"].to_list() == [1, 1, 0, None, 0]
@@ -113,11 +110,8 @@ def forbidding():
     return rows.select("query", "item", rel=grade, withdrawn=pl.col("pos") == 3)
 
 
-@pytest.mark.parametrize("reduces", [False, True])
 @pytest.mark.parametrize("ties", ["item", "expected", "best", "worst"])
-def test_a_gate_tells_two_runs_apart_that_no_other_metric_distinguishes(ties, reduces, monkeypatch):
-    if reduces:
-        monkeypatch.setattr("rankql.evaluation.evaluation.REDUCED_FROM_ROWS", 0)
+def test_a_gate_tells_two_runs_apart_that_no_other_metric_distinguishes(ties):
     option = {"forbidden": "withdrawn", "ties": ties}
     means = []
     for shown in (True, False):

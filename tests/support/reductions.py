@@ -10,8 +10,8 @@ from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.request import RankingRules, Request, parse_groupings
 
 
-def make_request(run, qrels, metrics, by=(), reduces=None, **options):
-    """The request of `evaluate`. reduces: whether to reduce rankings; None: if it is faster."""
+def make_request(run, qrels, metrics, by=(), reduces=True, **options):
+    """The request of `evaluate`. reduces: whether rankings may be reduced."""
     names = ("con", "weight", "interval", "attributes", "cluster")
     of_evaluate = {name: options.pop(name) for name in names if name in options}
     rules = RankingRules.of(options, rankql.evaluate)

@@ -78,7 +78,6 @@ class Counters:
     repeats: bool | None = None
     # What is known to be unique within a query, or one attribute of it, by table and column.
     unique: frozenset[tuple[str, str]] = frozenset()
-    highest_grade: float | None = None
     # Some queries that are judged, and systems with few judged items; None: not asked yet.
     judged_queries: Sequence[object] | None = None
     matches: Sequence[ItemMatch] | None = None
@@ -116,7 +115,7 @@ def read_counters(reduction: Reduction) -> Counters:
     rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
     nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
-    unranked, graded = alone and not inputs.scored, not alone and reduction.few
+    unranked = alone and not inputs.scored
     ranked = [RankedRows(*(x[name] for name in RankedRows._fields)) for x in rows]
     queries = [
         QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows
@@ -135,7 +134,6 @@ def read_counters(reduction: Reduction) -> Counters:
         bool(nan),
         reduction.repeats,
         unique,
-        frame["best_grade"].cast(pl.Float64).max() if graded else None,  # type: ignore[arg-type]
     )
 
 

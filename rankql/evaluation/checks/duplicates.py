@@ -1,7 +1,6 @@
 """Rows that occur twice, which no metric may count.
 
-Of few rows, counters say whether there are any. Of many, hashes are compared. A query then names
-three of them.
+Hashes of the rows are compared. If two are the same, a query names three of the duplicates.
 """
 
 from __future__ import annotations

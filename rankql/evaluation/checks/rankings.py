@@ -348,9 +348,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     """Grades of which nearly all count as relevant for a binary metric."""
     evaluation = evidence.evaluation
     inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
-    highest = evidence.counters.highest_grade
-    scale = evaluation.grade_scale() if evaluation.reduced else 0
-    if 0 < scale < HIGHEST_RATING or (highest is not None and highest < HIGHEST_RATING):
+    if 0 < evaluation.grade_scale() < HIGHEST_RATING:
         return
     source = inputs.graded_cte
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
