@@ -21,6 +21,7 @@ from rankql.evaluation.compute import count_rankings, evaluation_errors
 from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.dropped import read_systems
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.means import MISSED, left_out_if
 from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import gain_sql, rows_read, unique_columns
 from rankql.evaluation.request import EvaluationOptions, RankingRules
@@ -182,8 +183,8 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     result = _evaluate(evaluation)
     check_values(result.meta, result.values)
     rows = rows_read(inputs, evaluation.metrics, conventions)
-    # Queries that the run lacks have no value if they are skipped.
-    counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
+    skipped = left_out_if(metric.name, vars(conventions)) == MISSED  # queries that the run lacks
+    counted = f"SEMI JOIN run USING ({inputs.keys})" if skipped else ""
     item = "system, item" if inputs.many else "item"
     sql = _contributions_sql(evaluation, metric_terms(evaluation), rows)
     sql += _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
@@ -191,7 +192,7 @@ def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
     values = result.frame()
-    if conventions.missing == "skip":
+    if skipped:
         values = values.filter(~pl.col(MISSING))
     queries = (
         values.rename({result.meta.query: "query", metric.name: "value"})
