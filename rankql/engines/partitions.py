@@ -160,7 +160,7 @@ def _evaluate_rows(
             judged = counting.find_judged_queries(evaluation)
             counts.append(Count("examples of judged", ids=judged))
             _count_matches(evaluation, counts)
-        require_unique_rows(evaluation, reduction.unique_columns(), counters.unique)
+        require_unique_rows(evaluation, reduction.unique_columns())
         values, _ = finish(reduction)
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]

@@ -192,7 +192,7 @@ class Reduction:
 
     @cached_property
     def unique_checks(self) -> dict[str, tuple[ctes.Column, str]]:
-        """What is unique within a query or ranking, by column: the table and column, and SQL."""
+        """Whether attributes have one value per query: by name, the table, the column and SQL."""
         inputs, homes = self.inputs, ("run", "qrels")[self.inputs.many :]  # of rankings of a query
         checks = (
             ((home, inputs.attribute(name)), ctes.has_one_value(inputs, name))
@@ -202,7 +202,7 @@ class Reduction:
         return {f"unique {i}": check for i, check in enumerate(checks)}
 
     def _attributes(self, home: str) -> dict[str, str]:
-        """The aggregates of the attributes in a table, and whether something is unique there."""
+        """The aggregates of the attributes in a table, and whether they have one value."""
         inputs, columns = self.inputs, {}
         # If there are several rankings of a query, `steps` joins the attributes by query.
         if not (home == "run" and inputs.many and inputs.qrels is not None):

@@ -76,7 +76,7 @@ class Counters:
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
-    # What is known to be unique within a query, or one attribute of it, by table and column.
+    # The attributes that are known to have one value per query, by table and column.
     unique: frozenset[tuple[str, str]] = frozenset()
     # Some queries that are judged, and systems with few judged items; None: not asked yet.
     judged_queries: Sequence[object] | None = None

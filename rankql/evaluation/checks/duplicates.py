@@ -5,13 +5,13 @@ Hashes of the rows are compared. If two are the same, a query names three of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.ctes import Column, Unique
+from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import quote
 from rankql.registry import column_names
@@ -22,29 +22,22 @@ from rankql.sources.session import Session
 from rankql.sources.tables import Table, is_id
 
 
-def require_unique_rows(
-    evaluation: Evaluation, columns: Sequence[Unique], known: Collection[Column] = ()
-) -> None:
+def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> None:
     """Refuse duplicates within a query: see `find_repeated`."""
-    for message in find_repeated(evaluation, columns, known):
+    for message in find_repeated(evaluation, columns):
         raise RankqlError(message)
 
 
-def find_repeated(
-    evaluation: Evaluation, columns: Sequence[Unique], known: Collection[Column] = ()
-) -> Iterator[str]:
+def find_repeated(evaluation: Evaluation, columns: Sequence[Unique]) -> Iterator[str]:
     """The errors about duplicates within a query, by table, column and a condition.
 
-    The condition is on rows of the run, or on all judgments of an item. known: tables and columns
-    that are known to be unique.
+    The condition is on rows of the run, or on all judgments of an item.
     """
     for source, column, where in columns:
         key = evaluation.inputs.keys if source == "run" else "query"
         some = where if source == "run" else ""
-        if (
-            (source, column) not in known
-            and _repeats(evaluation, source, f"{key}, {column}", some)
-            and (message := find_duplicates(evaluation, source, column, where))
+        if _repeats(evaluation, source, f"{key}, {column}", some) and (
+            message := find_duplicates(evaluation, source, column, where)
         ):
             yield message
 

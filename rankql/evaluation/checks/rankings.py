@@ -180,8 +180,7 @@ def _few_matches(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _duplicates(evidence: Evidence) -> Iterable[Facts]:
-    known = evidence.counters.unique
-    for text in find_repeated(evidence.evaluation, evidence.unique, known):
+    for text in find_repeated(evidence.evaluation, evidence.unique):
         yield {"text": text}
 
 
@@ -252,7 +251,7 @@ RANKINGS = (
         "arguments",
         "Write item ids the same way in both tables.", "judged items",
     ),
-    Check("duplicates", "evaluation", "error", "{text}", _duplicates, needs="repeats"),
+    Check("duplicates", "evaluation", "error", "{text}", _duplicates),
 )  # fmt: skip
 
 

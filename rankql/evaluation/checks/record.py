@@ -91,7 +91,6 @@ class Evidence:
             "items": inputs.train or inputs.catalogue is not None,
             "missing": MISSING in self.values.columns and self.values[MISSING].any(),
             "silence": silent or inputs.min_score is not None,
-            "repeats": any(column[:2] not in self.counters.unique for column in self.unique),
             "seen": inputs.train and request and request.seen,
             "ids": any(table.unit == "ids" for table in inputs.runs.values()),
             "retrieved": inputs.qrels is None and not inputs.scored,
