@@ -297,15 +297,15 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[
         """,
         {"names": _CREATE.findall(read_sql()), "schema": schema},
     ).fetchall()
-    ours = (home for name, comment, home, *_ in functions if descriptions.get(name, "") == comment)
-    our_schemas, hints = set(ours), list[str]()
-    for name, comment, home, spelling, is_ours in functions:
+    hints = list[str]()
+    our_schemas = {place for name, of, place, *_ in functions if descriptions.get(name, "") == of}
+    for name, comment, place, spelling, is_ours in functions:
         if name in _HINTS:
             hints += [] if is_ours else [name]
-        elif comment != descriptions[name] if name in descriptions else home not in our_schemas:
+        elif comment != descriptions[name] if name in descriptions else place not in our_schemas:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
-                f"Your function {home}.{spelling} would be {action} by rankql's {name}. Rename or "
+                f"Your function {place}.{spelling} would be {action} by rankql's {name}. Rename or "
                 "drop it, or use register(con, persist=True, schema=...) with another schema"
             )
     return hints

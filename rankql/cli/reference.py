@@ -84,7 +84,7 @@ def sql_command(
     from rankql import macros
     from rankql.engines import native
 
-    home = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
+    qualifier = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
     if temp and (inputs or dialect or folder or engine or database or options):
         raise click.UsageError("With --temp, pass no other arguments.")
     if database is not None:
@@ -100,10 +100,10 @@ def sql_command(
     elif engine:
         if inputs or dialect or options:
             raise click.UsageError("With --engine, pass only --schema or --prefix.")
-        click.echo(native.native_sql(cast(Any, engine), **home), nl=False)
+        click.echo(native.native_sql(cast(Any, engine), **qualifier), nl=False)
     elif dialect in native.DIALECTS and len(inputs) == 2:
         run, qrels = inputs
-        click.echo(native.render_native_query(str(dialect), run, qrels, **home, **options))
+        click.echo(native.render_native_query(str(dialect), run, qrels, **qualifier, **options))
     elif dialect:
         if len(inputs) != 1 or options:
             raise click.UsageError(

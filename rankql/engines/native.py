@@ -186,12 +186,12 @@ def render_native_query(
     item = dialect.text.format(shown["item"]) + dialect.collation
     order = f"{shown.get('score')} DESC, {item} DESC"
     number = f"row_number() OVER (PARTITION BY {shown['query']} ORDER BY {order})"
-    home = f"{name(schema)}." if schema else prefix
+    qualifier = f"{name(schema)}." if schema else prefix
     if engine == "bigquery":
-        home = f"{name(schema or 'dataset')}."
+        qualifier = f"{name(schema or 'dataset')}."
     names = [column_label(specs[1]["query"]), *(metric.name for metric in records)]
     label, *labels = [re.sub(r"\W+", "_", x) if engine == "bigquery" else x for x in names]
-    calls = [_call(engine, home, metric, conventions) for metric in records]
+    calls = [_call(engine, qualifier, metric, conventions) for metric in records]
     values = [f"{call} AS {name(label)}" for call, label in zip(calls, labels, strict=True)]
     score = shown.get("score", "NULL")
     query = (sql_folder() / "evaluation.sql").read_text("utf-8").rstrip().format(
@@ -224,7 +224,7 @@ def _refuse_rules(rules: RankingRules) -> None:
         require(fits, f"{rule}={given[rule]!r} needs DuckDB. Leave it out, or use eval")
 
 
-def _call(engine: str, home: str, metric: Metric, conventions: Conventions) -> str:
+def _call(engine: str, qualifier: str, metric: Metric, conventions: Conventions) -> str:
     """The call of a metric, with its options by position."""
     record = metric.record
     reason = record.not_native if record else "it is an expression"
@@ -233,7 +233,7 @@ def _call(engine: str, home: str, metric: Metric, conventions: Conventions) -> s
         raise RankqlError(f"{metric.name} needs DuckDB: {reason}. Leave it out, or use eval")
     values, known = metric.arguments(vars(conventions)), record.native_options(engine)
     gain, threshold = metric.gain(vars(conventions)), metric.threshold(vars(conventions))
-    rel = f"{home}exp2_gain(rel)" if gain == "exp2" else "rel"
+    rel = f"{qualifier}exp2_gain(rel)" if gain == "exp2" else "rel"
     as_hits = "threshold" in values.keys() - known and not record.reads_sample
     if gain == "binary" or as_hits:
         rel = f"CASE WHEN rel >= {threshold!r} THEN 1 WHEN rel IS NOT NULL THEN 0 END"
@@ -250,4 +250,4 @@ def _call(engine: str, home: str, metric: Metric, conventions: Conventions) -> s
     texts = map(literal, arguments[:last] if engine == "postgres" else arguments)
     listed = [f"ARRAY{x}" if x.startswith("[") else x for x in texts]
     place = "score" if record.compares_scores else "pos"
-    return f"{home}{record.macro}({', '.join([rel, place, *listed])})"
+    return f"{qualifier}{record.macro}({', '.join([rel, place, *listed])})"

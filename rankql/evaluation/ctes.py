@@ -251,9 +251,9 @@ def _query_ctes(inputs: Inputs, cuts: str = "") -> dict[str, str]:
     joined += "\n    CROSS JOIN systems" if inputs.many else ""
     distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
     joined += f"\n    LEFT JOIN ({distinct}) USING ({keys})"
-    for home in ("run", "attributes"):
-        if inputs.attributes_in(home):
-            joined += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    for cte in ("run", "attributes"):
+        if inputs.attributes_in(cte):
+            joined += f"\n    LEFT JOIN {attributes_by_query(inputs, cte)} USING (query)"
     fields = [keys, f"retrieved IS NULL AS {MISSING}", *map(inputs.attribute, inputs.by)]
     ctes["queries"] = select_from(joined, fields)
     return ctes
@@ -356,11 +356,11 @@ def score_order(ties: str) -> str:
     return f"score DESC, {TIE_ORDERS[ties]}"
 
 
-def attributes_by_query(inputs: Inputs, home: str) -> str:
+def attributes_by_query(inputs: Inputs, cte: str) -> str:
     """The attributes in a table, by query."""
-    columns = map(inputs.attribute, inputs.attributes_in(home))
+    columns = map(inputs.attribute, inputs.attributes_in(cte))
     values = [f"any_value({column}) AS {column}" for column in columns]
-    return f"(SELECT {', '.join(['query', *values])} FROM {home} GROUP BY query)"
+    return f"(SELECT {', '.join(['query', *values])} FROM {cte} GROUP BY query)"
 
 
 def has_one_value(inputs: Inputs, name: str) -> str:

@@ -110,9 +110,9 @@ def write_catalogue_query(
     rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
     if inputs.qrels:
         rows += f" JOIN {ctes.attributes_by_query(inputs, 'qrels')} USING (query)"
-    for home in ("run", "attributes"):
-        if inputs.attributes_in(home):
-            rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, home)} USING (query)"
+    for cte in ("run", "attributes"):
+        if inputs.attributes_in(cte):
+            rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, cte)} USING (query)"
     sql = ctes.select_from(rows, columns, rest)
     return [*values], ctes.with_ctes(_join_items(inputs, steps, sql)) + sql
 

@@ -164,9 +164,9 @@ class Reduction:
                 queries = "(FROM judged CROSS JOIN systems)"
             rankings = f"{queries} FULL JOIN {rankings} USING ({keys})"
         columns = [inputs.attribute(name) for name in by]
-        for home in ("run", "attributes"):
-            if by and {*map(inputs.attribute, inputs.attributes_in(home))} - {*fields}:
-                attributes = ctes.attributes_by_query(inputs, home)
+        for cte in ("run", "attributes"):
+            if by and {*map(inputs.attribute, inputs.attributes_in(cte))} - {*fields}:
+                attributes = ctes.attributes_by_query(inputs, cte)
                 rankings += f"\n    LEFT JOIN {attributes} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
@@ -193,23 +193,23 @@ class Reduction:
     @cached_property
     def unique_checks(self) -> dict[str, tuple[ctes.Column, str]]:
         """Whether attributes have one value per query: by name, the table, the column and SQL."""
-        inputs, homes = self.inputs, ("run", "qrels")[self.inputs.many :]  # of rankings of a query
+        inputs = self.inputs
         checks = (
-            ((home, inputs.attribute(name)), ctes.has_one_value(inputs, name))
-            for home in homes
-            for name in inputs.attributes_in(home)
+            ((cte, inputs.attribute(name)), ctes.has_one_value(inputs, name))
+            for cte in ("run", "qrels")[inputs.many :]  # of a query, not of each ranking
+            for name in inputs.attributes_in(cte)
         )
         return {f"unique {i}": check for i, check in enumerate(checks)}
 
-    def _attributes(self, home: str) -> dict[str, str]:
+    def _attributes(self, cte: str) -> dict[str, str]:
         """The aggregates of the attributes in a table, and whether they have one value."""
         inputs, columns = self.inputs, {}
         # If there are several rankings of a query, `steps` joins the attributes by query.
-        if not (home == "run" and inputs.many and inputs.qrels is not None):
-            attributes = map(inputs.attribute, inputs.attributes_in(home))
+        if not (cte == "run" and inputs.many and inputs.qrels is not None):
+            attributes = map(inputs.attribute, inputs.attributes_in(cte))
             columns = {column: f"min({column})" for column in attributes}
         checks = self.unique_checks.items()
-        return columns | {name: sql for name, ((table, _), sql) in checks if table == home}
+        return columns | {name: sql for name, ((table, _), sql) in checks if table == cte}
 
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""

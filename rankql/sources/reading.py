@@ -205,11 +205,11 @@ def _read_tables(
         about = _with_keys_of(session, about, ranked)
     places = {"run": [*runs.values()]}
     places = {x: [t] for x, t in (("attributes", about), ("qrels", judgments)) if t} | places
-    homes = {name: _home(name, places, argument) for name, argument in by.items()}
+    ctes = {name: _cte_of_attribute(name, places, argument) for name, argument in by.items()}
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-    inputs = Inputs(runs, judgments, about, system, [*by], homes, by)
+    inputs = Inputs(runs, judgments, about, system, [*by], ctes, by)
     inputs = replace(inputs, unscored=unscored, forbidden=prohibitions)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
@@ -333,19 +333,19 @@ def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
     """Notes on attributes of which another table has other values for the same queries."""
     for name in inputs.by if session.reads_values else ():
         tables = [table for table in inputs.tables if name in table.columns]
-        home = next(table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
+        first = next(table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
         for other in tables:
             if inputs.cte_of(other) == inputs.ctes[name]:
                 continue
             one, two = (
                 f"(SELECT DISTINCT {table.key('query', as_text=True)} AS q, "
                 f"CAST({quote(name)} AS VARCHAR) AS v FROM {table.sql})"
-                for table in (home, other)
+                for table in (first, other)
             )
             sql = f"SELECT count(DISTINCT q) FROM {one} AS a JOIN {two} AS b USING (q) "
             if count := session.value(f"{sql}WHERE a.v <> b.v"):
                 yield (
-                    f"{name} is that of {home.label}. In {other.label} {format_queries(count)} "
+                    f"{name} is that of {first.label}. In {other.label} {format_queries(count)} "
                     f"{'has' if count == 1 else 'have'} another one"
                 )
 
@@ -482,11 +482,11 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     return not descending
 
 
-def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
+def _cte_of_attribute(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
     """The place of an attribute: attributes, judgments or run."""
-    for home, tables in places.items():
+    for cte, tables in places.items():
         if any(name in table.columns for table in tables):
             for table in tables:
                 require_column(table, name, argument)
-            return home
+            return cte
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])

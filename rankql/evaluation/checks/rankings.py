@@ -58,20 +58,20 @@ def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
 def _several_values(evidence: Evidence) -> Iterable[Facts]:
     """Attributes with several values for a query, unless they are known to have one."""
     inputs = evidence.evaluation.inputs
-    for home in ("attributes", "qrels", "run"):
-        for name in inputs.attributes_in(home):
+    for cte in ("attributes", "qrels", "run"):
+        for name in inputs.attributes_in(cte):
             column = inputs.attribute(name)
-            if (home, column) in evidence.counters.unique:
+            if (cte, column) in evidence.counters.unique:
                 continue
-            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
+            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {cte}
                 GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
             for query, low, high in evidence.evaluation.run_sql(sql):
                 key = next(iter(inputs.runs.values())).roles["query"]
                 parts = [key, getattr(name, "sql", name)]
                 hint = f". If these are different queries, pass their key: query={parts!r}"
-                if home == "attributes" or ", " in key:
+                if cte == "attributes" or ", " in key:
                     hint = ""
-                yield {"argument": inputs.arguments[name], "name": name, "home": home, "low": low,
+                yield {"argument": inputs.arguments[name], "name": name, "cte": cte, "low": low,
                        "high": high, "query": query, "hint": hint}  # fmt: skip
 
 
@@ -192,7 +192,7 @@ RANKINGS = (
     Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
     Check(
         "several-values", "evaluation", "error",
-        "{argument}: {name} must have one value per query, but {home} has {low!r} and {high!r} for "
+        "{argument}: {name} must have one value per query, but {cte} has {low!r} and {high!r} for "
         "query {query!r}{hint}",
         _several_values, needs="slices",
     ),
