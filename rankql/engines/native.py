@@ -165,7 +165,7 @@ def render_native_query(
     given = {"run": run, "qrels": qrels}
     if os.path.exists(run) and os.path.exists(qrels):
         with open_session(None) as session:
-            plan = make_plan(session, Request(run, qrels, metrics, rules, reduces=False))
+            plan = make_plan(session, Request(run, qrels, metrics, rules))
         conventions, records = plan.conventions, plan.metrics
         files = [plan.inputs.runs[None], plan.inputs.judging[0]]
         specs = [{x: of_file(f, x, rules.columns.get(x)) for x in f.roles} for f in files]

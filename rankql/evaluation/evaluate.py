@@ -294,7 +294,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
 def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
     """The rows of a step, or what a function returns, from inputs that are read again."""
     with open_session(request.con, *request.sources) as session:
-        evaluation = make_plan(session, replace(request, reduces=False))
+        evaluation = make_plan(session, request)
         with compute.evaluation_errors(evaluation):
             if not isinstance(task, str):
                 return task(evaluation)

@@ -42,8 +42,6 @@ class Evaluation:
     groupings: Sequence[Sequence[str]] = ()
     # The call of `evaluate`; None of another function.
     request: Request | None = None
-    # Whether rankings may be reduced to columns of polars.
-    reduces: bool = True
 
     @property
     def computed(self) -> list[Metric]:

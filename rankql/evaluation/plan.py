@@ -28,7 +28,6 @@ from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import of_groups, parse, rule
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.computed import list_subtopics, number_type, require_scalar
-from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.reading import open_runs, read_inputs
@@ -60,13 +59,12 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
-    reduces = request.reduces and not may_lack_threads()
     evaluation = resolve_conventions(Evaluation(session, inputs, conventions, metrics))
     threshold = evaluation.conventions.threshold
     if threshold == Conventions.threshold and "threshold" not in request.rules.options:
         _require_threshold(replace(evaluation, metrics=metrics))
     plan = plan_metrics(evaluation)
-    return replace(plan, groupings=groupings, request=request, reduces=reduces)
+    return replace(plan, groupings=groupings, request=request)
 
 
 def read_rankings(

@@ -38,6 +38,7 @@ from rankql.evaluation.readable import unique_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
+from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 
 # The bits of a grade from 0 to 5, and of the hashes of an item and a score. All fit into a BIGINT.
@@ -515,7 +516,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
     inputs, conventions, metrics = evaluation.inputs, evaluation.conventions, evaluation.computed
     counters = Reduction(evaluation)
-    if not evaluation.reduces or conventions.unjudged == "remove":
+    if may_lack_threads() or conventions.unjudged == "remove":
         return counters
     options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}

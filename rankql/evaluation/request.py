@@ -158,8 +158,6 @@ class Request:
     min_score: float | Mapping[str, float] | tuple[Sequence[float] | None] | None = None
     # The file for the values per query.
     output: Path | None = None
-    # Whether rankings may be reduced to columns of polars.
-    reduces: bool = True
 
     @property
     def sources(self) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved
 
 def reduce(shape, metric, table=None):
     run, qrels = SHAPES[shape](ranked(3) if table is None else table)
-    request = make_request(run, qrels, metric, reduces=True)
+    request = make_request(run, qrels, metric)
     with open_session(None) as session:
         return compute.reduce_tables(make_plan(session, request))
 

@@ -1,6 +1,7 @@
 """Evaluate by the reduction and by the readable query, which must give the same."""
 
 import random
+from unittest.mock import patch
 
 import polars as pl
 from polars.testing import assert_frame_equal
@@ -10,21 +11,22 @@ from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.request import RankingRules, Request, parse_groupings
 
 
-def make_request(run, qrels, metrics, by=(), reduces=True, **options):
-    """The request of `evaluate`. reduces: whether rankings may be reduced."""
+def make_request(run, qrels, metrics, by=(), **options):
+    """The request of `evaluate`."""
     names = ("con", "weight", "interval", "attributes", "cluster")
     of_evaluate = {name: options.pop(name) for name in names if name in options}
     rules = RankingRules.of(options, rankql.evaluate)
     groupings = parse_groupings(by)
-    return Request(run, qrels, metrics, rules, groupings=groupings, reduces=reduces, **of_evaluate)
+    return Request(run, qrels, metrics, rules, groupings=groupings, **of_evaluate)
 
 
 def evaluate(*args, reduces, **options):
-    """The result, or the error."""
-    try:
-        return evaluate_in_duckdb(make_request(*args, reduces=reduces, interval=None, **options))
-    except rankql.RankqlError as error:
-        return str(error)
+    """The result, or the error. reduces: may rankings be reduced? Without threads they are not."""
+    with patch("rankql.evaluation.reduce.may_lack_threads", lambda: not reduces):
+        try:
+            return evaluate_in_duckdb(make_request(*args, interval=None, **options))
+        except rankql.RankqlError as error:
+            return str(error)
 
 
 def require_equal(left, right):
