@@ -12,17 +12,6 @@ from rankql.registry.conventions import CHOICES, choose
 from support.random_runs import QRELS, RUN, same
 
 
-@pytest.mark.slow
-def test_ties_lie_between_worst_and_best():
-    metrics = ["nDCG@5", "RR", "P@3"]
-    values = [
-        rankql.evaluate(RUN, QRELS, metrics, ties=ties).summary["mean"].to_list()
-        for ties in ("worst", "item", "expected", "best")
-    ]
-    for worst, item, expected, best in zip(*values, strict=True):
-        assert worst < expected < best and worst <= item <= best
-
-
 def test_best_and_worst_of_unjudged_and_grade_0():
     """Judged items of grade 0 and unjudged ones differ if a threshold is 0."""
     run, qrels = {"q": {"a": 1, "z": 1}}, {"q": {"a": 0}}

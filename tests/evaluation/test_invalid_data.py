@@ -216,8 +216,9 @@ def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudg
         require_refused(*data, metrics, "query 8, pos 2", unjudged=unjudged)
 
 
-@pytest.mark.parametrize("queries", [1, 400])
-@pytest.mark.parametrize("metrics", ["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]])
+@pytest.mark.parametrize(
+    ("metrics", "queries"), cycled(["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]], [1, 400])
+)
 def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
     """In few rows and in many, for one metric and for several."""
     rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]

@@ -14,7 +14,6 @@ from scipy.stats import t
 
 import rankql
 from rankql.sources import private
-from rankql.stats.means import logistic_interval
 from support.parameters import cycled
 
 
@@ -40,20 +39,6 @@ def test_intervals_stay_in_the_range():
     signed = pl.DataFrame({"query": [1, 1, 2], "rel": [-1, 1, 1], "pos": [1, 2, 1]})
     row = rankql.evaluate(signed, metrics="nDCG", negative="keep").summary.row(0, named=True)
     assert row["lo"] < -1 and row["hi"] == 1
-
-
-def test_coverage_of_intervals():
-    """2,000 samples of 20 skewed values: the logit covers more often than mean ± t."""
-    rng = np.random.default_rng(1)
-    values = rng.beta(0.3, 6, (2000, 20))
-    means, widths = values.mean(1), t.ppf(0.975, 19) * values.std(1, ddof=1) / 20**0.5
-
-    def coverage(ends):
-        return np.mean([low <= 0.3 / 6.3 <= high for low, high in ends])
-
-    logistic = [logistic_interval(*x, 0, 1) for x in zip(means, widths, strict=True)]
-    student = zip(means - widths, means + widths, strict=True)
-    assert coverage(logistic) > 0.91 > 0.9 > coverage(student)
 
 
 def rankings(queries, **columns):
