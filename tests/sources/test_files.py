@@ -76,17 +76,6 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
 
 
 @pytest.mark.parametrize(
-    "url", ["https://127.0.0.1:1/a.parquet", "s3://bucket/runs", "hf://a/b.csv"]
-)
-def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match="is not a local file"):
-            function(url, QRELS)
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.csv", "query,item,score\nq1,x,1_0\n"),
