@@ -229,8 +229,9 @@ def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
         rankql.evaluate(path, metrics)
 
 
-@pytest.mark.parametrize("make", [list, tuple, np.array, pl.Series])
-@pytest.mark.parametrize("group", [[], [[0, 0, 1]]])
+@pytest.mark.parametrize(
+    ("make", "group"), cycled([list, tuple, np.array, pl.Series], [[], [[0, 0, 1]], [[0, 0, 1]]])
+)
 def test_arrays_of_labels_and_scores_are_asked_for_as_a_frame(make, group):
     """The frame that the error shows is read."""
     labels, scores = make([0, 1, 1]), make([0.3, 0.2, 0.9])

@@ -77,20 +77,6 @@ def test_the_other_functions_read_groups_or_say_why_not():
             rankql.funnel({"one": pl.DataFrame(ROWS)}, **{name: value})
 
 
-def test_judgments_with_a_row_for_each_group_give_the_same():
-    rows = [
-        {"question": row["question"], "item": item, "rel": 1, "subtopic": i}
-        for row in ROWS
-        for i, group in enumerate(row["relevant"])
-        for item in {*group}
-    ]
-    run = pl.DataFrame(ROWS).select("question", "retrieved").filter(pl.col("question") != "d")
-    names = ["STREC@2", "group_recall@1"]
-    lists = rankql.evaluate(pl.DataFrame(ROWS), metrics=names, groups="any").per_query.drop_nulls()
-    plain = rankql.evaluate(run, pl.DataFrame(rows), names).per_query
-    assert plain.select(names).equals(lists.select(names))
-
-
 @pytest.mark.parametrize("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
 def test_metrics_that_count_items_are_refused(metric):
     with pytest.raises(rankql.RankqlError, match="counts items, but with groups='any' one item"):

@@ -221,13 +221,6 @@ def test_odd_names_of_columns():
     assert result.columns["run"] == {name: ODD[name] for name in RUN.columns}
 
 
-def test_positions_win_over_scores():
-    ranked = RUN.with_columns(pos=pl.col("score").rank("ordinal").over("query"))
-    result = evaluate(ranked)
-    assert result.columns["run"]["pos"] == "pos" and result["nDCG@10"] != evaluate()["nDCG@10"]
-    assert_expected(ranked, score="score")
-
-
 LETTERS = pl.DataFrame({
     "query": [*"qqqQQ"], "item": [*"aAbAb"], "score": [5.0, 4, 3, 2, 1], "kind": [*"xxxXX"],
     "system": [*"mmmmm"],

@@ -166,11 +166,13 @@ REPEATED = {
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("case", REPEATED)
 @pytest.mark.parametrize(
-    ("ties", "tied", "metrics"),
-    cycled(TIES, [None, "a", "d"], [["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]]),
-)
+    ("case", "ties", "tied", "metrics"),
+    cycled(
+        [*REPEATED] * 2, TIES, [None, "a", "d", "a", None],
+        [["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]],
+    ),
+)  # fmt: skip
 def test_only_items_within_the_top_are_compared(case, ties, tied, metrics):
     """With ties above, and with ties across the last position; another ranking has none."""
     row, *refused = REPEATED[case]

@@ -1,7 +1,5 @@
 """Means that are put together from the moments of parts of the queries."""
 
-from dataclasses import replace
-
 import duckdb
 import polars as pl
 import pytest
@@ -19,7 +17,7 @@ from rankql.evaluation.means import (
     summarise,
     system_columns,
 )
-from rankql.evaluation.result import Result, check_values, connect
+from rankql.evaluation.result import Result, connect
 from rankql.macros import MISSING
 
 NUMBER = pl.int_range(30)
@@ -107,21 +105,6 @@ def test_weighted_means_of_parts_have_no_interval():
         pl.lit(False).alias(SKEWED), pl.lit(None, pl.Float64).alias(ERROR),
     )  # fmt: skip
     assert_frame_equal(summary, without, rel_tol=0, abs_tol=1e-12)
-
-
-def test_what_all_queries_together_must_pass():
-    result = rankql.evaluate(OTHER, QRELS, "AP", attributes=QUERIES, by="traffic")
-    result = result.weighted_by("traffic")
-    idle = result.frame().with_columns(traffic=0.0)
-    with pytest.raises(RankqlError, match="traffic is 0 for every query"):
-        check_values(result.meta, idle)
-    for kind, message in (
-        ("undefined", "2 queries with an undefined metric in the run, such as 'q28', 'q29'"),
-        ("missing", "1 query with judgments but not in the run, such as 'q03'"),
-    ):
-        meta = replace(result.meta, conventions=result.conventions | {kind: "error"})
-        with pytest.raises(RankqlError, match=message):
-            check_values(meta, result.values)
 
 
 @pytest.mark.spark

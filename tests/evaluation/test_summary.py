@@ -139,15 +139,14 @@ def test_means_lose_no_digits():
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("output", [None, "values.parquet"])
 @pytest.mark.parametrize(
-    ("relevant", "options", "noted"),
+    ("relevant", "options", "noted", "output"),
     [
-        (15, {}, True),
-        (19, {}, False),
-        (15, {"undefined": "zero"}, False),
-        (15, {"weight": "traffic"}, True),
-        (15, {"by": "shop"}, True),
+        (15, {}, True, None),
+        (19, {}, False, None),
+        (15, {"undefined": "zero"}, False, "values.parquet"),
+        (15, {"weight": "traffic"}, True, "values.parquet"),
+        (15, {"by": "shop"}, True, None),
     ],
 )
 def test_a_hit_rate_of_some_queries_says_so(relevant, options, noted, output, tmp_path):
