@@ -47,12 +47,10 @@ CASES = {
 
 
 READS = ["all items", "first items", "first items, expected"]
-# Two of them for each case, by turns.
-CASES_READ = [(case, READS[(n + m) % 3]) for n, case in enumerate(CASES) for m in range(2)]
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize(("case", "read"), CASES_READ)
+@pytest.mark.parametrize(("case", "read"), cycled([*CASES], READS))
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from scipy.stats import t
 
 import rankql
+from rankql.evaluation.means import summarise
 from rankql.sources import private
 from support.parameters import cycled
 
@@ -130,6 +131,22 @@ def test_missing_and_undefined_queries_are_counted_apart(missing, undefined, mea
     assert counts == [(4, count, 2), (4, count * (undefined == "drop"), 2)]
     gate = rankql.gate(run, qrels=qrels, minimum=["RR>=0", "microP@2>=0"], **options)
     assert gate.table["mean"].to_list() == means
+
+
+def test_equal_values_have_no_variance_whatever_sums_of_squares_leave():
+    """In moments that another engine has added up, which lose the last digits."""
+    meta = rankql.evaluate(rankings("ab"), metrics="AP").meta
+    moments = pl.DataFrame({
+        "i": 0, "micro": False, "n": 1000, "mean": 0.3 + 1e-15, "variance": 1e-18, "skewness": 0.1,
+        "least": 0.3, "most": 0.3, "total": 300.0, "weights": 1000.0, "query_weights": 1000.0,
+        "query_squares": 1000.0, "queries": 1000, "undefined": 0, "missing": 0,
+    })  # fmt: skip
+    with duckdb.connect() as con:
+        con.register("moments", moments)
+        (row,) = summarise(con, meta, "auto", 0.95, "moments").rows(named=True)
+    share = 0.025 ** (1 / 1000)
+    assert row["mean"] == 0.3
+    assert (row["lo"], row["hi"]) == pytest.approx((0.3 * share, 1 - 0.7 * share), abs=1e-15)
 
 
 def test_means_lose_no_digits():

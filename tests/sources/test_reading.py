@@ -79,7 +79,7 @@ OF_ROWS = pl.DataFrame({"id": range(9), "asked": [0, 0, 0, 1, 1, 1, 2, 2, 2], "i
 BY_ID = OF_ROWS.drop("id").rename({"asked": "id"})
 THREE = pl.DataFrame({"query_id": range(3), "item": [*"xyz"], "rel": 1})
 CHUNKS = pl.DataFrame({"query": [*"aab"], "doc_id": "D", "chunk_id": [*"xyx"], "score": [2, 1, 1]})
-BOTH = {**RANKED, "relevant_ids": ["a", "b", "c"], "relevance_scores": [1, 3, 2]}
+BOTH = {**RANKED, "relevant_ids": ["b", "c", "d"], "relevance_scores": [1, 3, 2]}
 KINDS = {"question": "q", "retrieved_chunk_ids": ["a#1", "b#2"]}
 OF_CHUNKS, OF_DOCUMENTS = {"expected_chunk_ids": ["b#2"]}, {"expected_document_ids": ["b"]}
 CLASSES = pl.DataFrame({**ROWS, "prediction": [0, 1, 1], "probability": [0.2, 0.9, 0.6]})
@@ -105,9 +105,8 @@ READ = {
         CHUNKS, pl.DataFrame({"query": [*"ab"], "doc_id": "D", "chunk_id": [*"yx"], "rel": 1}),
         {}, 3 / 4),
     "numbers of both lists as grades": (
-        [BOTH], None, {"rel": "relevance_scores", "threshold": 3}, 1 / 2),
-    "numbers of both lists as scores": (
-        [BOTH], None, {"score": "relevance_scores", "item": ["retrieved_ids", "relevant_ids"]}, 1),
+        [BOTH], None, {"rel": "relevance_scores", "threshold": 3}, 1 / 3),
+    "numbers of both lists as scores": ([BOTH], None, {"score": "relevance_scores"}, 1),
     "chunks for chunks": (
         [KINDS | OF_CHUNKS | OF_DOCUMENTS], None,
         {"item": ["retrieved_chunk_ids", "expected_chunk_ids"]}, 1 / 2),
