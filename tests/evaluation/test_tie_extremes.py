@@ -34,11 +34,11 @@ def list_orders(scores):
         yield {item: float(len(items) - place) for place, item in enumerate(items)}
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", range(3))
 def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     rng = random.Random(seed)
     grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]
-    scores = {item: rng.choice([1, 1, 2]) for item in "abcde"}
+    scores = {item: rng.choice([1, 1, 2]) for item in "abcd"}
     qrels = {"q": {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}}
     orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
     # With grades below 0, no order is the best of these and of the others.

@@ -21,7 +21,7 @@ def checked(evaluate):
         except Question as question:
             given = inspect.signature(evaluate).bind(*args, **options).arguments
             given |= given.pop("options", {})
-            given |= {"metrics": ["Judged@1000", "P(denominator=retrieved)@1000"], "interval": None}
+            given |= {"metrics": "Judged@1000", "interval": None}
             for call in question.calls:
                 means = evaluate(**{**given, **call}).summary["mean"]
                 assert max(means) > 0, call
