@@ -118,22 +118,6 @@ def test_gate_holds_values_to_limits():
             rankql.gate(new, **options, **refused)
 
 
-def test_metrics_of_lists_are_means():
-    """A metric of one list is any expression over its rows."""
-    metrics = {
-        "diversity@3": "category_diversity(category, pos)",
-        "serendipity": "serendipity(rel, popularity > 20, pos)",
-    }
-    qrels = QRELS.filter(RUN["pos"] < 4)
-    result = rankql.evaluate(RUN, qrels, metrics)
-    lists = RUN.join(qrels, on=["query", "item"], how="left").group_by("query")
-    expected = lists.agg(
-        rankql.category_diversity("category", "pos", 3).alias("diversity"),
-        rankql.serendipity("rel", pl.col("popularity") > 20, "pos"),
-    ).mean()
-    assert result.summary["mean"].to_list() == pytest.approx([*expected.row(0)[1:]])
-
-
 @pytest.mark.parametrize(
     "metric, options, message",
     [

@@ -5,12 +5,10 @@ import json
 
 import polars as pl
 import pytest
-import pytrec_eval
 from polars.testing import assert_frame_equal
 
 from rankql.errors import RankqlError
 from rankql.evaluation.convert import convert
-from rankql.evaluation.evaluate import evaluate
 
 RUN = pl.DataFrame(
     {"query": ["a", "a", "a", "b"], "item": ["x", "z", "y", "x"], "score": [1.0, 2.5, 2.5, -1.0]}
@@ -68,21 +66,6 @@ def test_round_trip(tmp_path, suffix):
         path = convert(table, tmp_path / f"{name}{suffix}")
         assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.endswith(".gz")
         assert convert(path, tmp_path / f"back.{name}").read_text() == text
-
-
-def test_trec_eval_reads_it(tmp_path):
-    """Ranks and scores say the same to trec_eval as the table to rankql."""
-    items = [f"d{i}" for i in range(40)]
-    run = pl.DataFrame({"query": "a", "item": items, "pos": range(1, 41)})
-    qrels = pl.DataFrame({"query": "a", "item": items[3::7], "rel": 1})
-    with convert(run, tmp_path / "a.run").open() as file:
-        theirs = pytrec_eval.parse_run(file)
-    with convert(qrels, tmp_path / "a.qrels").open() as file:
-        judgments = pytrec_eval.parse_qrel(file)
-    values = pytrec_eval.RelevanceEvaluator(judgments, {"map", "recip_rank"}).evaluate(theirs)["a"]
-    ours = evaluate(run, qrels, ["AP", "RR"])
-    assert ours["AP"] == pytest.approx(values["map"], rel=1e-12)
-    assert ours["RR"] == pytest.approx(values["recip_rank"], rel=1e-12)
 
 
 def test_positions(tmp_path):

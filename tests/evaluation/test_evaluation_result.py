@@ -261,3 +261,24 @@ def test_files_of_later_versions_are_read():
     meta = rankql.evaluate(FEW_RUN, FEW_QRELS, ["nDCG@10", "microP@5"]).meta
     later = asdict(meta) | {"something new": 1}
     assert Meta.from_dict(later) == meta
+
+
+@pytest.mark.spark
+def test_a_result_whose_values_are_elsewhere(tmp_path):
+    """It has the means, and says how to get the values where these are needed."""
+    from rankql.spark import SparkResult
+
+    ours = rankql.evaluate(RUN, QRELS, ["AP", "RR"], attributes=with_segments(), by="segment")
+    about = {"columns": ours.columns, "notes": ours.notes, "sql": ours.sql}
+    result = SparkResult(meta=ours.meta, **about, means=ours.means, values=None)
+    assert repr(result) == repr(ours) and result.to_dict().keys() == ours.to_dict().keys()
+    assert result["AP"] == ours["AP"] and [*result] == ["AP", "RR"]
+    result.save(tmp_path / "means.csv")
+    for use in (
+        lambda: rankql.compare({"one": result, "two": ours}),
+        lambda: rankql.gate(result, baseline=ours, max_drop="AP:0.1"),
+        lambda: rankql.combine([result]),
+        lambda: rankql.associate(result, with_segments(), on="query"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=r"are in Spark. Pass result.collect\(\)"):
+            use()

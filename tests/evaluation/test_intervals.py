@@ -19,6 +19,7 @@ from rankql.stats.means import (
     t_quantile,
 )
 from rankql.stats.sample import Sample
+from support.parameters import cycled
 
 
 @pytest.mark.parametrize("p", [0.5, 0.505, 0.75, 0.95, 0.975, 0.995, 0.9995, 0.99995])
@@ -56,9 +57,10 @@ def test_one_value_has_no_interval(interval):
 
 
 @pytest.mark.few(5)
-@pytest.mark.parametrize("confidence", [1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53])
-@pytest.mark.parametrize("interval", ["auto", "t"])
-@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize(
+    ("confidence", "interval", "weight"),
+    cycled([1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53] * 2, ["auto", "t"], [None, None, "w"]),
+)
 def test_any_confidence(confidence, interval, weight):
     """Also 1 - 2**-53: half of 1 + confidence is rounded to 1."""
     ranked = pl.DataFrame(
@@ -72,8 +74,7 @@ def test_any_confidence(confidence, interval, weight):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("n", [1, 2, 6, 50])
+@pytest.mark.parametrize(("n", "weight"), cycled([1, 2, 6, 50], [None, "w", "w", None]))
 def test_equal_values_are_no_certainty(weight, n):
     """For 0 and 1, the exact interval of a share."""
     options = {"confidence": 0.9, "weight": weight}
@@ -94,9 +95,11 @@ def ranked(values, **columns):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"},
-                                     {"weight": "w", "cluster": "user"}])  # fmt: skip
-@pytest.mark.parametrize("metric", ["DCG@1", "P@1"])
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    cycled(["DCG@1", "P@1"], [{}, {"weight": "w"}, {"cluster": "user"},
+                              {"weight": "w", "cluster": "user"}, {"cluster": "user"}]),
+)  # fmt: skip
 def test_the_interval_is_that_of_the_sample(metric, options):
     """Skewness, weights and clusters: the function that compare and gate call."""
     rng = np.random.default_rng(4)

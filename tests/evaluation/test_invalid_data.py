@@ -47,12 +47,10 @@ CASES = {
 
 
 READS = ["all items", "first items", "first items, expected"]
-# Two of them for each case, by turns.
-CASES_READ = [(case, READS[(n + m) % 3]) for n, case in enumerate(CASES) for m in range(2)]
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize(("case", "read"), CASES_READ)
+@pytest.mark.parametrize(("case", "read"), cycled([*CASES], READS))
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -166,11 +164,13 @@ REPEATED = {
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("case", REPEATED)
 @pytest.mark.parametrize(
-    ("ties", "tied", "metrics"),
-    cycled(TIES, [None, "a", "d"], [["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]]),
-)
+    ("case", "ties", "tied", "metrics"),
+    cycled(
+        [*REPEATED] * 2, TIES, [None, "a", "d", "a", None],
+        [["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]],
+    ),
+)  # fmt: skip
 def test_only_items_within_the_top_are_compared(case, ties, tied, metrics):
     """With ties above, and with ties across the last position; another ranking has none."""
     row, *refused = REPEATED[case]
@@ -216,8 +216,9 @@ def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudg
         require_refused(*data, metrics, "query 8, pos 2", unjudged=unjudged)
 
 
-@pytest.mark.parametrize("queries", [1, 400])
-@pytest.mark.parametrize("metrics", ["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]])
+@pytest.mark.parametrize(
+    ("metrics", "queries"), cycled(["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]], [1, 400])
+)
 def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
     """In few rows and in many, for one metric and for several."""
     rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]

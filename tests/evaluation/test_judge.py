@@ -85,11 +85,11 @@ def test_a_useless_judge_changes_nothing():
 
 def test_clusters_count_where_they_are_few():
     options = {"attributes": ABOUT, "cluster": "lang"}
-    notes, uncorrected = evaluate("P@3", **options).notes, "Too few human queries or clusters"
-    assert any(note.startswith("With fewer than 100 clusters") for note in notes)
-    assert uncorrected in repr(evaluate("P@3", **options))
-    assert uncorrected not in repr(evaluate("P@3"))
-    assert any(note.startswith("With fewer than 100 human") for note in evaluate("P@3").notes)
+    clustered, plain = evaluate("P@3", **options), evaluate("P@3")
+    uncorrected = "Too few human queries or clusters"
+    assert uncorrected in repr(clustered) and uncorrected not in repr(plain)
+    for result, few in ((clustered, "clusters"), (plain, "human")):
+        assert any(note.startswith(f"With fewer than 100 {few}") for note in result.notes)
 
 
 def test_slices_systems_and_weights():

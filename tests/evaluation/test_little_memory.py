@@ -50,11 +50,6 @@ def test_queries_that_do_not_fit_into_memory_are_evaluated_in_parts(options, tmp
     same(rankql.combine([path]).per_query, at_once.per_query)
 
 
-def test_too_little_memory_is_an_error_with_a_remedy():
-    with pytest.raises(rankql.RankqlError, match=r"^DuckDB is out of memory: .*memory_limit = "):
-        rankql.evaluate("run", "qrels", "AP", con=connect("5MB"))
-
-
 @pytest.mark.slow
 def test_two_tables_in_little_memory(tmp_path):
     """Run and judgments of 5 million rows each in 70 MB, as 50 million in 700."""

@@ -8,6 +8,7 @@ from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.protocol import MAX_HITS
 from rankql.sources.session import open_session
+from support.parameters import cycled
 from support.reductions import SHAPES, compare, frame, make_request, ranked
 
 # A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
@@ -43,8 +44,7 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
-@pytest.mark.parametrize("rel", [1, 2])
-@pytest.mark.parametrize("last", [60, 61, MAX_HITS, MAX_HITS + 1])
+@pytest.mark.parametrize(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
 def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
     names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
     names += ["nDCG@90", "RPrec"]
@@ -102,9 +102,9 @@ def test_counts_of_a_billion_items_do_not_overflow():
                 assert value == (most if name == f"n {grade}" else 0)
 
 
-@pytest.mark.parametrize("metric", ["nDCG@10", "P@3"])
-@pytest.mark.parametrize("other", [2, 3])
-@pytest.mark.parametrize("grade", [0, 2])
+@pytest.mark.parametrize(
+    ("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2])
+)
 def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
     """All are counted at once; each is looked at only if a position is shared."""
     table = ranked(3)

@@ -65,20 +65,6 @@ def test_ties(ties, seed, shape):
     compare(*data, [*metrics, *own], ties=ties, system="system", descending=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("ties", "tied"), cycled(TIES, [2, 1, 0, 60]))
-def test_only_some_rankings_are_tied(ties, tied):
-    """So many of sixty; those are read by the readable query."""
-    table = score(ranked(3, queries=60), 1)
-    some = pl.when(pl.col("query") < tied).then(pl.col("score") // 4).otherwise("score")
-    table = table.with_columns(score=some)
-    compare(table, None, ["nDCG@10", "P@5"], ties=ties)
-    compare(*join(table), ["nDCG@10", "P@5"], ties=ties)
-    for data in ((table, None), join(table)):
-        own = ["Bpref", "own = max(rel)"] if ties != "expected" else []
-        compare(*data, ["AP", "R@100", *own], ties=ties)
-
-
 def test_an_item_that_is_tied_with_a_judged_one_moves_it():
     """Whatever it is, above or below, next to it or at the end."""
     rows = [(q, x, 3.0 if i == q else 5.0 - i) for q in range(5) for i, x in enumerate("abcde")]

@@ -34,11 +34,11 @@ def list_orders(scores):
         yield {item: float(len(items) - place) for place, item in enumerate(items)}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     rng = random.Random(seed)
     grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]
-    scores = {item: rng.choice([1, 1, 2]) for item in "abcde"}
+    scores = {item: rng.choice([1, 1, 2]) for item in "abcd"}
     qrels = {"q": {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}}
     orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
     # With grades below 0, no order is the best of these and of the others.
@@ -58,21 +58,17 @@ def test_best_and_worst_are_the_extremes_over_all_orders(seed):
 @pytest.mark.parametrize(
     ("metric", "scores", "grades"),
     [
-        (
-            "AP(denominator=found)@3",
-            {"a": 3, "b": 2, "c": 2, "d": 2},
-            {"a": 1, "b": 0, "c": 0, "d": 1},
-        ),
+        ("AP(denominator=found)@3", {"a": 3, "b": 2, "c": 2, "d": 2}, {"a": 1, "b": 0, "d": 1}),
         ("infAP", {"t": 9, "0": 1, "1": 1, "2": 1}, {"t": 1, "0": -1, "1": 1}),
     ],
 )
-@pytest.mark.parametrize("ties", ["best", "worst"])
-def test_what_no_order_of_grades_gives_is_refused(metric, scores, grades, ties):
+def test_what_no_order_of_grades_gives_is_refused(metric, scores, grades):
     orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
     values = rankql.evaluate(orders, {"q": grades}, metric, interval=None).per_query[metric]
     assert values.min() == pytest.approx(0.8333, abs=1e-4) and values.max() > 0.99999
-    with pytest.raises(rankql.RankqlError, match=f"does not give the {ties} {metric[:2]}"):
-        rankql.evaluate({"q": scores}, {"q": grades}, metric, ties=ties)
+    for ties in ("best", "worst"):
+        with pytest.raises(rankql.RankqlError, match=f"does not give the {ties} {metric[:2]}"):
+            rankql.evaluate({"q": scores}, {"q": grades}, metric, ties=ties)
 
 
 TIED = {"q": {"d1": 1.0, "d2": 1.0, "d3": 1.0}}

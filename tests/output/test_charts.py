@@ -1,18 +1,15 @@
-"""The plotted numbers: rows, their order, intervals, quartiles and cutoffs, by hand."""
+"""What charts are drawn of; test_chart_specs.py has the rows, their order and their intervals."""
 
 import copy
-import json
 import warnings
 
 import polars as pl
 import pytest
 
 import rankql
-from rankql.decisions.comparison import CUTOFFS
 
 pytestmark = pytest.mark.report
 
-RESIDUAL = "RBPres(p=0.5)@1"
 # The position of the one relevant item of each query, which alone is judged; 0: not retrieved.
 OLD, NEW = {"a": 1, "b": 2, "c": 4, "d": 0}, {"a": 2, "b": 1, "c": 1, "d": 4}
 QRELS = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "rel": [1] * 4})
@@ -41,104 +38,13 @@ def panels(chart):
     return parts
 
 
-def fields(panel):
-    """The columns that the layers draw, by mark and channel."""
-    return {
-        (layer["mark"]["type"], channel): encoding["field"]
-        for layer in panel["layer"]
-        for channel, encoding in layer["encoding"].items()
-        if isinstance(encoding, dict) and "field" in encoding
-    }
-
-
-def domains(panel):
-    """The scales of x."""
-    axes = [layer["encoding"].get("x", {}) for layer in panel["layer"]]
-    return {tuple(axis["scale"]["domain"]) for axis in axes if "scale" in axis}
-
-
-def assert_intervals(panel, value):
-    """A point and an interval, with the number on the right."""
-    drawn = fields(panel)
-    assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
-    assert drawn["point", "x"] == value
-    labels = panel["layer"][-1]["encoding"]["y"]["axis"]
-    numbers = json.loads(labels["labelExpr"].removesuffix("[datum.label]"))
-    assert labels["orient"] == "right"
-    rows = {next(iter(row.values())): row[value] for row in panel["data"]}
-    assert {name: float(x.replace("−", "-")) for name, x in numbers.items()} == {
-        name: pytest.approx(x, abs=0.00051) for name, x in rows.items()
-    }
-
-
-def test_means_are_those_of_the_summary_best_first():
-    comparison = compare(["RR", RESIDUAL])
-    reciprocal, residual = panels(comparison.plot("means"))
-    means = [(row["system"], row["mean"], row["queries"]) for row in reciprocal["data"]]
-    assert means == [("new", 0.6875, 4), ("old", 0.4375, 4)]
-    # Of the residual less is better.
-    means = [(row["system"], row["mean"]) for row in residual["data"]]
-    assert means == [("new", 0.75), ("old", 0.875)]
-    for row in reciprocal["data"]:
-        (own,) = comparison.result.summary.filter(metric="RR", system=row["system"]).to_dicts()
-        assert (row["lo"], row["hi"]) == pytest.approx((own["lo"], own["hi"]), rel=1e-5)
-    assert_intervals(reciprocal, "mean")
-
-
-def test_means_of_slices():
-    run_ = run(OLD).with_columns(part=pl.col("query").is_in(["a", "b"]).cast(pl.String))
-    (panel,) = panels(rankql.evaluate(run_, QRELS, "RR", by="part").plot())
-    means = {row["slice"]: (row["mean"], row["queries"]) for row in panel["data"]}
-    assert means == {"all": (0.4375, 4), "part=false": (0.125, 2), "part=true": (0.75, 2)}
-
-
-def test_differences_are_those_of_the_queries_largest_loss_first():
-    (panel,) = panels(compare("RR").plot("differences"))
-    bars = [(row["query"], row["difference"], row["better"], row["from"]) for row in panel["data"]]
-    expected = [("a", -0.5, "old"), ("d", 0.25, "new"), ("b", 0.5, "new"), ("c", 0.75, "new")]
-    assert bars == [(*bar, place) for place, bar in enumerate(expected)]
-    assert fields(panel)["rect", "y"] == "difference"
-    assert panel["layer"][0]["encoding"]["y2"] == {"datum": 0}
-    assert [{"mean": 0.25}] in [layer.get("data") for layer in panel["layer"]]
-    (panel,) = panels(compare(RESIDUAL).plot("differences"))
-    better = {row["query"]: (row["difference"], row["better"]) for row in panel["data"]}
-    assert better["a"] == (0.5, "old") and better["b"] == better["c"] == (-0.5, "new")
-
-
-def test_intervals_are_those_of_the_table():
-    comparison = compare("RR")
-    (panel,) = panels(comparison.plot("slices"))
-    (row,), (own,) = panel["data"], comparison.pairs.to_dicts()
-    for name in ("difference", "lo", "hi", "n"):
-        assert row[name] == pytest.approx(own[name], rel=1e-5)
-    assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]
-    assert_intervals(panel, "difference")
-    (scale,) = domains(panel)
-    assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
-
-
-LAST = run(dict.fromkeys("abcd", 4))
-
-
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
-    runs = {"old": LAST, "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
+    runs = {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
     (panel,) = panels(rankql.compare(runs, QRELS, "RR", test="t").plot("slices"))
     assert panel["data"][0]["lo"] > 0
-    assert {low for low, _ in domains(panel)} == {0}
-
-
-def test_cutoffs_are_lines_by_k():
-    (panel,) = panels(compare("RR").plot("cutoffs"))
-    means = {(row["system"], row["k"]): row["mean"] for row in panel["data"]}
-    ks = [*filter(lambda k: k < 4, CUTOFFS), 4]  # the length of the lists
-    assert [means.pop(("old", k)) for k in ks] == [0.25, 0.375, 0.4375]
-    assert [means.pop(("new", k)) for k in ks] == [0.5, 0.625, 0.6875] and not means
-    assert fields(panel)["line", "x"] == "k" and fields(panel)["line", "y"] == "mean"
-    bands = {(row["system"], row["k"]): (row["lo"], row["hi"]) for row in panel["data"]}
-    for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():
-        assert bands[system, 3] == pytest.approx((lo, hi), rel=1e-5)
-    assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
+    scales = [layer["encoding"].get("x", {}).get("scale") for layer in panel["layer"]]
+    assert {scale["domain"][0] for scale in scales if scale} == {0}
 
 
 def test_metrics_without_a_value_are_not_drawn():
@@ -164,13 +70,6 @@ def test_metrics_of_the_catalogue_have_no_difference_by_query():
         comparison.plot(metric="g")
 
 
-@pytest.mark.parametrize("kind", ["differences", "slices"])
-def test_one_system_has_no_difference(kind):
-    comparison = rankql.compare({"old": run(OLD)}, QRELS, "RR")
-    with pytest.raises(rankql.RankqlError, match="Compare at least two systems"):
-        comparison.plot(kind)
-
-
 def test_charts_load_nothing_from_the_network(tmp_path):
     chart = compare("RR").plot("means").properties(width=300)
     bundle = chart._repr_mimebundle_()
@@ -192,43 +91,23 @@ def test_pictures_are_saved_without_a_warning(name, tmp_path):
     assert (tmp_path / name).stat().st_size > 500
 
 
-def test_values_per_query_are_drawn_by_system_or_slice():
+def test_values_per_query_are_drawn_by_slice_and_alike_for_systems():
     ranks = {f"q{i}": 1 + i % 4 for i in range(40)}
     qrels = pl.DataFrame({"query": [*ranks], "item": "x", "rel": 1})
-    about = pl.DataFrame({"query": [*ranks], "segment": "ab" * 20, "device": 10 * [*"cdef"]})
-    about = about.with_columns(segment=pl.Series([*"ab"] * 20))
-    one = rankql.evaluate(
-        run(ranks), qrels, ["RR", "P@1"], attributes=about, by=[["segment", "device"]]
-    )
-    both = rankql.evaluate({"old": run(ranks), "new": run(dict.fromkeys(ranks, 1))}, qrels, "RR")
+    about = pl.DataFrame({"query": [*ranks], "segment": [*"ab"] * 20, "device": [*"cdef"] * 10})
+    one = rankql.evaluate(run(ranks), qrels, "RR", attributes=about, by=[["segment", "device"]])
     (panel,) = panels(one.plot("RR", kind="distribution"))
-    names = {row["name"] for row in panel["data"]}
-    assert names == {"segment=a, device=c", "segment=b, device=d", "segment=a, device=e",
-                     "segment=b, device=f"}  # fmt: skip
-    (panel,) = panels(both.plot(kind="distribution"))
-    shares = {"old": {}, "new": {}}
-    for row in panel["data"]:
-        if row["share"]:
-            shares[row["name"]][row["value"]] = row["share"]
-    # The classes from 0 to 1 have a width of 0.05.
-    assert [*shares["new"].values()] == [1] and [*shares["old"].values()] == [0.25] * 4
-    assert [*shares["old"]] == pytest.approx([0.275, 0.325, 0.525, 0.975])
-    assert panel["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 1]
-    line = pl.DataFrame(panel["layer"][0]["data"])  # ends on the axis, beside the range
-    ends = line.filter(~pl.col("value").is_between(0, 1))
-    assert ends["value"].to_list() == pytest.approx([-0.025, 1.025] * 2)
-    assert ends["share"].to_list() == [0] * 4
-    compared = rankql.compare({"old": run(ranks), "new": run(dict.fromkeys(ranks, 1))}, qrels, "RR")
-    (same,) = panels(compared.plot("distribution"))
+    names = {f"segment={x}, device={y}" for x, y in ("ac", "bd", "ae", "bf")}
+    assert {row["name"] for row in panel["data"]} == names
+    runs = {"old": run(ranks), "new": run(dict.fromkeys(ranks, 1))}
+    drawn = rankql.evaluate(runs, qrels, "RR").plot(kind="distribution")
+    (panel,), (same,) = map(panels, (drawn, rankql.compare(runs, qrels, "RR").plot("distribution")))
     assert sorted(map(str, same["data"])) == sorted(map(str, panel["data"]))
-    assert "old: median 0.417 of 40 queries" in panel["description"]
-    assert len(panels(one.plot(kind="distribution"))) == 2
     with pytest.raises(rankql.RankqlError, match="kind must be 'means' or 'distribution', not x"):
         one.plot(kind="x")
 
 
-@pytest.mark.parametrize("missing", ["zero", "skip"])
-@pytest.mark.parametrize("undefined", ["zero", "skip"])
+@pytest.mark.parametrize(("missing", "undefined"), [("zero", "skip"), ("skip", "zero")])
 def test_the_values_that_are_drawn_are_those_of_the_mean(missing, undefined):
     """30 queries at rank 1; 5 are missing, and of 5 nothing is relevant."""
     qrels = pl.DataFrame({"query": [f"q{i:02}" for i in range(40)], "item": "x"})
@@ -245,14 +124,3 @@ def test_the_values_that_are_drawn_are_those_of_the_mean(missing, undefined):
         shares = {round(x["value"], 3): x["share"] for x in panel["data"] if x["share"]}
         assert shares[0.975] == pytest.approx(one["RR"]) == pytest.approx(30 / (30 + zeros))
         assert shares.get(0.025, 0) == pytest.approx(zeros / (30 + zeros))
-
-
-def test_slices_by_several_attributes_have_a_line_for_each():
-    about = pl.DataFrame({"query": [*"abcd"], "segment": ["large accounts", "small"] * 2,
-                          "device": ["phone", "phone", "tablet", "tablet"]})  # fmt: skip
-    result = rankql.evaluate(
-        run(OLD), QRELS, "RR", attributes=about, by=[["segment", "device"]], interval=None
-    )
-    (panel,) = panels(result.plot("RR"))
-    assert "segment=large accounts\ndevice=phone" in {row["slice"] for row in panel["data"]}
-    assert "…" not in json.dumps(panel, ensure_ascii=False)

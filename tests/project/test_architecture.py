@@ -39,6 +39,7 @@ def parse(path):
     return ast.parse(path.read_text("utf-8"))
 
 
+@cache
 def imports(path):
     """All imports: the module, and whether it is imported inside a function or for types only."""
     return [*imports_within(parse(path), False)]

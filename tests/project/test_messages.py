@@ -57,7 +57,6 @@ IN_PYTHON = {
         by="segment",
     ),
     "Two columns of the result would be called 'RR'": lambda: rr(RUN.with_columns(RR=1), by="RR"),
-    "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
     "The result 'one' has several systems. Pass it alone": lambda: rankql.compare(
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}

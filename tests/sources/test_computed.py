@@ -9,6 +9,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support.formats import written
+from support.parameters import cycled
 
 # Positions from 0, ratings, ids with a variant, and sessions of users.
 KEYS = {"user": ["1", "1", "1,"], "session": ["2", "3", "2"]}
@@ -146,12 +147,7 @@ def test_options_of_commands_are_expressions(tmp_path):
         done = CliRunner().invoke(main, ["eval", *paths, *options, *more])
         return done.stdout or done.stderr
 
-    for rel in (
-        "buy=3,click=0",
-        "buy = 3, click=.5",
-        "event=buy:3,click:0",
-        "CASE event WHEN 'buy' THEN 1 ELSE 0 END",
-    ):
+    for rel in ("buy = 3, click=.5", "event=buy:3,click:0", "CAST(event = 'buy' AS INT)"):
         assert printed("--rel", rel) == "query,RR\na,0.5\nb,1.0\n"
     keys = printed("--query", "user,session", "--rel", "buy=1,click=0")
     assert keys.splitlines()[-1] == '"1,,, 2",1.0'
@@ -184,8 +180,10 @@ BY_FLAGS = rankql.evaluate(FLAGGED_RUN, {"a": {"x": 1, "y": 3, "z": 0, "w": 0}},
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("kind", [pl.Boolean, pl.Int64, pl.Float64])
-@pytest.mark.parametrize("form", ["frame", "pandas", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    cycled(["frame", "pandas", "csv", "jsonl"], [pl.Boolean, pl.Int64, pl.Float64]),
+)
 def test_columns_of_yes_and_no_are_grades(form, kind, tmp_path):
     flags = FLAGS.with_columns(pl.col("clicked", "bought").cast(kind))
     path = tmp_path / f"flags.{form}"

@@ -18,6 +18,7 @@ import rankql
 from rankql.errors import RankqlError
 from rankql.logs.table_macros import read_rows
 from support.formats import write_rows
+from support.parameters import cycled
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
 ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]
@@ -73,17 +74,6 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
     for function in (rankql.evaluate, rankql.check):
         with pytest.raises(RankqlError, match=message):
             function(path, QRELS)
-
-
-@pytest.mark.parametrize(
-    "url", ["https://127.0.0.1:1/a.parquet", "s3://bucket/runs", "hf://a/b.csv"]
-)
-def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match="is not a local file"):
-            function(url, QRELS)
-    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -205,12 +195,11 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("ids", [
+@pytest.mark.parametrize(("ids", "name"), cycled([
     [UUID, UUID.lower(), "x"], ["2020-1-2", "2020-01-02", "1:02:03"], ["1", "01", "1.0"],
     [7, 70, 700], [2**53, 2**53 + 1, 12345678901234567890123], ['"a"', "a\\b", 'a"é\n\t'],
     ["[a]", "{a}", "true"], [1, "1e3", "x"],
-])  # fmt: skip
-@pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
+], ["run.jsonl", "run.json"]))  # fmt: skip
 def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
     """The same ids in JSON and in CSV are the same ids, in queries and in items."""
     rows = [{"query": q, "item": i, "score": -n} for q in ids for n, i in enumerate(ids)]

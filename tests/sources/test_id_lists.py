@@ -214,8 +214,9 @@ def test_lists_are_in_the_order_of_their_field(field, values):
     assert rankql.evaluate(right, None, "RR")["RR"] == 1
     with pytest.raises(RankqlError, match=f"not in the order of retrieved.{field} in 1 query"):
         rankql.evaluate(wrong, None, "RR")
-    assert rankql.evaluate(wrong, None, "RR", order="list")["RR"] == 0.5
-    assert rankql.evaluate(wrong, None, "RR", score=f"retrieved.{field}").columns["run"]["score"]
+    if field == "score":
+        assert rankql.evaluate(wrong, None, "RR", order="list")["RR"] == 0.5
+        assert rankql.evaluate(wrong, None, "RR", score="retrieved.score")["RR"] == 1
 
 
 @pytest.mark.parametrize(
@@ -417,6 +418,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
         (["d1"] * 4, ["d2"] * 4, None),
         (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
         (["D1", "D2"], ["d3", "d2"], ""),
+        (["1", "2"], ["3", " 2"], ""),
         (["1", "2"], [3, 4], "the run has item '1', qrels has '3'"),
         (["a#1", "b#1"], ["a", "b"], ""),
     ],
@@ -434,8 +436,8 @@ def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, 
         findings = [x for x in rankql.check(*inputs).findings if x.kind == "no-common-items"]
         assert [x.level for x in findings] == ["warning" if message is None else "error"]
         if message is None:
-            result = rankql.evaluate(*inputs, metrics=["RR", "P@5"])
-            assert (result["RR"], result["P@5"]) == (0, 0)
+            result = rankql.evaluate(*inputs, metrics="RR")
+            assert result["RR"] == 0
             assert result.notes[0].startswith("No item of the run is judged for its query: for")
             assert "If this is not true, write item ids the same way in both" in result.notes[0]
         else:
@@ -521,14 +523,13 @@ def test_an_expression_splits_cells():
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("rel, columns", [
-    ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}),
-    ("3 * buy + see", {"buy": [1, 0], "see": [1, 1]}),
-    ("grade_ / 2", {"grade_": [8, 2]}),
-    (("says", {"Exact": 3, "No": 0}), {"says": ["Exact", "No"]}),
-    ({"Exact": 3, "No": 0}, {"label": ["Exact", "No"]}),
+@pytest.mark.parametrize("rel, columns, runs", [
+    ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}, 2),
+    ("3 * buy + see", {"buy": [1, 0], "see": [1, 1]}, 1),
+    ("grade_ / 2", {"grade_": [8, 2]}, 2),
+    (("says", {"Exact": 3, "No": 0}), {"says": ["Exact", "No"]}, 1),
+    ({"Exact": 3, "No": 0}, {"label": ["Exact", "No"]}, 2),
 ])  # fmt: skip
-@pytest.mark.parametrize("runs", [1, 2])
 def test_fields_of_objects_are_columns_for_rel(rel, columns, runs):
     """Grades are those of a table with a row per id."""
     flat = pl.DataFrame({"query": ["a", "a"], "item": ["y", "x"], **columns})

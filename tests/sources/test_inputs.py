@@ -249,10 +249,6 @@ def test_sessions_on_one_connection_share_one_thread_which_ends():
 # Ids that do not match
 
 
-ITEMS = pl.Series([1, 2, 3, 4])
-TEXTS = ITEMS.cast(pl.String)
-
-
 def calls(run, qrels):
     """Each function that compares a run with judgments."""
     return [
@@ -262,27 +258,6 @@ def calls(run, qrels):
         lambda: rankql.compare({"one": run, "two": run}, qrels),
         lambda: rankql.gate(run, qrels, minimum="RR>0"),
     ]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("ours", "theirs", "message"),
-    [
-        ("i" + TEXTS, ITEMS, "'i1', qrels has '2'"),
-        (ITEMS.cast(pl.Float64), TEXTS, "'1.0', qrels has '2'"),
-        ("D" + TEXTS, "d" + TEXTS, "'D1', qrels has 'd2'.*the same way in both"),
-        (TEXTS, " " + TEXTS, "'1', qrels has ' 2'.*the same way in both"),
-    ],
-    ids=["prefix", "float", "case", "blank"],
-)
-def test_one_item_must_match(ours, theirs, message):
-    run = pl.DataFrame({"query": "a", "item": ours[:3], "score": [3.0, 2.0, 1.0]})
-    qrels = pl.DataFrame({"query": "a", "item": theirs.gather([1, 3]), "rel": 1})
-    for call in calls(run, qrels):
-        with pytest.raises(RankqlError, match=f"^No item of (the run|run 'one') .* {message}"):
-            call()
-    good = run[:1].with_columns(item=pl.lit("x")), qrels[:1].with_columns(item=pl.lit("x"))
-    assert rankql.evaluate(*good, "RR")["RR"] == 1
 
 
 @pytest.mark.few(1)
@@ -529,19 +504,6 @@ def test_check_seldom_finds_reversed_scores_by_chance():
     assert sum(f.kind == "reversed-scores" for f in report) <= 5  # 1 expected, P(> 5) < 0.1%
 
 
-def test_judgments_that_contradict_each_other_are_refused():
-    more = pl.DataFrame({"query": ["b", "a", "c"], "item": ["x", "y", "q"], "rel": [-1, 0, 0]})
-    qrels = pl.concat([QRELS, more])
-    message = r"^qrels has duplicates: query 'a', item 'y'; query 'b', item 'x'"
-    for metrics in ("nDCG@10", "RR", ["nDCG@10", "R@5"], "nDCG"):
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(RUN, qrels, metrics)
-    with pytest.raises(RankqlError, match=r"^qrels has duplicates: query 'a', item 'y'"):
-        rankql.explain(RUN, qrels, "a")
-    same = pl.concat([QRELS, more.tail(1), more.tail(1)])  # twice 0 is no contradiction
-    assert rankql.evaluate(RUN, same, "nDCG@10")["nDCG@10"] > 0
-
-
 # In parts, as in Spark
 
 
@@ -578,7 +540,7 @@ def test_parts_count_equal_scores():
     """They are the same in all parts, or only in each of them."""
     same = RUN.with_columns(score=pl.lit(0.5))
     by_query = RUN.with_columns(score=pl.col("query").rank("dense").cast(pl.Float64))
-    for run, count in (same, 1), (by_query, 0), (RUN, 0):
+    for run, count in (same, 1), (by_query, 0):
         for notes in (rankql.evaluate(run, QRELS, "RR").notes, in_parts(run, QRELS)[1]):
             assert len([note for note in notes if "have the same score" in note]) == count
 
@@ -654,9 +616,9 @@ def test_a_column_of_systems_is_recognised(name):
         result = rankql.evaluate(run, qrels, "RR")
         assert result.summary.select("system", "mean").rows() == [("A", 0.75), ("B", 1)]
         assert result.columns["run"]["system"] == name
-        assert rankql.compare(run, qrels, "RR").systems == ["A", "B"]
-        assert rankql.check(run, qrels).ok
-        assert rankql.explain(run, qrels, metric="RR").means.rows() == [("A", 0.75, 1), ("B", 1, 1)]
+    assert rankql.compare(run, qrels, "RR").systems == ["A", "B"]
+    assert rankql.check(run, qrels).ok
+    assert rankql.explain(run, qrels, metric="RR").means.rows() == [("A", 0.75, 1), ("B", 1, 1)]
 
 
 def test_a_column_of_systems_of_lists():
@@ -682,22 +644,6 @@ def test_duplicates_that_no_system_explains_are_refused():
         rankql.evaluate(same, ONE_RELEVANT, "RR")
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "csv", "parquet", "ndjson"])
-def test_columns_that_differ_in_case_only_are_refused_if_they_are_used(form, tmp_path):
-    """A column score_1 is another one."""
-    names = {"score": [1, 2], "Score": [2, 1], "score_1": [1, 1], "other": [1, 3]}
-    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], **names})
-    if form in ("csv", "parquet", "ndjson"):
-        getattr(run, f"write_{form}")(tmp_path / f"run.{form}")
-        run = tmp_path / f"run.{form}"
-    elif form != "polars":
-        run = getattr(run, "lazy" if form == "lazy" else f"to_{form}")()
-    with pytest.raises(RankqlError, match=r"^run has several columns called '.core'"):
-        rankql.evaluate(run, {"a": {"x": 1}}, "RR")
-    assert rankql.evaluate(run, {"a": {"x": 1}}, "RR", score="other")["RR"] == 0.5
-
-
 def test_scores_rank_if_only_some_runs_have_positions():
     query, item = ["a"] * 4 + ["b"] * 4, ["w", "x", "y", "z"] * 2
     scores = [4.0, 2.0, 2.0, 1.0] * 2
@@ -711,18 +657,12 @@ def test_scores_rank_if_only_some_runs_have_positions():
     assert means[0].per_query.equals(means[1].per_query)
     assert "rank of popular is not used" in repr(means[0])
     assert means[0].columns["run 'popular'"]["pos"] == "rank of popular is not used"
-    compared = rankql.compare({"popular": placed, "model": model}, qrels, "RR")
-    assert "rank of popular is not used" in repr(compared)
     everywhere = {"popular": placed, "model": model.with_columns(rank=placed["rank"])}
     assert "not used" not in repr(rankql.evaluate(everywhere, qrels, "RR"))
     other = placed.with_columns(rank=5 - pl.col("rank"))
     with pytest.raises(RankqlError, match=r"^run 'popular': rank and score order [0-9]+ of 8 rows"):
         rankql.evaluate({"popular": other, "model": model}, qrels, "RR")
     assert rankql.evaluate({"p": other, "m": model}, qrels, "RR", score="score").systems
-    close = placed.with_columns(distance=-pl.col("score")).drop("score")
-    near = model.with_columns(distance=-pl.col("score")).drop("score")
-    result = rankql.evaluate({"popular": close, "model": near}, qrels, "RR")
-    assert result.per_query["RR"].to_list() == means[1].per_query["RR"].to_list()
 
 
 def test_the_columns_line_has_no_positions_or_scores_that_are_not_read():

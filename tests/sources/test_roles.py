@@ -16,19 +16,16 @@ ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 
 
 @pytest.mark.few(10)
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(
-    ("names", "options", "missing"),
-    [
-        (("score",), {"rel": "score"}, "score column"),
-        (("rating",), {"score": "rating"}, "grade column"),
-        (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade column"),
-        (("rel", "score"), {"weight": "score"}, "score column"),
-        (("label", "score"), {"by": "label"}, "grade column"),
-        (("rating", "score"), {"system": "rating"}, "grade column"),
-    ],
-)
-def test_a_named_column_has_no_other_role(names, options, missing, form, tmp_path):
+@pytest.mark.parametrize(("case", "form"), cycled([
+    (("score",), {"rel": "score"}, "score column"),
+    (("rating",), {"score": "rating"}, "grade column"),
+    (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade column"),
+    (("rel", "score"), {"weight": "score"}, "score column"),
+    (("label", "score"), {"by": "label"}, "grade column"),
+    (("rating", "score"), {"system": "rating"}, "grade column"),
+] * 3, FORMATS))  # fmt: skip
+def test_a_named_column_has_no_other_role(case, form, tmp_path):
+    names, options, missing = case
     frame = pl.DataFrame({**ROWS, **{name: [3, 2, 1] for name in names}})
     for rows in (frame, frame.reverse()):
         data, con = written(rows, form, tmp_path)
@@ -188,8 +185,10 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("comment", ["docid = d7 inc = 1", "d7", "d7 a title", "DOCID=d7"])
-@pytest.mark.parametrize("features", ["", "1:0.5 2:-3e-1 "])
+@pytest.mark.parametrize(
+    ("comment", "features"),
+    cycled(["docid = d7 inc = 1", "d7", "d7 a title", "DOCID=d7"], ["", "1:0.5 2:-3e-1 "]),
+)
 def test_judgments_of_ranklib(comment, features, tmp_path):
     path = tmp_path / "qrels.txt"
     path.write_text(f"# a comment\n2 qid:1 {features}# {comment}\n0 qid:1 {features}# d8\n")

@@ -20,7 +20,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.formats import written
-from support.parameters import slow
+from support.parameters import cycled, slow
 
 # As in the README of pytrec_eval.
 RUN = {"q1": {"d1": 1.0, "d2": 0.0, "d3": 1.5}, "q2": {"d1": 1.5, "d2": 0.2, "d3": 0.5}}
@@ -281,8 +281,9 @@ MARCO_QRELS = "1048585\t0\t7187157\t1\n2\t0\t4339068\t1\n"
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("columns", [3, 4])
-@pytest.mark.parametrize("name", ["run.tsv", "run.dev.small", "run.txt"])
+@pytest.mark.parametrize(
+    ("name", "columns"), cycled(["run.tsv", "run.dev.small", "run.txt"], [3, 4])
+)
 def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
     lines = ["\t".join(line.split("\t")[:columns]) for line in MARCO.splitlines()]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
@@ -325,7 +326,7 @@ def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
             return pandas.DataFrame(rows, columns=names)
         if form == "arrow":
             return pyarrow.table([*map(pyarrow.array, zip(*rows, strict=True))], names=names)
-        path = tmp_path / f"{len(names)}.csv"
+        path = tmp_path / f"{'-'.join(names)}.csv"
         path.write_text("".join(",".join(map(str, row)) + "\n" for row in (names, *rows)))
         return path
 
@@ -337,6 +338,9 @@ def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
     unused = table("query", "item", "score", "note", "note")
     with pytest.raises(RankqlError, match="'note'"):
         rankql.evaluate(unused, qrels, "RR", score="note")
+    cased = table("query", "item", "score", "Score", "score_1")
+    with pytest.raises(RankqlError, match=r"^run has several columns called '.core'"):
+        rankql.evaluate(cased, qrels, "RR")
     runs = [unused.to_reader()] if form == "arrow" else []
     for run in (*runs, unused):
         assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
@@ -414,6 +418,9 @@ def test_objects_with_fields_are_dicts(kind):
     run = {"q1": [kind("d1", 0.9), kind("d2", 0.5)], "q2": [kind("d2", 0.8)]}
     qrels = {"q1": {"d2": 1}, "q2": {"d2": 1}}
     assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.75
+
+
+def test_objects_with_fields_are_rows():
     rows = [Model(query=q, item=d, score=s) for q, d, s in frame(RUN, "score").rows()]
     assert rankql.evaluate(rows, QRELS, "RR")["RR"] == rankql.evaluate(RUN, QRELS, "RR")["RR"]
 
