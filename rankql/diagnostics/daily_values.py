@@ -16,7 +16,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, require_column
+from rankql.sources.tables import Table, is_nested, require_column
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
@@ -36,7 +36,7 @@ def find_daily_values(
     known = [*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))]
     others = [x for x in table.columns if x not in metrics and x != MISSING]
     others = [x for x in others if x.lower() not in {*map(str.lower, used)}]
-    if not {*known}.isdisjoint(others) or any(table.columns[x][-1] in "])" for x in others):
+    if not {*known}.isdisjoint(others) or any(is_nested(table.columns[x]) for x in others):
         return []
     numbers = [x for x in others if is_number_column(session, table, x)]
     if others and not (numbers or metrics):

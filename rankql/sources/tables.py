@@ -177,7 +177,7 @@ class Table:
         """The column of a role: the one of this name, or a preferred or known name."""
         column = self._find(role, name, preferred)
         kind = self.columns[column] if column and role == "query" else ""
-        if kind.endswith("]") or kind.startswith(("STRUCT(", "MAP(")):
+        if is_nested(kind):
             fields = [x for x in self.columns if x.startswith(f"{column}.")]
             raise Question(
                 f"{self.label}: {column} has lists or objects, which are no ids of queries",
@@ -320,6 +320,11 @@ def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
 def is_text(kind: str) -> bool:
     """Is it a type of text in DuckDB?"""
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
+
+
+def is_nested(kind: str) -> bool:
+    """Is it a type of lists, maps or structs?"""
+    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
 def is_number(kind: str) -> bool:

@@ -860,6 +860,17 @@ def test_the_note_on_weekends_names_slices_of_days():
     assert noted == ["ndcg [part=0.1]", "ndcg [part=0.2]"]
 
 
+@pytest.mark.parametrize("kind", ["DECIMAL(8, 4)", "DOUBLE"])
+def test_own_values_may_be_decimals_next_to_an_enum(kind):
+    frame = daily().with_columns(pl.col("ndcg").round(4))
+    con = duckdb.connect()
+    con.register("frame", frame)
+    columns = f"day, CAST(ndcg AS {kind}) AS ndcg, CAST('eu' AS ENUM ('eu', 'us')) AS region"
+    result = rankql.monitor(con.sql(f"SELECT {columns} FROM frame"), con=con)
+    titles = {result.title, rankql.monitor(frame).title}
+    assert titles == {"Alarm since 2026-10-21: ndcg (sudden drop)"}
+
+
 @pytest.mark.parametrize("columns", [[], ["query"]])
 def test_numbers_as_text_are_refused_by_name(columns):
     frame = daily().with_columns(pl.col("ndcg").cast(pl.String), query=pl.lit("a"))
