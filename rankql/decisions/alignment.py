@@ -100,8 +100,7 @@ def combine_results(
     """The results of all systems as one result; None if the systems are runs."""
     several = is_several_runs(runs)
     systems: Mapping[str, Any] = runs if several else {"run": runs}
-    if not systems:
-        raise RankqlError(_NO_RUNS)
+    require(bool(systems), _NO_RUNS)
     if not all(isinstance(name, str) and name for name in systems):
         raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
     opened = open_systems(systems, qrels, run_options)

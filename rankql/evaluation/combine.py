@@ -167,10 +167,8 @@ def _merge_notes(parts: Sequence[Result]) -> list[str]:
 def require_no_system(result: Result) -> None:
     """Refuse a column of the user named system, the column of the systems."""
     for name in (result.meta.query, *result.meta.by):
-        if name.lower() == "system":
-            raise RankqlError(
-                f"{name!r} is also the column that names the runs in the result. Rename it"
-            )
+        taken = f"{name!r} is also the column that names the runs in the result. Rename it"
+        require(name.lower() != "system", taken)
 
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rankql.errors import Question, RankqlError, Ungraded, did_you_mean
+from rankql.errors import Question, RankqlError, Ungraded, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
@@ -17,6 +17,7 @@ from rankql.registry.column_names import (
     find_name,
     is_called,
     is_like_id,
+    is_row_number,
     missing_column,
     recognise,
     words_of,
@@ -262,8 +263,8 @@ class Table:
 
     def refuse_interval(self, name: str) -> None:
         """Refuse a column of results that polars cannot hold."""
-        if self.columns[name].startswith("INTERVAL"):
-            raise RankqlError(f"{self.label}: {name} is an INTERVAL. Cast it to text first")
+        interval = f"{self.label}: {name} is an INTERVAL. Cast it to text first"
+        require(not self.columns[name].startswith("INTERVAL"), interval)
 
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
@@ -305,10 +306,8 @@ def repeated_names(names: Iterable[object]) -> list[str]:
 def refuse_repeated(table: Table, names: Iterable[str]) -> None:
     """Refuse the use of a column whose name another one has too."""
     for name in table.sources([*table.roles.values(), *names]):
-        if name.lower() in table.repeated:
-            raise RankqlError(
-                f"{table.label} has several columns called {name!r}. Rename or remove all but one"
-            )
+        several = f"{table.label} has several columns called {name!r}. Rename or remove all but one"
+        require(name.lower() not in table.repeated, several)
 
 
 def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
@@ -368,7 +367,8 @@ def is_outcome(name: str, kind: str) -> bool:
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
     """The question about a role without a column: which columns may be it, by their types."""
-    free = [x for x in table.own_columns if x in table.free_columns(role)]
+    free = [x for x in table.own_columns if not is_row_number(x)]
+    free = [x for x in free if x in table.free_columns(role)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":

@@ -4,6 +4,7 @@ import json
 import shlex
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -243,6 +244,35 @@ def test_flags_are_metrics_if_they_are_named():
     assert "bought" not in rankql.compare(read(*flags)).metrics
     named = rankql.compare(read(*flags, metrics="bought"))
     assert named.pairs["difference"].item() == -1
+
+
+WRITTEN = {
+    "csv": (pd.DataFrame.to_csv, str),
+    "csv of many": (lambda f, path: f.assign(**dict.fromkeys("abcdefgh", 1)).to_csv(path), str),
+    "parquet": (lambda f, path: f[::-1].to_parquet(path), str),
+    "read by polars": (pd.DataFrame.to_csv, pl.read_csv),
+    "read by pandas": (pd.DataFrame.to_csv, pd.read_csv),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatch):
+    """pandas writes its index, which has no name. It would be a metric, and one more test."""
+    monkeypatch.chdir(tmp_path)
+    write, read_back = WRITTEN[form]
+    tables = []
+    for name, frame in (("a", BEFORE), ("b", AFTER)):
+        days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9))
+        write(frame.select("revenue", day=days).to_pandas(), path := f"{name}.{form.split()[0]}")
+        tables.append(read_back(path))
+    kept = {"revenue", *("abcdefgh" if "many" in form else "")}
+    assert {*rankql.compare(read(*tables)).metrics} == kept
+    assert {*rankql.monitor(tables[0]).table["metric"]} == kept
+    found = rankql.associate(*tables, on="day", outcome={"sold": "revenue"}).table
+    assert {*found["metric"]} == kept
+    if read_back is str:
+        done = CliRunner().invoke(main, ["compare", *tables, "--format", "csv"])
+        assert {line.split(",")[0] for line in done.stdout.splitlines()[1:]} == kept
 
 
 # On the command line
