@@ -218,7 +218,7 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, Result 
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         data = Result(meta, values=Path(data))
     if not isinstance(data, MeansResult):
-        return session.table(data, label), None
+        return session.table(data, label).with_undefined(), None
     result = open_result(data)
     require(
         result.judge is None and result.meta.weight is None,

@@ -93,7 +93,7 @@ def read_values(
     if con is None and (printed := open_printed(table, query, names, system)):
         return printed
     with open_session(con, table) as session:
-        return _read(session, session.table(table, VALUES), query, names, system)
+        return _read(session, session.table(table, VALUES).with_undefined(), query, names, system)
 
 
 def open_printed(
@@ -107,7 +107,7 @@ def open_printed(
     columns = () if isinstance(data, pl.DataFrame) else getattr(header, "columns", ())
     if find_name(map(str, columns), ["value"]):
         with open_session(None) as session:
-            table = session.table(data, VALUES)
+            table = session.table(data, VALUES).with_undefined()
             data = fetch_frame(session, f"SELECT * FROM {table.sql}")
     printed = read_printed(data, query, system)
     if printed is None:

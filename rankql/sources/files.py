@@ -135,8 +135,7 @@ def _copy_stream(name: str, label: str) -> str:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise _damaged(label, name, error) from error
-    if not data.strip():
-        raise RankqlError(f"{label}: {name!r} is empty")
+    require(bool(data.strip()), f"{label}: {name!r} is empty")
     in_memory = hasattr(os, "memfd_create")
     file: IO[bytes] = open(os.memfd_create("rankql"), "w+b") if in_memory else TemporaryFile()  # noqa: SIM115
     file.write(data)

@@ -162,6 +162,13 @@ class Table:
             columns={**self.columns, name: kind},
         )
 
+    def with_undefined(self) -> Table:
+        """The table with NULL for NaN of pandas, which among values is undefined or missing."""
+        floats = [quote(x) for x, kind in self.columns.items() if kind in ("FLOAT", "DOUBLE")]
+        values = ", ".join(f"nullif({x}, 'nan') AS {x}" for x in floats)
+        sql = f"(SELECT * REPLACE ({values}) FROM {self.sql})"
+        return replace(self, sql=sql) if self.nan and floats else self
+
     def without(self, role: str) -> Table:
         """The table without a role, and without what the Columns line says of it."""
         roles, context = (
@@ -280,8 +287,7 @@ def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlE
 
 def require_column(table: Table, name: str, argument: str) -> str:
     """The name of a column as the table spells it; an error if it has none."""
-    if not isinstance(name, str):
-        raise RankqlError(f"{argument} must be the name of a column, not {name!r}")
+    require(isinstance(name, str), f"{argument} must be the name of a column, not {name!r}")
     if not table.has(name):
         raise unknown_column(argument, name, [table])
     return table.actual_name(name)

@@ -186,6 +186,31 @@ def test_values_that_are_no_numbers_are_refused_where_they_are_read(tmp_path, na
     assert result.exit_code == 2 and told in result.output
 
 
+def test_nan_of_pandas_is_an_undefined_value():
+    """pandas writes NaN for what is undefined in the values of a result, too."""
+    gaps = pl.int_range(40) % 7 == 0
+    lacking = AFTER.with_columns(revenue=pl.when(~gaps).then("revenue"))
+    as_pandas = lacking.to_pandas()
+    assert as_pandas["revenue"].isna().sum() == 6
+    expected, found = (
+        rankql.compare(read(BEFORE, x), metrics="revenue") for x in (lacking, as_pandas)
+    )
+    assert found.pairs.equals(expected.pairs) and found.pairs["n"].item() == 34
+    assert "Queries: 6 of 40 undefined in at least one system and left out" in found.notes
+    tables = [
+        rankql.associate(BEFORE, x, on="user", metrics="wait", outcome="revenue")
+        for x in (lacking, as_pandas)
+    ]
+    assert tables[0].table.equals(tables[1].table) and tables[1].table["n"].item() == 34
+    days = lacking.select("revenue", day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)))
+    watched = [rankql.monitor(x).table.sort("day") for x in (days, days.to_pandas())]
+    assert_frame_equal(*watched)
+    printed = pd.DataFrame(
+        {"query": [1, 1, 2, 2], "metric": ["AP", "RR"] * 2, "value": [0.5, None, 0.2, 1]}
+    )
+    assert rankql.read_values(printed).summary["undefined"].to_list() == [0, 1]
+
+
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
 BOTH, RUNS = read(BEFORE, AFTER), ({"a": OLD, "b": NEW}, QRELS)
 KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
