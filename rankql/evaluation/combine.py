@@ -96,10 +96,11 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         part.frame().select(pl.lit(name).alias("system"), *dict.fromkeys(columns))
         for name, part in results.items()
     ]
-    keys = [frame[first.meta.query].dtype for frame in frames]
-    kinds = {"numbers" if x.is_numeric() else "text" if x in TEXT_TYPES else str(x) for x in keys}
-    one = len(kinds) == 1
-    require(one, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type")
+    key = first.meta.query
+    kinds = {_kind(frame[key].dtype) for frame in frames}
+    if len(kinds) > 1:  # as of runs, ids are then text: 1.0 is 1, and midnight is its day
+        text = pl.col(key).cast(pl.String).str.replace(r"(\.0+| 00:00:00(\.0+)?)$", "")
+        frames = [x if _kind(x[key].dtype) == "text" else x.with_columns(text) for x in frames]
     catalogue = {
         x: [row | {"system": name} for name, part in results.items()
             for row in part.meta.catalogue[x]]
@@ -112,6 +113,10 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     judges = {name: part.judge for name, part in results.items() if part.judge is not None}
     judge = combine_systems(judges) if judges else None
     return Result(meta, notes=notes, values=rows, columns=first.columns, judge=judge)
+
+
+def _kind(dtype: pl.DataType) -> str:
+    return "number" if dtype.is_numeric() else "text" if dtype in TEXT_TYPES else str(dtype)
 
 
 def with_names_of(result: Result, first: Result) -> Result:

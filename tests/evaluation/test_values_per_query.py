@@ -1,5 +1,6 @@
 """Runs in any form, and values per query that rankql did not compute."""
 
+import itertools
 import json
 import shlex
 
@@ -84,6 +85,43 @@ def test_any_numbers_are_compared():
     printed = repr(comparison)
     assert "Columns: values: query = user, metrics = (revenue, wait, clicks)" in printed
     assert "Higher revenue, wait and clicks are assumed to be better" in " ".join(comparison.notes)
+
+
+IDS = {
+    "int": pl.Int16, "float": pl.Float64, "decimal": pl.Decimal(9, 2), "text": pl.String,
+    "category": pl.Categorical,
+}  # fmt: skip
+FIRST_DAY = pl.date(2024, 1, 1)
+KEYS = {
+    "day": FIRST_DAY + pl.duration(days=pl.int_range(40)),
+    "time": (FIRST_DAY + pl.duration(days=pl.int_range(40))).cast(pl.Datetime("ms")),
+    "iso": (FIRST_DAY + pl.duration(days=pl.int_range(40))).cast(pl.String),
+    **{name: pl.int_range(40).cast(pl.String).cast(kind) for name, kind in IDS.items()},
+}
+
+
+@pytest.mark.parametrize(
+    "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
+)
+def test_keys_of_several_types_are_text(keys):
+    """Of a CSV file ids are text, and pandas has times for days."""
+    tables = [x.with_columns(user=KEYS[key]) for x, key in zip((BEFORE, AFTER), keys, strict=True)]
+    for each in (tables, tables[::-1]):
+        pair = rankql.compare(read(*each, metrics="revenue")).pairs.row(0, named=True)
+        difference = each[1]["revenue"].mean() - each[0]["revenue"].mean()
+        assert (pair["n"], pair["difference"]) == (40, pytest.approx(difference))
+
+
+def test_a_baseline_may_have_ids_of_another_type():
+    number = pl.col("query").rank("dense")
+    run, qrels, base = (x.with_columns(query=number) for x in (NEW, QRELS, OLD))
+    base = base.with_columns(pl.col("query").cast(pl.String))
+    limits = {"minimum": "RR>=0", "max_drop": "RR:0.9"}
+    verdict = rankql.gate(run, qrels, base, **limits)
+    expected = rankql.gate(NEW, QRELS, OLD, **limits)
+    assert verdict.table.equals(expected.table)
+    saved = rankql.gate(run, qrels, rankql.evaluate(base, qrels, "RR"), **limits)
+    assert saved.table["baseline"].equals(expected.table["baseline"])
 
 
 def test_the_caller_gives_directions():
