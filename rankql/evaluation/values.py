@@ -89,6 +89,8 @@ def read_values(
     >>> read_values(shop)["revenue"]
     4.0
     """
+    several = f"query must be one column of values, not {query!r}. Make one of them first"
+    require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
     if con is None and (printed := open_printed(table, query, names, system)):
         return printed

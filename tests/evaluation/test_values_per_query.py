@@ -295,6 +295,7 @@ def test_errors(arguments, options, message):
         (AFTER, {"metrics": "segment"}, "values: segment must be a number, not text"),
         (AFTER, {"system": "zz"}, "system='zz': no column of that name in values"),
         (AFTER.head(0), {}, "The results have no queries"),
+        (AFTER, {"query": ["user", "clicks"]}, r"query must be one column of values, not \['user'"),
     ],
 )
 def test_errors_of_tables(table, options, message):
