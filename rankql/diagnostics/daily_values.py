@@ -51,7 +51,8 @@ def read_daily_values(
     by: Sequence[Sequence[str]], weekly: bool,
 ) -> tuple[Result, bool]:  # fmt: skip
     """The means of values by day and slice, and whether a row is a query. Otherwise it is a day."""
-    attributes = [require_column(table, x, "by") for x in dict.fromkeys(itertools.chain(*by))]
+    by = [[require_column(table, name, "by") for name in group] for group in by]
+    attributes = dict.fromkeys(itertools.chain(*by))
     metrics = [require_column(table, name, "metrics") for name in metrics]
     is_query = table.has(query) and table.actual_name(query) not in (day, *metrics)
     require(is_query or len(by) < 2, "days has no query, so by= must be one slicing. Cross the "

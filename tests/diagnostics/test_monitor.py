@@ -860,6 +860,14 @@ def test_the_note_on_weekends_names_slices_of_days():
     assert noted == ["ndcg [part=0.1]", "ndcg [part=0.2]"]
 
 
+@pytest.mark.parametrize("columns", [[], ["query"]])
+def test_slices_of_own_values_are_spelled_in_any_case(columns):
+    frame = daily().with_columns(Country=pl.lit("de"), query=pl.lit("a"))
+    frame = frame.select("day", "Country", "ndcg", *columns)
+    titles = {rankql.monitor(frame, by=name).title for name in ("country", "Country")}
+    assert len(titles) == 1 and "ndcg [Country=de]" in titles.pop()
+
+
 @pytest.mark.parametrize("kind", ["DECIMAL(8, 4)", "DOUBLE"])
 def test_own_values_may_be_decimals_next_to_an_enum(kind):
     frame = daily().with_columns(pl.col("ndcg").round(4))
