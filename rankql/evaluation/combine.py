@@ -97,10 +97,11 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         for name, part in results.items()
     ]
     key = first.meta.query
-    kinds = {_kind(frame[key].dtype) for frame in frames}
-    if len(kinds) > 1:  # as of runs, ids are then text: 1.0 is 1, and midnight is its day
+    kinds = {frame[key].dtype for frame in frames}
+    alike = all(x.is_numeric() for x in kinds) or all(x in TEXT_TYPES for x in kinds)
+    if len(kinds) > 1 and not alike:  # as of runs, ids are text: 1.0 is 1, midnight is its day
         text = pl.col(key).cast(pl.String).str.replace(r"(\.0+| 00:00:00(\.0+)?)$", "")
-        frames = [x if _kind(x[key].dtype) == "text" else x.with_columns(text) for x in frames]
+        frames = [x if x[key].dtype in TEXT_TYPES else x.with_columns(text) for x in frames]
     catalogue = {
         x: [row | {"system": name} for name, part in results.items()
             for row in part.meta.catalogue[x]]
@@ -113,10 +114,6 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     judges = {name: part.judge for name, part in results.items() if part.judge is not None}
     judge = combine_systems(judges) if judges else None
     return Result(meta, notes=notes, values=rows, columns=first.columns, judge=judge)
-
-
-def _kind(dtype: pl.DataType) -> str:
-    return "number" if dtype.is_numeric() else "text" if dtype in TEXT_TYPES else str(dtype)
 
 
 def with_names_of(result: Result, first: Result) -> Result:
