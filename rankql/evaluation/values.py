@@ -137,8 +137,9 @@ def read_values_file(
     columns = table.columns if table else {}
     key = query or find_name(columns, (*ROLES["query"], *TIMES))
     named = [name for name in dict.fromkeys(metrics) if name in columns and name != key]
-    taken = (key, system, *SYSTEMS, *TIMES, *attributes, *named)
-    others = [x for x in columns if x not in taken and not column_names.is_row_number(x)]
+    taken = (key, system, *attributes, *named)
+    known = (*SYSTEMS, *TIMES, *column_names.ROW_NUMBERS)
+    others = [x for x in columns if x not in taken and not column_names.is_called(x, known)]
     if table is None or key not in columns or not (named or others):
         return None
     runs = {*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))}

@@ -97,12 +97,12 @@ QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "use
 # The names of times, which are no grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # What files of data frames call the numbers of their rows, which are no data.
-_ROW_NUMBERS = ("column0", "column00", "unnamed: 0", "__index_level_0__")
+ROW_NUMBERS = ("column0", "column00", "unnamed: 0", "__index_level_0__")
 # The names of what says where or what an item is, which are no grades.
 LOCATORS = (
     *("page", "lang", "language", "source", "title", "content", "text", "url", "file", "line"),
     *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
-    *("author", "year", *_ROW_NUMBERS),
+    *("author", "year", *ROW_NUMBERS),
 )
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
@@ -161,7 +161,7 @@ def is_called(column: str, names: Iterable[str]) -> bool:
 
 def is_row_number(name: str) -> bool:
     """Is it the name that files of data frames give to the numbers of their rows?"""
-    return is_called(name, _ROW_NUMBERS)
+    return is_called(name, ROW_NUMBERS)
 
 
 def is_distance(name: str) -> bool:

@@ -366,6 +366,8 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         (["user", "revenue"], "", True),
         (["user", "revenue", "day"], "", True),
         (["user", "revenue", "variant"], "--query user", True),
+        (["user", "revenue", "System"], "", True),
+        (["user", "revenue", "Date"], "", True),
         (["day", "revenue"], "", True),
         (["user", "revenue", "segment"], "--by segment", True),
         (["user", "revenue", "segment"], "", False),
@@ -382,7 +384,9 @@ def test_files_of_a_query_and_numbers_are_values(kind, case, tmp_path, monkeypat
     columns, options, is_read = case
     table = AFTER.with_columns(
         **{"shop no": pl.int_range(40), "item": pl.int_range(40), "rel": pl.int_range(40) % 3},
-        day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)), variant=pl.lit("a"),
+        day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)),
+        Date=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)),
+        variant=pl.lit("a"), System=pl.lit("a"),
     ).select(columns)  # fmt: skip
     files = [f"{name}.{kind}" for name in "ab"]
     for file in files:
