@@ -103,11 +103,12 @@ def open_file(name: str, label: str, hint: str) -> File:
         path = _copy_stream(name, label)
         file = File(label, name, [path], path, "")
         line = next(iter(file.lines), "")
+        is_header = count_known(split_line(line)[1]) > 1
         if file.start.startswith("PAR1"):
             file.suffix = ".parquet"
         elif line.lstrip().startswith(("{", "[")):
             file.suffix = ".json"
-        elif not ends_with_number(line.split()) and re.search(r"[,\t]", line):
+        elif is_header or (not ends_with_number(line.split()) and re.search(r"[,\t]", line)):
             file.suffix = ".csv"
         return file  # "" is TREC
     paths, pattern = _find_files(name, label, hint)
@@ -165,11 +166,9 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
-    if not paths and os.path.isdir(name):
-        raise RankqlError(
-            f"{label}: folder {name!r} has no Parquet files. Name its files, such as "
-            f"'{name.rstrip('/')}/*.csv'"
-        )
+    remedy = f"Name its files, such as '{name.rstrip('/')}/*.csv'"
+    empty = f"{label}: folder {name!r} has no Parquet files. {remedy}"
+    require(bool(paths) or not os.path.isdir(name), empty)
     if re.match(r"\w+://", name):
         raise RankqlError(
             f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass "

@@ -271,6 +271,19 @@ def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
         writer.join()
 
 
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_a_pipe_may_have_the_marks_of_a_file(tmp_path, mark):
+    """A stream has no suffix, so its header says that it is CSV."""
+    frame(RUN, "score").write_csv(tmp_path / "run.csv", separator=mark)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    text = (tmp_path / "run.csv").read_text()
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    found = rankql.evaluate(pipe, frame(QRELS, "rel"), "RR")["RR"]
+    writer.join()
+    assert found == rankql.evaluate(tmp_path / "run.csv", frame(QRELS, "rel"), "RR")["RR"]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.run", "b.csv"])
 def test_files_without_rows_are_refused(tmp_path, name):
     (tmp_path / name).write_text("\n\n" if name.startswith("b") else "")
