@@ -169,11 +169,9 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     remedy = f"Name its files, such as '{name.rstrip('/')}/*.csv'"
     empty = f"{label}: folder {name!r} has no Parquet files. {remedy}"
     require(bool(paths) or not os.path.isdir(name), empty)
-    if re.match(r"\w+://", name):
-        raise RankqlError(
-            f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass "
-            f'con=con and con.sql("FROM {literal(name[:200])}")'
-        )
+    call = f'con=con and con.sql("FROM {literal(name[:200])}")'
+    remote = f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass"
+    require(not re.match(r"\w+://", name), f"{remote} {call}")
     if not (paths and os.path.isfile(paths[0])):
         raise RankqlError(f"{label}: file {name[:200]!r} does not exist. {hint}")
     return paths, pattern
