@@ -117,8 +117,7 @@ def require_known(kind: str, name: object, choices: Sequence[str]) -> None:
 
 def require_package(package: str, extra: str, what: str) -> None:
     """Raise an error if a package of an extra is not installed."""
-    if not find_spec(package):
-        raise RankqlError(f"{what} needs {package}: pip install 'rankql[{extra}]'")
+    require(bool(find_spec(package)), f"{what} needs {package}: pip install 'rankql[{extra}]'")
 
 
 def require(ok: bool, message: str) -> None:

@@ -55,8 +55,7 @@ def output_path(
         wrong = "is not a regular file"
     elif target.exists() and any(_reads(each, target) for each in read):
         wrong = "would overwrite an input"
-    if wrong:
-        raise RankqlError(f"output {str(path)!r} {wrong}")
+    require(not wrong, f"output {str(path)!r} {wrong}")
     return target
 
 

@@ -100,8 +100,7 @@ def combine_results(
     """The results of all systems as one result; None if the systems are runs."""
     several = is_several_runs(runs)
     systems: Mapping[str, Any] = runs if several else {"run": runs}
-    if not systems:
-        raise RankqlError(_NO_RUNS)
+    require(bool(systems), _NO_RUNS)
     if not all(isinstance(name, str) and name for name in systems):
         raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
     opened = open_systems(systems, qrels, run_options)
@@ -152,8 +151,7 @@ def describe_users(results: Mapping[str, Result | None], used: Sequence[str | No
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
     """Refuse metrics that a result does not have."""
     for name in names:
-        if name not in result.metrics:
-            raise RankqlError(label + describe_unknown("metric", name, result.metrics))
+        require(name in result.metrics, label + describe_unknown("metric", name, result.metrics))
 
 
 def require_attributes(result: Result, names: Sequence[str], cluster: str | None) -> None:

@@ -218,7 +218,7 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, Result 
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         data = Result(meta, values=Path(data))
     if not isinstance(data, MeansResult):
-        return session.table(data, label), None
+        return session.table(data, label).with_undefined(), None
     result = open_result(data)
     require(
         result.judge is None and result.meta.weight is None,
@@ -263,7 +263,7 @@ def _choose_systems(
     session: Session, per_query: Table, outcomes: Table, baseline: str | None
 ) -> list[str]:
     """The systems of per_query: none, one, or the two that are compared, the baseline first."""
-    have = ["system" in table.columns for table in (per_query, outcomes)]
+    have = [table.has("system") for table in (per_query, outcomes)]
     require(have[0] == have[1], "Only one table has a column 'system'. Add it to both, or to none")
     names = []
     if all(have):
@@ -352,5 +352,9 @@ def _drop_unmatched(
 
 
 def _read_key(name: str, as_text: bool) -> str:
-    """A key column; text as bytes, so that no collation makes different texts equal."""
-    return f"encode(CAST({quote(name)} AS VARCHAR))" if as_text else quote(name)
+    """A key column; text as bytes, so that no collation makes different texts equal.
+
+    Midnight is its day, as pandas writes it.
+    """
+    text = f"regexp_replace(CAST({quote(name)} AS VARCHAR), ' 00:00:00$', '')"
+    return f"encode({text})" if as_text else quote(name)

@@ -178,10 +178,9 @@ class Comparison(EvaluatedTable):
             raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
         for name in metrics if isinstance(metrics, list | tuple) else [metrics]:
             parsed = parse_any(name)[0]
-            if not parsed.shown and not (parsed.record and parsed.record.has_cutoff):
-                raise RankqlError(
-                    f"cutoffs does not support {parsed.name}. Pass another metric, such as 'nDCG'"
-                )
+            has_cutoff = parsed.shown or (parsed.record and parsed.record.has_cutoff)
+            other = "Pass another metric, such as 'nDCG'"
+            require(bool(has_cutoff), f"cutoffs does not support {parsed.name}. {other}")
             if not isinstance(ks, list | tuple | range) or not ks:
                 raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
             names += [parsed.at(k).name for k in ks]

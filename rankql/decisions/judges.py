@@ -308,10 +308,8 @@ def _join_labels(human: pl.DataFrame, llm: pl.DataFrame, name: str) -> pl.DataFr
             f"{next(examples)}. Write the ids alike"
         )
     grades = pl.concat([both["human"], both["llm"]]).n_unique()
-    if grades > MOST_GRADES:
-        raise RankqlError(
-            f"judge {name!r}: {grades} different grades. Round them to at most {MOST_GRADES}"
-        )
+    many = f"judge {name!r}: {grades} different grades. Round them to at most {MOST_GRADES}"
+    require(grades <= MOST_GRADES, many)
     return both.sort("query", "item")
 
 

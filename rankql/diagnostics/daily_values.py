@@ -16,7 +16,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, require_column
+from rankql.sources.tables import Table, is_nested, require_column
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
@@ -36,7 +36,7 @@ def find_daily_values(
     known = [*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))]
     others = [x for x in table.columns if x not in metrics and x != MISSING]
     others = [x for x in others if x.lower() not in {*map(str.lower, used)}]
-    if not {*known}.isdisjoint(others) or any(table.columns[x][-1] in "])" for x in others):
+    if not {*known}.isdisjoint(others) or any(is_nested(table.columns[x]) for x in others):
         return []
     numbers = [x for x in others if is_number_column(session, table, x)]
     if others and not (numbers or metrics):
@@ -51,7 +51,8 @@ def read_daily_values(
     by: Sequence[Sequence[str]], weekly: bool,
 ) -> tuple[Result, bool]:  # fmt: skip
     """The means of values by day and slice, and whether a row is a query. Otherwise it is a day."""
-    attributes = [require_column(table, x, "by") for x in dict.fromkeys(itertools.chain(*by))]
+    by = [[require_column(table, name, "by") for name in group] for group in by]
+    attributes = dict.fromkeys(itertools.chain(*by))
     metrics = [require_column(table, name, "metrics") for name in metrics]
     is_query = table.has(query) and table.actual_name(query) not in (day, *metrics)
     require(is_query or len(by) < 2, "days has no query, so by= must be one slicing. Cross the "

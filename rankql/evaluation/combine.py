@@ -96,10 +96,12 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         part.frame().select(pl.lit(name).alias("system"), *dict.fromkeys(columns))
         for name, part in results.items()
     ]
-    keys = [frame[first.meta.query].dtype for frame in frames]
-    kinds = {"numbers" if x.is_numeric() else "text" if x in TEXT_TYPES else str(x) for x in keys}
-    one = len(kinds) == 1
-    require(one, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type")
+    key = first.meta.query
+    kinds = {frame[key].dtype for frame in frames}
+    alike = all(x.is_numeric() for x in kinds) or all(x in TEXT_TYPES for x in kinds)
+    if len(kinds) > 1 and not alike:  # as of runs, ids are text: 1.0 is 1, midnight is its day
+        text = pl.col(key).cast(pl.String).str.replace(r"(\.0+| 00:00:00(\.0+)?)$", "")
+        frames = [x if x[key].dtype in TEXT_TYPES else x.with_columns(text) for x in frames]
     catalogue = {
         x: [row | {"system": name} for name, part in results.items()
             for row in part.meta.catalogue[x]]
@@ -167,10 +169,8 @@ def _merge_notes(parts: Sequence[Result]) -> list[str]:
 def require_no_system(result: Result) -> None:
     """Refuse a column of the user named system, the column of the systems."""
     for name in (result.meta.query, *result.meta.by):
-        if name.lower() == "system":
-            raise RankqlError(
-                f"{name!r} is also the column that names the runs in the result. Rename it"
-            )
+        taken = f"{name!r} is also the column that names the runs in the result. Rename it"
+        require(name.lower() != "system", taken)
 
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

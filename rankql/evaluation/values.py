@@ -28,8 +28,8 @@ from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.result import Result, connect, require_finite
 from rankql.macros import MISSING, literal, quote
-from rankql.registry import parse
-from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, missing_column
+from rankql.registry import column_names, parse
+from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import number_type
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
@@ -89,11 +89,13 @@ def read_values(
     >>> read_values(shop)["revenue"]
     4.0
     """
+    several = f"query must be one column of values, not {query!r}. Make one of them first"
+    require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
     if con is None and (printed := open_printed(table, query, names, system)):
         return printed
     with open_session(con, table) as session:
-        return _read(session, session.table(table, VALUES), query, names, system)
+        return _read(session, session.table(table, VALUES).with_undefined(), query, names, system)
 
 
 def open_printed(
@@ -107,7 +109,7 @@ def open_printed(
     columns = () if isinstance(data, pl.DataFrame) else getattr(header, "columns", ())
     if find_name(map(str, columns), ["value"]):
         with open_session(None) as session:
-            table = session.table(data, VALUES)
+            table = session.table(data, VALUES).with_undefined()
             data = fetch_frame(session, f"SELECT * FROM {table.sql}")
     printed = read_printed(data, query, system)
     if printed is None:
@@ -135,11 +137,13 @@ def read_values_file(
     columns = table.columns if table else {}
     key = query or find_name(columns, (*ROLES["query"], *TIMES))
     named = [name for name in dict.fromkeys(metrics) if name in columns and name != key]
-    others = [x for x in columns if x not in (key, system, *SYSTEMS, *TIMES, *attributes, *named)]
+    taken = (key, system, *attributes, *named)
+    known = (*SYSTEMS, *TIMES, *column_names.ROW_NUMBERS)
+    others = [x for x in columns if x not in taken and not column_names.is_called(x, known)]
     if table is None or key not in columns or not (named or others):
         return None
     runs = {*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))}
-    if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
+    if not runs.isdisjoint(others) or not all(_is_number(table, x) for x in others):
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
@@ -166,7 +170,7 @@ def _read(
     """The values of a table with one row per query, as a result."""
     key = query if query is not None else find_name(table.columns, (*ROLES["query"], *TIMES))
     if key is None:
-        raise missing_column("query", f" in {table.label}", table.own_columns)
+        raise column_names.missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
     if system is None and "system" not in table.columns:
         system = find_system(session, table, {"query": key}, (), SYSTEMS)
@@ -214,13 +218,15 @@ def _read(
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
-    if table.text:
+    if table.text and not column_names.is_row_number(name):
         return number_type(session, table, name) is not None
-    return _is_number(table.columns[name])
+    return _is_number(table, name)
 
 
-def _is_number(kind: str) -> bool:
-    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
+def _is_number(table: Table, name: str) -> bool:
+    kind = table.columns[name]
+    numbers = is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
+    return numbers and not column_names.is_row_number(name)
 
 
 def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> dict[str, Result]:
@@ -245,8 +251,8 @@ def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> di
     for name in tables:
         result = results[name]
         for column in by:
-            if column not in result.frame().columns:
-                raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
+            lacks = f"{name!r} has no column {column!r}, which the others have."
+            require(column in result.frame().columns, lacks)
         meta = replace(
             result.meta,
             query=first.meta.query,

@@ -302,8 +302,7 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     require(_has_columns(frame), f"{wrong}: {remedy}")
     known = column_names(frame)
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
-        if name not in known:
-            raise RankqlError(f"No column {name!r}{did_you_mean(name, known)}")
+        require(name in known, f"No column {name!r}{did_you_mean(name, known)}")
 
 
 def _is_frame(data: Any) -> bool:

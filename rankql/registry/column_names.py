@@ -96,11 +96,13 @@ SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The names of times, which are no grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
+# What files of data frames call the numbers of their rows, which are no data.
+ROW_NUMBERS = ("column0", "column00", "unnamed: 0", "__index_level_0__")
 # The names of what says where or what an item is, which are no grades.
 LOCATORS = (
     *("page", "lang", "language", "source", "title", "content", "text", "url", "file", "line"),
     *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
-    *("author", "year"),
+    *("author", "year", *ROW_NUMBERS),
 )
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
@@ -155,6 +157,11 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
 def is_called(column: str, names: Iterable[str]) -> bool:
     """Has a column one of these names, spelled in any way?"""
     return strip_measure(column) in map(strip_measure, names)
+
+
+def is_row_number(name: str) -> bool:
+    """Is it the name that files of data frames give to the numbers of their rows?"""
+    return is_called(name, ROW_NUMBERS)
 
 
 def is_distance(name: str) -> bool:

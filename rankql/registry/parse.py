@@ -456,10 +456,8 @@ def _parse_value(option: Parameter, text: str) -> Any:
     if option.kind != "list":
         return _parse_number(text)
     numbers = [_parse_number(part) for part in text.removeprefix("[").removesuffix("]").split(",")]
-    if not all(0 < errors.as_number(number) < math.inf for number in numbers):
-        raise RankqlError(
-            f"{option.name} must be a list of numbers above 0, such as [0.8, 1.5], not {text}"
-        )
+    wrong = f"{option.name} must be a list of numbers above 0, such as [0.8, 1.5], not {text}"
+    require(all(0 < errors.as_number(number) < math.inf for number in numbers), wrong)
     return tuple(numbers)
 
 

@@ -31,7 +31,7 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.computed import key_text
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, is_id, is_number, is_text
+from rankql.sources.tables import Table, is_id, is_nested, is_number, is_text
 
 # Lists of fractions are not ids.
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
@@ -221,11 +221,6 @@ def find_field(table: Table, column: str, name: str) -> str | None:
 # An element of a list that is text, in SQL, and what is in its quotes.
 _ELEMENT = r"""(?s)"[^"]*"|''[^'']*''|[^\s,]+"""
 _UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
-
-
-def is_nested(kind: str) -> bool:
-    """Is it a type of lists, maps or structs?"""
-    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
 def find_items(

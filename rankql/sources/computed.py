@@ -275,8 +275,10 @@ def join_key(texts: Iterable[str]) -> str:
 
 
 def id_text(column: str, kind: str) -> str:
-    """The SQL of an id as text; 1.0 is 1, as where numbers are compared."""
+    """The SQL of an id as text; 1.0 is 1, as where numbers are compared, and midnight its day."""
     text = f"CAST({column} AS VARCHAR)"
+    if kind.startswith("TIMESTAMP"):  # as pandas has days
+        return f"regexp_replace({text}, ' 00:00:00$', '')"
     if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
         return text
     is_whole = f"{column} = floor({column}) AND abs({column}) < 1e15"

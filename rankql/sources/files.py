@@ -103,11 +103,12 @@ def open_file(name: str, label: str, hint: str) -> File:
         path = _copy_stream(name, label)
         file = File(label, name, [path], path, "")
         line = next(iter(file.lines), "")
+        is_header = count_known(split_line(line)[1]) > 1
         if file.start.startswith("PAR1"):
             file.suffix = ".parquet"
         elif line.lstrip().startswith(("{", "[")):
             file.suffix = ".json"
-        elif not ends_with_number(line.split()) and re.search(r"[,\t]", line):
+        elif is_header or (not ends_with_number(line.split()) and re.search(r"[,\t]", line)):
             file.suffix = ".csv"
         return file  # "" is TREC
     paths, pattern = _find_files(name, label, hint)
@@ -135,8 +136,7 @@ def _copy_stream(name: str, label: str) -> str:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise _damaged(label, name, error) from error
-    if not data.strip():
-        raise RankqlError(f"{label}: {name!r} is empty")
+    require(bool(data.strip()), f"{label}: {name!r} is empty")
     in_memory = hasattr(os, "memfd_create")
     file: IO[bytes] = open(os.memfd_create("rankql"), "w+b") if in_memory else TemporaryFile()  # noqa: SIM115
     file.write(data)
@@ -166,16 +166,12 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
-    if not paths and os.path.isdir(name):
-        raise RankqlError(
-            f"{label}: folder {name!r} has no Parquet files. Name its files, such as "
-            f"'{name.rstrip('/')}/*.csv'"
-        )
-    if re.match(r"\w+://", name):
-        raise RankqlError(
-            f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass "
-            f'con=con and con.sql("FROM {literal(name[:200])}")'
-        )
+    remedy = f"Name its files, such as '{name.rstrip('/')}/*.csv'"
+    empty = f"{label}: folder {name!r} has no Parquet files. {remedy}"
+    require(bool(paths) or not os.path.isdir(name), empty)
+    call = f'con=con and con.sql("FROM {literal(name[:200])}")'
+    remote = f"{label}: {name[:200]!r} is not a local file. Load httpfs on a connection, and pass"
+    require(not re.match(r"\w+://", name), f"{remote} {call}")
     if not (paths and os.path.isfile(paths[0])):
         raise RankqlError(f"{label}: file {name[:200]!r} does not exist. {hint}")
     return paths, pattern

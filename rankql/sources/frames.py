@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 import rankql
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.sources import plain
 from rankql.sources.private import LOCK, lock_of_process
 
@@ -146,11 +146,9 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
     columns: list[pl.Series] = []
     for name in frame.columns:
         values: Any = frame[name]
-        if any(isinstance(x, set | frozenset) for x in values.head(100)):
-            raise RankqlError(
-                f"{label}: the cells of {name} cannot be read: a set has no order. Write lists, "
-                f"such as frame[{name!r}].map(list)"
-            )
+        order = f"a set has no order. Write lists, such as frame[{name!r}].map(list)"
+        is_list = not any(isinstance(x, set | frozenset) for x in values.head(100))
+        require(is_list, f"{label}: the cells of {name} cannot be read: {order}")
         column: Any = None
         for nan_to_null in (False, True):  # NaN among texts
             with suppress(TypeError, ValueError):

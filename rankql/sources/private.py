@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import require
 from rankql.macros import has_transaction, isolate_macros, literal, qualify_macros, read_sql
 from rankql.writing import output_path, write_file
 
@@ -118,10 +118,9 @@ def write_macro_database(path: str | os.PathLike[str]) -> None:
 
     DuckDB 1.4 and later can read it. An existing file is an error.
     """
-    if os.path.exists(output_path(path)):
-        raise RankqlError(
-            f"{str(path)!r} exists and is not overwritten. Delete it first, or choose another name"
-        )
+    remedy = "Delete it first, or choose another name"
+    exists = os.path.exists(output_path(path))
+    require(not exists, f"{str(path)!r} exists and is not overwritten. {remedy}")
     with write_file(path) as temporary, duckdb.connect() as con:
         storage = "(STORAGE_VERSION 'v1.4.0')"  # the oldest that knows all of the macros
         con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rankql.errors import Question, RankqlError, Ungraded, did_you_mean
+from rankql.errors import Question, RankqlError, Ungraded, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
@@ -17,6 +17,7 @@ from rankql.registry.column_names import (
     find_name,
     is_called,
     is_like_id,
+    is_row_number,
     missing_column,
     recognise,
     words_of,
@@ -161,6 +162,13 @@ class Table:
             columns={**self.columns, name: kind},
         )
 
+    def with_undefined(self) -> Table:
+        """The table with NULL for NaN of pandas, which among values is undefined or missing."""
+        floats = [quote(x) for x, kind in self.columns.items() if kind in ("FLOAT", "DOUBLE")]
+        values = ", ".join(f"nullif({x}, 'nan') AS {x}" for x in floats)
+        sql = f"(SELECT * REPLACE ({values}) FROM {self.sql})"
+        return replace(self, sql=sql) if self.nan and floats else self
+
     def without(self, role: str) -> Table:
         """The table without a role, and without what the Columns line says of it."""
         roles, context = (
@@ -177,7 +185,7 @@ class Table:
         """The column of a role: the one of this name, or a preferred or known name."""
         column = self._find(role, name, preferred)
         kind = self.columns[column] if column and role == "query" else ""
-        if kind.endswith("]") or kind.startswith(("STRUCT(", "MAP(")):
+        if is_nested(kind):
             fields = [x for x in self.columns if x.startswith(f"{column}.")]
             raise Question(
                 f"{self.label}: {column} has lists or objects, which are no ids of queries",
@@ -262,8 +270,8 @@ class Table:
 
     def refuse_interval(self, name: str) -> None:
         """Refuse a column of results that polars cannot hold."""
-        if self.columns[name].startswith("INTERVAL"):
-            raise RankqlError(f"{self.label}: {name} is an INTERVAL. Cast it to text first")
+        interval = f"{self.label}: {name} is an INTERVAL. Cast it to text first"
+        require(not self.columns[name].startswith("INTERVAL"), interval)
 
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
@@ -279,8 +287,7 @@ def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlE
 
 def require_column(table: Table, name: str, argument: str) -> str:
     """The name of a column as the table spells it; an error if it has none."""
-    if not isinstance(name, str):
-        raise RankqlError(f"{argument} must be the name of a column, not {name!r}")
+    require(isinstance(name, str), f"{argument} must be the name of a column, not {name!r}")
     if not table.has(name):
         raise unknown_column(argument, name, [table])
     return table.actual_name(name)
@@ -305,10 +312,8 @@ def repeated_names(names: Iterable[object]) -> list[str]:
 def refuse_repeated(table: Table, names: Iterable[str]) -> None:
     """Refuse the use of a column whose name another one has too."""
     for name in table.sources([*table.roles.values(), *names]):
-        if name.lower() in table.repeated:
-            raise RankqlError(
-                f"{table.label} has several columns called {name!r}. Rename or remove all but one"
-            )
+        several = f"{table.label} has several columns called {name!r}. Rename or remove all but one"
+        require(name.lower() not in table.repeated, several)
 
 
 def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
@@ -320,6 +325,11 @@ def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
 def is_text(kind: str) -> bool:
     """Is it a type of text in DuckDB?"""
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
+
+
+def is_nested(kind: str) -> bool:
+    """Is it a type of lists, maps or structs?"""
+    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
 def is_number(kind: str) -> bool:
@@ -363,7 +373,8 @@ def is_outcome(name: str, kind: str) -> bool:
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
     """The question about a role without a column: which columns may be it, by their types."""
-    free = [x for x in table.own_columns if x in table.free_columns(role)]
+    free = [x for x in table.own_columns if not is_row_number(x)]
+    free = [x for x in free if x in table.free_columns(role)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":

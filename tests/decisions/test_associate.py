@@ -1,6 +1,7 @@
 """Metrics and outcomes: joined, correlated, and the launches of the past."""
 
 import functools
+import itertools
 import math
 from datetime import date
 
@@ -274,6 +275,18 @@ def test_keys_of_other_types_match(kind):
     assert row(result)["n"] == 4
 
 
+@pytest.mark.parametrize("kind", [pl.Datetime("ms"), pl.Datetime("ns"), pl.String])
+def test_midnight_is_its_day(kind):
+    """pandas has times for days."""
+    days = pl.Series("day", [date(2026, 1, x) for x in range(1, 20)])
+    values = [float(x * x % 11) for x in range(19)]
+    left, right = table(day=days, AP=values), table(day=days.cast(kind), CTR=values[::-1])
+    expected = rankql.associate(left, right.with_columns(day=days), on="day").table
+    for each in (right, right.to_pandas()):
+        assert rankql.associate(left, each, on="day").table.equals(expected)
+        assert rankql.associate(each, left, on="day").table["n"].item() == 19
+
+
 def test_keys_have_several_columns_and_other_names():
     scores = table(q=["x", "x", "y", "y"], day=[1, 2, 1, 2], AP=[0.1, 0.2, 0.3, 0.5])
     outcomes = table(search=["y", "x", "x", "y"], day=[1, 2, 1, 2], CTR=[3, 2, 1, 4])
@@ -420,6 +433,10 @@ def test_two_systems_are_compared_by_their_changes():
     assert result.pairs["CTR"].to_list() == pytest.approx([0.1, -0.1, 0.1, -0.1, 0.1, 0, 0])
     assert result.notes[0] == "Each value is the change per key: new - old"
     assert "several rows" not in "".join(result.notes)
+    for names in itertools.product(("system", "System"), repeat=2):  # in any case, as in evaluate
+        frames = (systems(OLD, NEW), systems(WAS, NOW))
+        tables = [x.rename({"system": name}) for x, name in zip(frames, names, strict=True)]
+        assert rankql.associate(*tables, on="query", baseline="old").table.equals(result.table)
     turned = two(baseline="new").pairs["AP"].to_list()
     assert turned == pytest.approx([None if x is None else -x for x in changes])
 

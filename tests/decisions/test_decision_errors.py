@@ -71,7 +71,7 @@ def test_options_of_compare(keywords, text):
         (({"a": CORRECTED, "b": RESULT},), {}, "judge="),
         (({"x": RUN.head(2), "y": RUN.tail(2)}, QRELS), {}, "'x' has no query in common with the"),
         (({"x": GOOD, "y": values("yz")},), {}, "'x' has no query in common with the other"),
-        (({"x": GOOD, "y": values([1, 2, 3])},), {}, "The query ids are numbers and text"),
+        (({"x": GOOD, "y": values([1, 2, 3])},), {}, "'x' has no query in common with the"),
         *((({name: GOOD, "b": GOOD},), {}, "Names of systems must be non-empty strings")
           for name in (None, 1, "")),
         (({"x": values(segment=["x", None, "y"])},), {"cluster": "segment"},

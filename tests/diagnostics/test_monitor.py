@@ -861,6 +861,25 @@ def test_the_note_on_weekends_names_slices_of_days():
 
 
 @pytest.mark.parametrize("columns", [[], ["query"]])
+def test_slices_of_own_values_are_spelled_in_any_case(columns):
+    frame = daily().with_columns(Country=pl.lit("de"), query=pl.lit("a"))
+    frame = frame.select("day", "Country", "ndcg", *columns)
+    titles = {rankql.monitor(frame, by=name).title for name in ("country", "Country")}
+    assert len(titles) == 1 and "ndcg [Country=de]" in titles.pop()
+
+
+@pytest.mark.parametrize("kind", ["DECIMAL(8, 4)", "DOUBLE"])
+def test_own_values_may_be_decimals_next_to_an_enum(kind):
+    frame = daily().with_columns(pl.col("ndcg").round(4))
+    con = duckdb.connect()
+    con.register("frame", frame)
+    columns = f"day, CAST(ndcg AS {kind}) AS ndcg, CAST('eu' AS ENUM ('eu', 'us')) AS region"
+    result = rankql.monitor(con.sql(f"SELECT {columns} FROM frame"), con=con)
+    titles = {result.title, rankql.monitor(frame).title}
+    assert titles == {"Alarm since 2026-10-21: ndcg (sudden drop)"}
+
+
+@pytest.mark.parametrize("columns", [[], ["query"]])
 def test_numbers_as_text_are_refused_by_name(columns):
     frame = daily().with_columns(pl.col("ndcg").cast(pl.String), query=pl.lit("a"))
     with pytest.raises(rankql.RankqlError, match=r"ndcg is VARCHAR\. Cast the metric to DOUBLE"):

@@ -1,9 +1,11 @@
 """Runs in any form, and values per query that rankql did not compute."""
 
+import itertools
 import json
 import shlex
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -83,6 +85,43 @@ def test_any_numbers_are_compared():
     printed = repr(comparison)
     assert "Columns: values: query = user, metrics = (revenue, wait, clicks)" in printed
     assert "Higher revenue, wait and clicks are assumed to be better" in " ".join(comparison.notes)
+
+
+IDS = {
+    "int": pl.Int16, "float": pl.Float64, "decimal": pl.Decimal(9, 2), "text": pl.String,
+    "category": pl.Categorical,
+}  # fmt: skip
+FIRST_DAY = pl.date(2024, 1, 1)
+KEYS = {
+    "day": FIRST_DAY + pl.duration(days=pl.int_range(40)),
+    "time": (FIRST_DAY + pl.duration(days=pl.int_range(40))).cast(pl.Datetime("ms")),
+    "iso": (FIRST_DAY + pl.duration(days=pl.int_range(40))).cast(pl.String),
+    **{name: pl.int_range(40).cast(pl.String).cast(kind) for name, kind in IDS.items()},
+}
+
+
+@pytest.mark.parametrize(
+    "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
+)
+def test_keys_of_several_types_are_text(keys):
+    """Of a CSV file ids are text, and pandas has times for days."""
+    tables = [x.with_columns(user=KEYS[key]) for x, key in zip((BEFORE, AFTER), keys, strict=True)]
+    for each in (tables, tables[::-1]):
+        pair = rankql.compare(read(*each, metrics="revenue")).pairs.row(0, named=True)
+        difference = each[1]["revenue"].mean() - each[0]["revenue"].mean()
+        assert (pair["n"], pair["difference"]) == (40, pytest.approx(difference))
+
+
+def test_a_baseline_may_have_ids_of_another_type():
+    number = pl.col("query").rank("dense")
+    run, qrels, base = (x.with_columns(query=number) for x in (NEW, QRELS, OLD))
+    base = base.with_columns(pl.col("query").cast(pl.String))
+    limits = {"minimum": "RR>=0", "max_drop": "RR:0.9"}
+    verdict = rankql.gate(run, qrels, base, **limits)
+    expected = rankql.gate(NEW, QRELS, OLD, **limits)
+    assert verdict.table.equals(expected.table)
+    saved = rankql.gate(run, qrels, rankql.evaluate(base, qrels, "RR"), **limits)
+    assert saved.table["baseline"].equals(expected.table["baseline"])
 
 
 def test_the_caller_gives_directions():
@@ -188,6 +227,31 @@ def test_values_that_are_no_numbers_are_refused_where_they_are_read(tmp_path, na
         assert result.exit_code == 2 and printed in result.output
 
 
+def test_nan_of_pandas_is_an_undefined_value():
+    """pandas writes NaN for what is undefined in the values of a result, too."""
+    gaps = pl.int_range(40) % 7 == 0
+    lacking = AFTER.with_columns(revenue=pl.when(~gaps).then("revenue"))
+    as_pandas = lacking.to_pandas()
+    assert as_pandas["revenue"].isna().sum() == 6
+    expected, found = (
+        rankql.compare(read(BEFORE, x), metrics="revenue") for x in (lacking, as_pandas)
+    )
+    assert found.pairs.equals(expected.pairs) and found.pairs["n"].item() == 34
+    assert "Queries: 6 of 40 undefined in at least one system and left out" in found.notes
+    tables = [
+        rankql.associate(BEFORE, x, on="user", metrics="wait", outcome="revenue")
+        for x in (lacking, as_pandas)
+    ]
+    assert tables[0].table.equals(tables[1].table) and tables[1].table["n"].item() == 34
+    days = lacking.select("revenue", day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)))
+    watched = [rankql.monitor(x).table.sort("day") for x in (days, days.to_pandas())]
+    assert_frame_equal(*watched)
+    printed = pd.DataFrame(
+        {"query": [1, 1, 2, 2], "metric": ["AP", "RR"] * 2, "value": [0.5, None, 0.2, 1]}
+    )
+    assert rankql.read_values(printed).summary["undefined"].to_list() == [0, 1]
+
+
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
 BOTH, RUNS = read(BEFORE, AFTER), ({"a": OLD, "b": NEW}, QRELS)
 KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
@@ -234,6 +298,7 @@ def test_errors(arguments, options, message):
         (AFTER, {"metrics": "segment"}, "values: segment must be a number, not text"),
         (AFTER, {"system": "zz"}, "system='zz': no column of that name in values"),
         (AFTER.head(0), {}, "The results have no queries"),
+        (AFTER, {"query": ["user", "clicks"]}, r"query must be one column of values, not \['user'"),
     ],
 )
 def test_errors_of_tables(table, options, message):
@@ -246,6 +311,35 @@ def test_flags_are_metrics_if_they_are_named():
     assert "bought" not in rankql.compare(read(*flags)).metrics
     named = rankql.compare(read(*flags, metrics="bought"))
     assert named.pairs["difference"].item() == -1
+
+
+WRITTEN = {
+    "csv": (pd.DataFrame.to_csv, str),
+    "csv of many": (lambda f, path: f.assign(**dict.fromkeys("abcdefgh", 1)).to_csv(path), str),
+    "parquet": (lambda f, path: f[::-1].to_parquet(path), str),
+    "read by polars": (pd.DataFrame.to_csv, pl.read_csv),
+    "read by pandas": (pd.DataFrame.to_csv, pd.read_csv),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatch):
+    """pandas writes its index, which has no name. It would be a metric, and one more test."""
+    monkeypatch.chdir(tmp_path)
+    write, read_back = WRITTEN[form]
+    tables = []
+    for name, frame in (("a", BEFORE), ("b", AFTER)):
+        days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9))
+        write(frame.select("revenue", day=days).to_pandas(), path := f"{name}.{form.split()[0]}")
+        tables.append(read_back(path))
+    kept = {"revenue", *("abcdefgh" if "many" in form else "")}
+    assert {*rankql.compare(read(*tables)).metrics} == kept
+    assert {*rankql.monitor(tables[0]).table["metric"]} == kept
+    found = rankql.associate(*tables, on="day", outcome={"sold": "revenue"}).table
+    assert {*found["metric"]} == kept
+    if read_back is str:
+        done = CliRunner().invoke(main, ["compare", *tables, "--format", "csv"])
+        assert {line.split(",")[0] for line in done.stdout.splitlines()[1:]} == kept
 
 
 # On the command line
@@ -275,6 +369,8 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         (["user", "revenue"], "", True),
         (["user", "revenue", "day"], "", True),
         (["user", "revenue", "variant"], "--query user", True),
+        (["user", "revenue", "System"], "", True),
+        (["user", "revenue", "Date"], "", True),
         (["day", "revenue"], "", True),
         (["user", "revenue", "segment"], "--by segment", True),
         (["user", "revenue", "segment"], "", False),
@@ -291,7 +387,9 @@ def test_files_of_a_query_and_numbers_are_values(kind, case, tmp_path, monkeypat
     columns, options, is_read = case
     table = AFTER.with_columns(
         **{"shop no": pl.int_range(40), "item": pl.int_range(40), "rel": pl.int_range(40) % 3},
-        day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)), variant=pl.lit("a"),
+        day=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)),
+        Date=pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 2, 9)),
+        variant=pl.lit("a"), System=pl.lit("a"),
     ).select(columns)  # fmt: skip
     files = [f"{name}.{kind}" for name in "ab"]
     for file in files:

@@ -157,6 +157,21 @@ def test_options_of_commands_are_expressions(tmp_path):
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 
 
+@pytest.mark.parametrize("kind", [pl.Datetime("ms"), pl.Datetime("ns")])
+def test_a_day_in_a_key_may_be_its_midnight(kind):
+    """pandas has times for days."""
+    day = pl.date(2026, 1, 1) + pl.duration(days=pl.int_range(3) % 2)
+    run, qrels = RUN.with_columns(day=day), QRELS.with_columns(day=day)
+    options = {"query": ["query", "day"], "pos": "position + 1", "item": ITEM, "rel": "rating - 3"}
+    expected = rankql.evaluate(run, qrels, "RR", **options)["RR"]
+    other = run.with_columns(pl.col("day").cast(kind))
+    for each in (other, other.to_pandas()):
+        assert rankql.evaluate(each, qrels, "RR", **options)["RR"] == expected
+    late = other.with_columns(pl.col("day").dt.offset_by("1h"))
+    with pytest.raises(RankqlError, match="No query of the run is judged"):
+        rankql.evaluate(late, qrels, "RR", **options)
+
+
 def test_parts_of_a_key_are_compared_as_numbers():
     """1.0 in one table is 1 in the other, as in a key of one column."""
     run = pl.DataFrame({"user": [1.0, 2.5], "day": [7, 7], "item": ["a", "a"], "score": [1.0, 1.0]})

@@ -133,6 +133,11 @@ def test_judgments_of_items_alone_have_grade_1(tmp_path):
         assert result.per_query.rows() == [("q1", pytest.approx(1 / 3), 0), ("q2", 0.5, 1)]
         assert result.columns["qrels"]["rel"] == "1 for every row"
         assert "rel = 1 for every row" in repr(result)
+    BOUGHT.drop("timestamp").to_pandas().to_csv(tmp_path / "index.csv")
+    for qrels in (tmp_path / "index.csv", pl.read_csv(tmp_path / "index.csv")):
+        result = rankql.evaluate(RUN, qrels, "RR")  # the numbers of rows are not asked about
+        assert result.per_query["RR"].to_list() == [pytest.approx(1 / 3), 0.5]
+        assert result.columns["qrels"]["not read"] in ("column0", "Unnamed: 0")
     assert rankql.check(RUN, BOUGHT).ok
     with pytest.raises(RankqlError, match=r"^No grade column in qrels"):
         rankql.evaluate(RUN, BOUGHT.with_columns(pos=1), "RR")
@@ -264,6 +269,19 @@ def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
         writer.start()
         assert rankql.evaluate(pipe, {"a": ["y"]}, "RR")["RR"] == expected
         writer.join()
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_a_pipe_may_have_the_marks_of_a_file(tmp_path, mark):
+    """A stream has no suffix, so its header says that it is CSV."""
+    frame(RUN, "score").write_csv(tmp_path / "run.csv", separator=mark)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    text = (tmp_path / "run.csv").read_text()
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    found = rankql.evaluate(pipe, frame(QRELS, "rel"), "RR")["RR"]
+    writer.join()
+    assert found == rankql.evaluate(tmp_path / "run.csv", frame(QRELS, "rel"), "RR")["RR"]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.run", "b.csv"])

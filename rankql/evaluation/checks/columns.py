@@ -33,10 +33,8 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
     """Refuse a table that is empty, or in which ids are NULL."""
     require(bool(total), f"{label} is empty: it has no {unit}")
     for name, count in counts.items():
-        if count < total:
-            raise RankqlError(
-                f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
-            )
+        null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
+        require(count == total, null)
 
 
 def _require_key(session: Session, table: Table, total: int, counts: Mapping[str, int]) -> None:
