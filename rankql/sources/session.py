@@ -280,8 +280,8 @@ def _load_frame(source: Source) -> Table:
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if is_pandas := kind == "pandas":
         data, kind = frames.read_pandas(data, label), "polars"
-    if kind == "polars" and "" in names:  # DuckDB would call it v0
-        data = data.rename({"": "Unnamed: 0"})
+    if kind == "polars" and "" in names:  # the numbers of rows, as DuckDB reads them of a file
+        data = data.rename({"": "column0"})
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         data = frames.read_stream(data, label)  # a stream may be read only once
