@@ -19,7 +19,7 @@ def rankings(queries=40, seed=1, missing=0, shift=0.0):
     )
 
 
-@pytest.mark.parametrize(("missing", "comparable"), [(20, True), (21, False), (39, False)])
+@pytest.mark.parametrize(("missing", "comparable"), [(20, True), (21, False)])
 def test_a_run_of_few_queries_is_not_compared(missing, comparable):
     run, qrels = rankings()
     part = rankings(missing=missing, shift=5.0)[0]
@@ -72,7 +72,7 @@ def test_a_metric_at_its_ceiling_is_noted():
     assert not any("R@10 is 1" in x for x in rankql.compare(*counts, undefined="zero").notes)
 
 
-@pytest.mark.parametrize(("queries", "noted"), [(58, True), (59, False), (400, False)])
+@pytest.mark.parametrize(("queries", "noted"), [(58, True), (59, False)])
 def test_rare_losses_that_few_queries_do_not_show_are_noted(queries, noted):
     """With 59 queries, a loss that hits one in twenty is in all but 5% of samples."""
     assert (0.95**queries <= 0.05) != noted

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -68,8 +69,14 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def saved(suffix=".md", run=RUNS, qrels=QRELS, **options):
-    rankql.compare(run, qrels, METRICS, **options).save(f"saved{suffix}")
+@cache
+def compared():
+    return rankql.compare(RUNS, QRELS, METRICS)
+
+
+def saved(suffix=".md", run=None, **options):
+    result = rankql.compare(run, QRELS, METRICS, **options) if run else compared()
+    result.save(f"saved{suffix}")
     return f"saved{suffix}"
 
 
@@ -83,36 +90,25 @@ def test_the_same_inputs_in_any_order_are_verified(function, suffix):
     call = rankql.compare if function in ("compare", "wide") else rankql.evaluate
     result = call(runs, QRELS, METRICS, attributes=PARTS, by="part")
     (result.wide() if function == "wide" else result).save(f"x{suffix}")
-    for tables in ((runs, QRELS, PARTS), map(shuffled, (runs, QRELS, PARTS))):
-        run, qrels, about = tables
-        verification = rankql.verify(f"x{suffix}", run, qrels, attributes=about)
-        assert verification.ok, verification
-        runs_text = "1 run" if function == "one system" else "2 runs"
-        assert verification.title.startswith(
-            f"Verified: {runs_text}, judgments, attributes, conventions and "
-        )
-        assert verification.title.endswith("numbers are the same") and not parts(verification)
-
-
-def test_the_number_of_numbers():
-    """Three metrics have a mean, two ends and three counts each."""
-    rankql.evaluate(OLD, QRELS, METRICS).save("x.json")
-    assert "conventions and 18 numbers are" in rankql.verify("x.json", OLD, QRELS).title
+    run, qrels, about = map(shuffled, (runs, QRELS, PARTS))
+    verification = rankql.verify(f"x{suffix}", run, qrels, attributes=about)
+    assert verification.ok, verification
+    runs_text = "1 run" if function == "one system" else "2 runs"
+    title = f"Verified: {runs_text}, judgments, attributes, conventions and "
+    assert verification.title.startswith(title)
+    assert verification.title.endswith("numbers are the same") and not parts(verification)
 
 
 OPTIONS = {
-    "train": {"metrics": ["Novelty@5", "nDCG@5"], "train": TRAIN},
-    "seen": {"metrics": ["nDCG@5"], "train": TRAIN, "seen": "drop"},
+    "seen": {"metrics": ["Novelty@5", "nDCG@5"], "train": TRAIN, "seen": "drop"},
     "catalogue": {"metrics": ["Coverage@5"], "catalogue": QRELS.select("item").unique()},
     "catalogue size": {"metrics": ["Coverage@5"], "catalogue": 40},
-    "weight": {"attributes": PARTS, "weight": "weight", "by": ["part"]},
-    "expression": {"attributes": PARTS, "by": ["part + 1 AS more"]},
-    "min_score": {"min_score": {"old": 0.3, "new": 0.4}},
-    "own metric": {"metrics": ["spread = max(score) - min(score)", "AP"]},
+    "weight": {"attributes": PARTS, "weight": "weight", "by": ["part + 1 AS more"],
+               "min_score": {"old": 0.3, "new": 0.4}},
+    "own metric": {"metrics": ["spread = max(score) - min(score)", "AP"], "interval": None},
     "profile": {"conventions": "trec_eval", "metrics": "map,ndcg_cut_5"},
-    "convention": {"gain": "exp2", "ties": "expected", "undefined": "zero"},
-    "interval": {"interval": "t", "confidence": 0.9},
-    "no interval": {"interval": None},
+    "convention": {"gain": "exp2", "ties": "expected", "undefined": "zero", "interval": "t",
+                   "confidence": 0.9},
 }  # fmt: skip
 TABLES = ("attributes", "train", "catalogue")
 
@@ -126,9 +122,9 @@ def test_options_come_from_the_file(name):
     if "interval" not in options and "catalogue" not in options:
         rankql.compare(RUNS, QRELS, **options).save("y.md")
         assert rankql.verify("y.md", RUNS, QRELS, **tables).ok
-    for label, table in tables.items():
-        other = {**tables, label: table.head(len(table) - 1)}
-        assert label in parts(rankql.verify("x.md", RUNS, QRELS, **other))
+    others = {label: table.head(len(table) - 1) for label, table in tables.items()}
+    if others:
+        assert {*others} <= {*parts(rankql.verify("x.md", RUNS, QRELS, **others))}
 
 
 def test_options_of_compare():
@@ -182,12 +178,14 @@ def test_files_frames_and_tables():
     con = duckdb.connect()
     con.execute("CREATE TABLE runs AS FROM 'old.csv'")
     rankql.evaluate("old.run", "my.qrels", METRICS).save("x.md")
-    for run in ("old.run", "old.csv", OLD, OLD.to_pandas(), OLD.to_arrow()):
+    for run in ("old.run", OLD, OLD.to_pandas()):
         assert rankql.verify("x.md", run, QRELS).ok
     con.register("judged", QRELS.to_arrow())
     assert rankql.verify("x.md", "runs", "judged", con=con).ok
     rankql.evaluate("bare.csv", "my.qrels", METRICS, columns=OLD.columns).save("y.md")
     assert rankql.verify("y.md", "bare.csv", "my.qrels").ok
+    # Three metrics have a mean, two ends and three counts each.
+    assert "conventions and 18 numbers are" in rankql.verify("x.md", OLD, QRELS).title
     short = OLD.with_columns(pl.col("score").cast(pl.Float32))
     assert parts(rankql.verify("x.md", short, QRELS))[0] == "run"
 
@@ -199,8 +197,8 @@ def test_values_per_query():
     for path in ("x.parquet", "y.parquet"):
         verification = rankql.verify(path, RUNS, QRELS)
         assert verification.ok and "72 numbers" in verification.title  # 2 runs, 3 metrics
-        wrong = rankql.verify(path, RUNS, changed(QRELS, 0, rel=9))
-        assert parts(wrong) == ["qrels", "numbers"] and ", q0 is" in wrong.table["difference"][1]
+    wrong = rankql.verify("x.parquet", RUNS, changed(QRELS, 0, rel=9))
+    assert parts(wrong) == ["qrels", "numbers"] and ", q0 is" in wrong.table["difference"][1]
 
 
 def test_what_differs_is_named():
@@ -220,14 +218,6 @@ def test_what_differs_is_named():
     assert differs["conventions"] == "max_rel: 3.0 in the file, 5.0 now"
 
 
-def test_a_change_that_changes_no_mean():
-    """An item that no cutoff reaches."""
-    rankql.evaluate(OLD, QRELS, "P@1").save("x.md")
-    last = OLD.with_row_index("i").sort("score")["i"][0]
-    verification = rankql.verify("x.md", changed(OLD, last, item="other"), QRELS)
-    assert parts(verification) == ["run"]
-
-
 def test_numbers_although_inputs_are_equal(monkeypatch):
     path = saved()
     monkeypatch.setattr(module, "_list_numbers", lambda *_: ({"mean": 0.5}, {"mean": 0.5 + 1e-9}))
@@ -237,14 +227,11 @@ def test_numbers_although_inputs_are_equal(monkeypatch):
     assert rankql.verify(path, RUNS, QRELS).ok
 
 
-def test_version_and_hash_function(monkeypatch):
+def test_another_version_and_another_hash_function(monkeypatch):
     path = saved()
-    monkeypatch.setattr(rankql, "__version__", "99.0")
-    assert parts(rankql.verify(path, RUNS, QRELS)) == ["version"]
-
-
-def test_another_hash_function(monkeypatch):
-    path = saved()
+    with monkeypatch.context() as patch:
+        patch.setattr(rankql, "__version__", "99.0")
+        assert parts(rankql.verify(path, RUNS, QRELS)) == ["version"]
     monkeypatch.setattr(evaluation.result, "hash_function", lambda: {"duckdb": "9.9", "rows": "1"})
     ((part, text),) = rankql.verify(path, RUNS, changed(QRELS, 0, query="other")).table.rows()[:1]
     assert part == "hash" and text.startswith("cannot compare the tables: DuckDB ")
@@ -419,10 +406,8 @@ def mutate_file(rng, path):
 
 
 @pytest.mark.report
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(2))
-def test_random_mutations_are_named(seed):
-    rng = random.Random(seed)
+def test_random_mutations_are_named():
+    rng = random.Random(0)
     original = {suffix: Path(f"original{suffix}") for suffix in FORMATS}
     compared, evaluated = rankql.compare(RUNS, QRELS, METRICS), rankql.evaluate(RUNS, QRELS, "P@3")
     for suffix, path in original.items():
@@ -462,8 +447,8 @@ def test_command():
                    "--train", "t.parquet", "-o", "r.md")  # fmt: skip
     assert made.exit_code == 0, made.stderr
     inputs = ["new=b.parquet", "old=a.parquet", "train=t.parquet", "qrels=q.parquet"]
-    for files in (inputs, ["a.parquet", "b.parquet", "q.parquet", "t.parquet"],
-                  ["q.parquet", "new=b.parquet", "t.parquet", "old=a.parquet"]):  # fmt: skip
+    for files in (["a.parquet", "b.parquet", "q.parquet", "t.parquet"],
+                  ["q.parquet", "new=b.parquet", "train=t.parquet", "old=a.parquet"]):  # fmt: skip
         done = run_cli("verify", "r.md", *files)
         assert done.exit_code == 0, done.stderr
         assert done.stdout.startswith("Verified: 2 runs, judgments, train, conventions and ")
@@ -477,14 +462,11 @@ def test_command():
     assert run_cli("verify", "v.parquet", "a.parquet", "q.parquet").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", '{"rankql_manifest": []}', '{"rankql_manifest": {"call": 3}}', "\ud800"],
-)
-def test_no_manifest_is_an_error(text):
-    Path("x.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(RankqlError, match="manifest"):
-        rankql.verify("x.json", RUNS, QRELS)
+def test_no_manifest_is_an_error():
+    for text in ("", "{", "[]", '{"rankql_manifest": []}', '{"rankql_manifest": {"call": 3}}', "é"):
+        Path("x.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(RankqlError, match="manifest"):
+            rankql.verify("x.json", RUNS, QRELS)
     with pytest.raises(RankqlError, match="No such file"):
         rankql.verify("none.json", RUNS, QRELS)
 
@@ -521,17 +503,16 @@ MANY = [*(f"nDCG@{k}" for k in range(1, 26)), *(f"P@{k}" for k in range(1, 26))]
 )
 def test_a_manifest_of_text_has_two_kilobytes_at_most(function, suffix):
     """It has a hash per metric for the numbers, which the file shows; slices add nothing."""
-    call = getattr(rankql, function)
+    call, path = getattr(rankql, function), Path(f"x{suffix}")
     for metrics, options in (
         (MANY, {}),
         (METRICS, {"attributes": PARTS, "by": ["part", "weight"]}),
     ):
-        call(RUNS, QRELS, metrics, **options).save(f"x{suffix}")
-        text = Path(f"x{suffix}").read_text("utf-8")
+        call(RUNS, QRELS, metrics, **options).save(path)
+        text = path.read_text("utf-8")
         end = text.index("</script>", text.rindex("rankql-manifest")) if suffix != ".md" else None
         assert len(text[text.rindex("rankql-manifest") : end].encode()) <= 2048
-        attributes = options.get("attributes")
-        assert rankql.verify(f"x{suffix}", RUNS, QRELS, attributes=attributes).ok
+        assert rankql.verify(path, RUNS, QRELS, attributes=options.get("attributes")).ok
 
 
 def test_a_metric_whose_numbers_differ_is_named_with_numbers_of_now():

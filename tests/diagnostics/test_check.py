@@ -189,10 +189,9 @@ def test_every_check_has_a_case():
 @pytest.mark.parametrize(
     ("found", "ids", "noted", "form"),
     [
-        (20, "doc{}", True, "distance"), (11, "doc{}", True, "score"), (10, "doc{}", False, "pos"),
+        (11, "doc{}", True, "distance"), (10, "doc{}", False, "pos"), (11, "9000{}", True, "pos"),
         # Small numbers meet by chance.
-        (20, "{}", True, "pos"), (18, "{}", True, "score"), (17, "{}", False, "distance"),
-        (11, "9000{}", True, "pos"), (1, "doc{}", False, "score"),
+        (18, "{}", True, "score"), (17, "{}", False, "score"),
     ],
 )  # fmt: skip
 def test_queries_that_find_themselves(found, ids, noted, form):
@@ -316,8 +315,8 @@ def test_runs_in_a_dict():
     finding = one(check(runs, judged(), k=2))
     assert (finding.kind, finding.table) == ("duplicate-items", 'run "it\'s"')
     assert finding.examples == ({"system": "it's", "query": "a", "item": "x", "rows": 2},)
-    report = check({f"s{i}": scored(rows=RUN[:2]) for i in range(8)}, judged(), k=2)
-    assert kinds(report) == ["missing-queries"] * 8 and len(report.table) == 8
+    report = check({f"s{i}": scored(rows=RUN[:2]) for i in range(3)}, judged(), k=2)
+    assert kinds(report) == ["missing-queries"] * 3 and len(report.table) == 3
 
 
 def test_no_or_few_items_in_common():
@@ -490,8 +489,7 @@ def test_chunks_are_checked_as_documents(judged, collapse):
 
 
 @pytest.mark.parametrize(
-    ("note", "heading"),
-    cycled(["no colon", ": ", "run: a: b", "a: b", "{x}: 50%", "run", ""], ["run", ""]),
+    ("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""])
 )
 def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
     read = check_module.read_rankings
@@ -501,9 +499,10 @@ def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
         return read(session, *arguments, **options)
 
     monkeypatch.setattr(check_module, "read_rankings", read_and_note)
-    (finding,) = (x for x in check(scored(), judged()) if x.kind == "reading")
+    report = check(scored(), judged())
+    (finding,) = (x for x in report if x.kind == "reading")
     assert (finding.table, finding.message) == (heading, note)
-    assert note.strip(" :") in repr(check(scored(), judged()))
+    assert note.strip(" :") in repr(report)
 
 
 def test_lines_that_count_as_comments_are_a_warning(tmp_path):

@@ -115,4 +115,4 @@ def test_messages_of_monitor_days(rows, options, message):
     con.register("daily", daily.with_columns(day=date(2026, 9, 1)))
     last = "" if "baseline" in options else ", DATE '2026-09-28'"
     with pytest.raises(duckdb.ConversionException, match=message):
-        con.sql(f"FROM monitor_days('daily'{last}{options})").fetchall()
+        con.execute(f"FROM monitor_days('daily'{last}{options})").fetchall()

@@ -350,7 +350,7 @@ def test_tables_of_any_name_on_a_connection_that_stays_as_it_was():
     con = duckdb.connect()
     run, qrels = draw("names")
     expected = explain(run, qrels, 1, "AP@3", con=con).positions
-    assert con.sql("SHOW ALL TABLES").fetchall() == []
+    assert con.execute("SHOW ALL TABLES").fetchall() == []
     names = ["run", "qrels", "ranked", "gains", "ideals", "queries", "shown", "it's", "places"]
     for name, other in pairwise(names):
         for table, frame in ((name, run), (other, qrels)):

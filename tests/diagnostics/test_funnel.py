@@ -156,10 +156,11 @@ def test_lists_of_ids():
 
 
 def test_a_gain_of_its_own():
-    stages, qrels = draw("kinds", nested=True)
-    funnel = rankql.funnel(stages, qrels, 3, gain="exp2")
-    value = rankql.evaluate(stages["final"], qrels, "nDCG@3", gain="exp2")["nDCG@3"]
-    assert funnel.table["after"][-1] == value and funnel.metric == "nDCG@3"
+    options = {"k": 2, "gain": "exp2"}
+    judged = QRELS.with_columns(rel=pl.Series([1, 3]))
+    funnel = rankql.funnel({"rank": RANK}, judged, **options)
+    value = rankql.evaluate(RANK, judged, "nDCG@2", gain="exp2")["nDCG@2"]
+    assert funnel.table["after"][-1] == value and funnel.metric == "nDCG@2"
 
 
 def test_a_stage_without_relevant_items():
@@ -247,12 +248,9 @@ def chunked(stages, by):
     }  # fmt: skip
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
-    ("collapse", "by", "judged"),
-    [("#", "score", "documents"), ("#", "pos", "chunks"), ("document", "score", "chunks"),
-     ("document", "pos", "documents")],
-)  # fmt: skip
+    ("collapse", "by", "judged"), [("#", "score", "chunks"), ("document", "pos", "documents")]
+)
 def test_chunks_of_documents(collapse, by, judged):
     """The funnel of chunks with collapse= is that of documents."""
     stages, qrels = draw("chunks", nested=True)
@@ -309,28 +307,27 @@ STAGE = pl.DataFrame({"query": ["q"] * 3, "item": ["a", "b", "c"], "score": [3.0
 ONE_ITEM = pl.DataFrame({"query": ["q"], "item": ["a"], "rel": [1]})
 
 
-@pytest.mark.parametrize("role", ["score", "pos"])
-def test_wrong_numbers_of_the_final_stage_are_named_by_their_column(role):
-    wrong = STAGE.select("query", "item", pl.lit(float("nan")).alias(role))
-    with pytest.raises(rankql.RankqlError, match=f"stage 'y': {role} must be .*, not nan"):
-        rankql.funnel({"x": STAGE, "y": wrong}, ONE_ITEM, k=2)
+def test_wrong_numbers_of_the_final_stage_are_named_by_their_column():
+    for role in ("score", "pos"):
+        wrong = STAGE.select("query", "item", pl.lit(float("nan")).alias(role))
+        with pytest.raises(rankql.RankqlError, match=f"stage 'y': {role} must be .*, not nan"):
+            rankql.funnel({"x": STAGE, "y": wrong}, ONE_ITEM, k=2)
 
 
-@pytest.mark.parametrize("stage", ["x", "y"])
-def test_duplicates_name_their_stage_and_the_key(stage):
-    stages = {"x": STAGE, "y": STAGE} | {stage: pl.concat([STAGE, STAGE[:2]])}
-    with pytest.raises(
-        rankql.RankqlError, match=f"^stage '{stage}' has duplicates: query 'q', "
-    ) as e:
-        rankql.funnel(stages, ONE_ITEM, k=2)
-    assert "system" not in str(e.value)
+def test_duplicates_name_their_stage_and_the_key():
+    for stage in ("x", "y"):
+        stages = {"x": STAGE, "y": STAGE} | {stage: pl.concat([STAGE, STAGE[:2]])}
+        with pytest.raises(
+            rankql.RankqlError, match=f"^stage '{stage}' has duplicates: query 'q', "
+        ) as e:
+            rankql.funnel(stages, ONE_ITEM, k=2)
+        assert "system" not in str(e.value)
     (note,) = rankql.funnel(stages, ONE_ITEM, k=2, collapse="item").notes
-    assert note.startswith(f"stage '{stage}': 2 of 5 rows repeat a document (item)")
-    other = STAGE.with_columns(score=-pl.col("score"))
-    countries = {"de": STAGE, "fr": other}
+    assert note.startswith("stage 'y': 2 of 5 rows repeat a document (item)")
+    countries = {"de": STAGE, "fr": STAGE.with_columns(score=-pl.col("score"))}
     both = pl.concat(x.with_columns(country=pl.lit(name)) for name, x in countries.items())
     with pytest.raises(rankql.RankqlError, match=r"the queries: query=\['query', 'country'\]$"):
-        rankql.funnel(stages | {stage: both}, ONE_ITEM, k=2)
+        rankql.funnel(stages | {"y": both}, ONE_ITEM, k=2)
 
 
 def lossy(queries, retrieved, shown):
@@ -345,10 +342,8 @@ def lossy(queries, retrieved, shown):
     ("queries", "retrieved", "shown", "lose"),
     [
         (40, range(4), range(4, 8), "retrieved and shown lose most: 0.100 and 0.100"),
-        (40, range(5), range(5, 9), "retrieved and shown lose most: 0.125 and 0.100"),
         (40, range(4), range(4, 9), "shown and retrieved lose most: 0.125 and 0.100"),
-        (200, range(60), range(60, 64), "retrieved loses most: 0.300"),
-        (200, range(4), range(60, 120), "shown loses most: 0.300"),
+        (40, range(1), range(4, 24), "shown loses most: 0.500"),
         (40, range(4), (), "retrieved loses most: 0.100"),
     ],
 )

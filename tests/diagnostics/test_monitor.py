@@ -48,12 +48,22 @@ def without(frame, *days):
     return frame.with_columns(rel=pl.when(bad).then(pl.col("pos") // 6).otherwise("rel"))
 
 
-def days_of(values, sql="", first=date(2026, 1, 5), last=date(2026, 2, 1), **columns):
-    """The rows of monitor_days for daily values."""
-    con = metric_engines.connect()
+def rows_of(daily, sql):
+    """What SQL makes of a table `daily`, in the connection of all tests."""
+    con = metric_engines.connection()
+    con.register("daily", daily)
+    return con.sql(sql).pl()
+
+
+def numbered_days(values, first=date(2026, 1, 5), **columns):
     days = [first + timedelta(i) for i in range(len(values))]
-    con.register("daily", pl.DataFrame({"day": days, "value": values, **columns}))
-    return con.sql(f"FROM monitor_days('daily', DATE '{last}'{sql})").pl()
+    return pl.DataFrame({"day": days, "value": values, **columns})
+
+
+def days_of(values, sql="", last=date(2026, 2, 1), **columns):
+    """The rows of monitor_days for daily values."""
+    daily = numbered_days(values, **columns)
+    return rows_of(daily, f"FROM monitor_days('daily', DATE '{last}'{sql})")
 
 
 def waves(days=120):
@@ -158,34 +168,29 @@ def test_an_alarm_is_held_until_the_mean_of_a_week_is_below_half_its_limit():
     assert rows["held"].null_count() == rows["alarm"].null_count() == 28
 
 
-def baselines_of(values, **columns):
-    """The last day of the baseline, in weeks from the first."""
-    con = metric_engines.connect()
-    days = [date(2026, 1, 5) + timedelta(i) for i in range(len(values))]
-    con.register("daily", pl.DataFrame({"day": days, "value": values, **columns}))
-    ((first, last),) = con.sql("FROM monitor_baseline('daily')").fetchall()
-    assert first == days[0]
+def baseline_weeks(values):
+    """The weeks of the baseline that grows."""
+    ((first, last),) = rows_of(numbered_days(values), "FROM monitor_baseline('daily')").rows()
+    assert first == date(2026, 1, 5)
     return ((last - first).days + 1) / 7
 
 
-@pytest.mark.parametrize(
-    ("days", "weeks"), [(40, 4), (62, 4), (63, 5), (111, 11), (112, 12), (300, 12)]
-)
+@pytest.mark.parametrize(("days", "weeks"), [(40, 4), (62, 4), (63, 5), (111, 11), (300, 12)])
 def test_the_baseline_grows_by_the_week_while_28_days_follow(days, weeks):
-    assert baselines_of(np.resize(NORMAL, days)) == weeks
+    assert baseline_weeks(np.resize(NORMAL, days)) == weeks
 
 
-@pytest.mark.parametrize("lost", [0.03, 0.01, -0.03])
+@pytest.mark.parametrize("lost", [0.01, -0.03])
 def test_the_baseline_does_not_grow_over_a_drop_or_a_rise(lost):
     """Of a small drop, the first week is no alarm yet: it would make the limits wider."""
     values = np.random.default_rng(7).normal(0.8, 0.004, 120)
     values[44:] -= lost
-    assert baselines_of(values) == 6
+    assert baseline_weeks(values) == 6
     assert (days_of(values, last=date(2026, 2, 15))["held"][-1]) == (lost > 0)
 
 
 def test_a_baseline_of_your_own_does_not_grow():
-    for baseline, last in ((28, 28), (56, 56), (None, 84), ("2026-09-01:2026-09-30", 30)):
+    for baseline, last in ((56, 56), (None, 84), ("2026-09-01:2026-09-30", 30)):
         result = rankql.monitor(daily(0, days=150), baseline=baseline)
         assert result.conventions["baseline"][1] == str(FIRST + timedelta(last - 1))
 
@@ -207,20 +212,15 @@ def test_the_error_of_a_day_widens_its_limit():
     assert rows["spread"][49:51].to_list() == pytest.approx([0.02, 0.05])
 
 
-@pytest.mark.slow
 def test_several_series():
     """More than three share the false alarms, and one with too few days has no alarm."""
-    con, one = metric_engines.connect(), days_of(waves())
+    one = days_of(waves())
     many = pl.concat(one.select("day", "value", s=pl.lit(s)) for s in range(30))
     few = many.filter((pl.col("s") == 0) | ((pl.col("s") == 1) & (pl.col("day") > TENTH)))
-
-    def rows_of(daily):
-        con.register("daily", daily)
-        return con.sql("FROM monitor_days('daily', DATE '2026-02-01', series := 's')").pl()
-
-    ratio = (rows_of(many).filter(series=3)["band"] / one["band"]).to_numpy()
+    sql = "FROM monitor_days('daily', DATE '2026-02-01', series := 's')"
+    ratio = (rows_of(many, sql).filter(series=3)["band"] / one["band"]).to_numpy()
     np.testing.assert_allclose(ratio, 10**0.125)
-    rows = rows_of(few)
+    rows = rows_of(few, sql)
     assert rows.filter(series=1)["alarm"].drop_nulls().is_empty()
     assert alarmed(rows.filter(series=0)) == alarmed(one)
 
@@ -245,6 +245,8 @@ def test_a_drop_and_its_slices():
     assert alarm["loss"] == pytest.approx(alarm["expected"] - alarm["mean"])
     assert alarm["first"] > alarm["since"] and alarm["last"] == ON
     assert "part=b" in repr(result) and "part=b" in result.to_markdown()
+    header, body = result._repr_html_().split("</thead>", 1)
+    assert ">alarm<" in header and ">! alarm<" not in header and "! alarm" in body
 
 
 def drop_on_phones(seed, size=0.12):
@@ -257,8 +259,7 @@ def drop_on_phones(seed, size=0.12):
                          "device": np.where(phone, "phone", "desktop"), "ndcg": value})  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_drop_that_lasts_is_an_alarm_on_its_last_day(seed):
     """With 28 days of baseline it was seen in one of eight, and the title forgot it."""
     result = rankql.monitor(drop_on_phones(seed), by="device")
@@ -293,21 +294,19 @@ def test_alarms_that_began_at_different_times_each_say_when():
         "(sudden drop since 2026-10-26)")  # fmt: skip
 
 
-@pytest.mark.parametrize("weeks", [3, 4, 6, 9, 14])
-def test_a_drop_within_a_week_is_no_drift(weeks):
+@pytest.mark.parametrize(
+    ("weeks", "cause"), [(3, "drop"), (6, "drop"), (14, "drop"), (14, "drift")]
+)
+def test_a_drop_within_a_week_is_no_drift(weeks, cause):
     """Its first week has a part of it."""
     days, rng = 7 * (20 + weeks), np.random.default_rng(weeks)
-    i = np.arange(days)
-    frame = pl.DataFrame({"day": [date(2026, 1, 5) + timedelta(int(x)) for x in i]})
-    start = days - 7 * weeks + 2
-    noise = rng.normal(0.7, 0.01, days)
-    for lost, cause in ((0.02 * (i >= start), "drop"), (0.0005 * (i - start).clip(0), "drift")):
-        alarms = rankql.monitor(frame.with_columns(ndcg=noise - lost), period="week").alarms
-        if cause == "drop":
-            assert alarms["cause"].to_list() == ["drop"]
-            assert alarms["since"][0] == date(2026, 1, 5) + timedelta(7 * 20)
-        elif weeks > 9:
-            assert alarms["cause"].to_list() == ["drift"]
+    late = np.arange(days) - (days - 7 * weeks + 2)
+    lost = {"drop": 0.02 * (late >= 0), "drift": 0.0005 * late.clip(0)}[cause]
+    frame = numbered_days(rng.normal(0.7, 0.01, days) - lost)
+    alarms = rankql.monitor(frame, period="week", higher_is_better=True).alarms
+    assert alarms["cause"].to_list() == [cause]
+    if cause == "drop":
+        assert alarms["since"][0] == date(2026, 1, 5) + timedelta(7 * 20)
 
 
 def test_a_drift():
@@ -360,13 +359,6 @@ def test_labels_that_age():
     alarm = result.active.row(0, named=True)
     assert alarm["loss_judged"] < alarm["loss"] / 2
     assert "On judged items alone, it lost" in result.sentences[0]
-
-
-def test_the_judged_share_is_watched_if_items_are_unjudged():
-    kinds = {"metric", "undefined share"}
-    assert {*rankql.monitor(LOG, metrics="nDCG@3").table["kind"]} == kinds
-    run, qrels = LOG.drop("rel"), LOG.select("day", "query", "item", "rel")
-    assert {*rankql.monitor(run, qrels, "nDCG@3").table["kind"]} == {*kinds, "judged share"}
 
 
 def test_days_of_few_queries_without_a_hit_are_no_alarm():
@@ -465,9 +457,8 @@ NOTHING = "Nothing was compared in the 7 days to 2026-10-15"
 @pytest.mark.parametrize(
     ("few", "code", "title"),
     [
-        (1, 0, f"No alarm on {ON - timedelta(1)}; nothing was compared since"),
         (6, 0, f"No alarm on {ON - timedelta(6)}; nothing was compared since"),
-        (10, 3, NOTHING),
+        (7, 3, NOTHING),
         (45, 3, f"{NOTHING}; 1 not watched: nDCG@3"),
     ],
 )
@@ -582,10 +573,10 @@ def test_weeks_of_days_pool_the_queries_of_small_slices():
     assert found["queries"].max() == 28
 
 
-@pytest.mark.parametrize("name", ["interval", "confidence", "output", "judge", "system"])
-def test_options_that_change_the_means_are_refused(name):
-    with pytest.raises(rankql.RankqlError, match=f"^monitor does not take {name}="):
-        rankql.monitor(log(days=3), metrics="nDCG@3", **{name: None})
+def test_options_that_change_the_means_are_refused():
+    for name in ("interval", "confidence", "output", "judge", "system"):
+        with pytest.raises(rankql.RankqlError, match=f"^monitor does not take {name}="):
+            rankql.monitor(LOG, metrics="nDCG@3", **{name: None})
 
 
 @pytest.mark.parametrize(
@@ -700,36 +691,33 @@ def test_a_rate_that_rises_is_asked_about(tmp_path):
         outcomes.append(result.title)
     assert outcomes[0].startswith("Alarm since 2026-11-") and "(sudden rise)" in outcomes[0]
     assert outcomes[1] == f"No alarm on {FIRST + timedelta(89)}"
-    assert rankql.monitor(frame, higher_is_better=False).exit_code == 1
     done = CliRunner().invoke(main, ["monitor", f"{tmp_path}/rate.csv"])
     assert done.exit_code == 2 and "Pass --lower-is-better zero_result_rate or" in done.output
 
 
 def test_a_negated_expression_is_not_asked_about():
-    frame = log(days=40)
-    for metrics in ({"loss": "-avg(rel)"}, ["loss = -avg(rel)"], {"loss": "(-avg(rel))"}):
+    frame = log(days=40, queries=10)
+    for metrics in (["loss = -avg(rel)"], {"loss": "(-avg(rel))"}):
         assert "Higher loss is assumed" in repr(rankql.monitor(frame, metrics=metrics))
     with pytest.raises(rankql.RankqlError, match=r"^loss: is lower or higher better\?"):
         rankql.monitor(frame, metrics={"loss": "avg(rel)"})
 
 
-@pytest.mark.parametrize("kind", ["frame", "csv", "rankings"])
-def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(kind, tmp_path):
-    frame = log(broken=40) if kind == "rankings" else daily()
-    metrics = "nDCG@3" if kind == "rankings" else None
+@pytest.mark.parametrize("metrics", [None, "nDCG@3"])
+def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(metrics, tmp_path):
+    """Of values and of rankings, and in a file of text."""
+    frame = log(broken=40, queries=10) if metrics else daily()
     plain = rankql.monitor(frame, metrics=metrics)
-    dates = frame.rename({"day": "date"})
-    times = frame.with_columns(seen=pl.col("day").cast(pl.Datetime) + pl.duration(hours=23))
-    times = times.drop("day")
+    seen = pl.col("day").cast(pl.Datetime) + pl.duration(hours=23)
+    times = frame.select(pl.exclude("day"), seen=seen)
     zoned = times.with_columns(pl.col("seen").dt.replace_time_zone("UTC"))
-    if kind == "csv":
-        text = zoned.with_columns(pl.col("seen").dt.to_string("%Y-%m-%d %H:%M:%S+00:00"))
-        for name, each in (("dates", dates), ("times", times), ("zoned", text)):
-            each.write_csv(tmp_path / f"{name}.csv")
-        dates, times, zoned = (tmp_path / f"{x}.csv" for x in ("dates", "times", "zoned"))
-    result = rankql.monitor(dates, metrics=metrics)
-    assert_frame_equal(result.table, plain.table)
-    assert "Columns: day = date\n" in repr(result) and "Columns:" not in repr(plain)
+    if not metrics:
+        text = pl.col("seen").dt.to_string("%Y-%m-%d %H:%M:%S+00:00")
+        zoned.with_columns(text).write_csv(tmp_path / "zoned.csv")
+        zoned = tmp_path / "zoned.csv"
+        result = rankql.monitor(frame.rename({"day": "date"}))
+        assert_frame_equal(result.table, plain.table)
+        assert "Columns: day = date\n" in repr(result) and "Columns:" not in repr(plain)
     result = rankql.monitor(times, metrics=metrics, day="seen")
     assert_frame_equal(result.table, plain.table)
     assert "Columns: day = CAST(seen AS DATE)\n" in repr(result)
@@ -740,14 +728,16 @@ def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(kind, tmp_path):
     assert late["day"][0] == plain.table["day"][0] + timedelta(1)
 
 
-def test_judgments_by_timestamp_are_cut_too():
+def test_judgments_of_another_table_by_timestamp_are_cut_too():
+    """Where items may be unjudged, the judged share is watched."""
     stamped = LOG.with_columns(pl.col("day").cast(pl.Datetime) + pl.duration(hours=3))
-    own = rankql.monitor(LOG, metrics="nDCG@3")
-    both = rankql.monitor(
-        stamped.drop("rel"), stamped.select("day", "query", "item", "rel"), "nDCG@3"
-    )
-    means = [x.table.filter(kind="metric")["mean"].to_list() for x in (own, both)]
+    own = rankql.monitor(LOG, metrics="nDCG@3").table
+    qrels = stamped.select("day", "query", "item", "rel")
+    both = rankql.monitor(stamped.drop("rel"), qrels, "nDCG@3").table
+    means = [x.filter(kind="metric")["mean"].to_list() for x in (own, both)]
     assert means[0] == pytest.approx(means[1], abs=1e-12)
+    assert {*own["kind"]} == {"metric", "undefined share"}
+    assert {*both["kind"]} == {"metric", "undefined share", "judged share"}
 
 
 # Values of your own by day
@@ -765,10 +755,9 @@ def test_a_row_without_a_query_is_a_day():
     """The alarms are those of the macro, without standard errors."""
     frame = daily()
     result = rankql.monitor(frame)
-    con = metric_engines.connect()
-    con.register("daily", frame.rename({"ndcg": "value"}))
-    rows = con.sql("WITH b AS (FROM monitor_baseline('daily')) "
-                   "FROM monitor_days('daily', (SELECT last FROM b))").pl()  # fmt: skip
+    grown = "WITH b AS (FROM monitor_baseline('daily'))"
+    days = "FROM monitor_days('daily', (SELECT last FROM b))"
+    rows = rows_of(frame.rename({"ndcg": "value"}), f"{grown} {days}")
     for name in ("expected", "z_day", "z_week", "alarm", "held"):
         assert result.table[name].to_list() == pytest.approx(rows[name].to_list(), abs=1e-9)
     assert result.title == "Alarm since 2026-10-21: ndcg (sudden drop)" and result.exit_code == 1
@@ -801,7 +790,7 @@ def test_a_week_without_all_its_days_is_not_compared():
     assert not [x for x in rankql.monitor(frame).notes if "days are missing" in x]
 
 
-@pytest.mark.parametrize("extra", [0, 8, 17])
+@pytest.mark.parametrize("extra", [0, 17])
 def test_a_week_has_as_many_days_as_most_weeks(extra):
     """Weeks of five days, and one with a Saturday."""
     monday = date(2026, 5, 4)
@@ -812,6 +801,8 @@ def test_a_week_has_as_many_days_as_most_weeks(extra):
     frame = pl.DataFrame({"day": days, "ndcg": noise})
     result = rankql.monitor(frame, period="week")
     assert result.title == f"No alarm on {monday + timedelta(7 * 17)}" and len(result.notes) == 1
+    if extra:
+        return
     other = frame.with_columns(part=pl.lit("b")).filter(~pl.col("day").is_in(days[-2:]))
     both = pl.concat([frame.with_columns(part=pl.lit("a")), other])
     states = rankql.monitor(both, period="week", by="part").states
@@ -839,8 +830,6 @@ def test_a_week_of_one_bad_day_is_no_alarm(shape):
     assert result.title == f"No alarm on {end - timedelta(7)}; nothing was compared since"
     assert f"Not compared, because days are missing: the weeks of {end}" in result.notes
     assert not [x for x in result.notes if x.startswith("Not compared on")]
-    few = rankql.monitor(frame.filter(pl.col("part") < 2), qrels, metric, period="week", by="part")
-    assert few.title == result.title
 
 
 @pytest.mark.parametrize("ranked", [False, True])
@@ -879,11 +868,11 @@ def test_own_values_may_be_decimals_next_to_an_enum(kind):
     assert titles == {"Alarm since 2026-10-21: ndcg (sudden drop)"}
 
 
-@pytest.mark.parametrize("columns", [[], ["query"]])
-def test_numbers_as_text_are_refused_by_name(columns):
+def test_numbers_as_text_are_refused_by_name():
     frame = daily().with_columns(pl.col("ndcg").cast(pl.String), query=pl.lit("a"))
-    with pytest.raises(rankql.RankqlError, match=r"ndcg is VARCHAR\. Cast the metric to DOUBLE"):
-        rankql.monitor(frame.select("day", *columns, "ndcg"))
+    for columns in ([], ["query"]):
+        with pytest.raises(rankql.RankqlError, match=r"ndcg is VARCHAR\. Cast the metric to DOU"):
+            rankql.monitor(frame.select("day", *columns, "ndcg"))
 
 
 def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
@@ -927,12 +916,9 @@ def test_slices_of_values_by_day():
         rankql.monitor(frame.with_columns(item=pl.lit("x"), pos=1))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
-def test_the_command_reads_values_by_day(suffix, tmp_path):
-    path, page = tmp_path / f"daily.{suffix}", tmp_path / "page.md"
-    frame = daily(weekends=0.1).rename({"ndcg": "revenue"})
-    write = {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}
-    write[suffix](path)
+def test_the_command_reads_values_by_day(tmp_path):
+    path, page = tmp_path / "daily.jsonl", tmp_path / "page.md"
+    daily(weekends=0.1).rename({"ndcg": "revenue"}).write_ndjson(path)
     done = CliRunner().invoke(main, ["monitor", str(path), "-o", str(page)])
     assert done.exit_code == 1 and done.stdout.startswith("Alarm since 2026-10-21: revenue (sudden")
     for text in (done.stdout, page.read_text()):
@@ -952,12 +938,6 @@ def test_what_chance_explains_is_drawn_to_both_sides():
     assert last["better"] - last["expected"] == pytest.approx(last["expected"] - last["limit"])
 
 
-def test_the_header_of_the_alarms_has_no_mark():
-    page = rankql.monitor(daily())._repr_html_()
-    header, body = page.split("</thead>", 1)
-    assert ">alarm<" in header and ">! alarm<" not in header and "! alarm" in body
-
-
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -967,8 +947,6 @@ def test_the_header_of_the_alarms_has_no_mark():
     ],
 )  # fmt: skip
 def test_monitor_days_says_what_it_needs(call, name):
-    con = metric_engines.connect()
-    con.execute("CREATE TABLE daily AS SELECT DATE '2026-09-01' + i::INT AS at, 1.0 AS x "
-                "FROM range(40) AS r (i)")  # fmt: skip
+    frame = numbered_days([1.0] * 40).rename({"day": "at", "value": "x"})
     with pytest.raises(duckdb.Error, match=f"monitor_days needs .*no column '{name}'"):
-        con.sql(f"FROM monitor_days('daily', DATE '2026-09-28'{call})").fetchall()
+        rows_of(frame, f"FROM monitor_days('daily', DATE '2026-02-01'{call})")

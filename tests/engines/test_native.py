@@ -31,7 +31,7 @@ from support.native_databases import handlers, options_of, run_node, run_python
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
-EXECUTED = {"postgres": pytest.mark.postgres, "clickhouse": pytest.mark.clickhouse}
+EXECUTED = {name: getattr(pytest.mark, name) for name in ("postgres", "clickhouse")}
 HANDLERS = {"snowflake": (run_python, ()), "bigquery": (run_node, pytest.mark.bigquery)}
 SHARED = "several items share a position"
 NAN, INFINITE = float("nan"), float("inf")
@@ -176,18 +176,12 @@ ROWS = {
 def in_duckdb(listed):
     """What DuckDB says of wrong rows, without the value and the remedy."""
     call, rows = listed, ROWS[listed]
-    for name, option in (
-        ("err", "max_rel"),
-        ("nerr", "max_rel"),
-        ("rbp", "p"),
-        ("rbp_residual", "p"),
-    ):
-        call = re.sub(rf"^{name}\((.*), ([\d.]+)\)$", rf"{name}(\1, {option} := \2)", call)
+    for pattern, option in (("n?err", "max_rel"), ("rbp|rbp_residual", "p")):
+        call = re.sub(rf"^({pattern})\((.*), ([\d.]+)\)$", rf"\1(\2, {option} := \3)", call)
     place = "score" if "score" in call else "pos"
     con = metric_engines.connection()
-    con.register(
-        "wrong_rows", pl.DataFrame(rows, ["rel", place], orient="row", strict=False).to_arrow()
-    )
+    frame = pl.DataFrame(rows, ["rel", place], orient="row", strict=False)
+    con.register("wrong_rows", frame.to_arrow())
     with pytest.raises(duckdb.Error) as error:
         con.execute(f"SELECT {call} FROM wrong_rows").fetchall()
     return shorten(database_message(error.value))
@@ -294,12 +288,7 @@ CALLS = {
 GROUP = [(3, 1), (0, 2), (None, 3), (2, 4), (1, None), (-1, 5)]
 KINDS = {
     "postgres": ("smallint", "integer", "bigint", "numeric", "real", "float8"),
-    "clickhouse": (
-        "Nullable(Int8)",
-        "Nullable(Int64)",
-        "Nullable(Decimal(9, 2))",
-        "Nullable(Float32)",
-    ),
+    "clickhouse": tuple(f"Nullable({x})" for x in ("Int8", "Int64", "Decimal(9, 2)", "Float32")),
 }
 
 
@@ -317,17 +306,11 @@ def test_types_of_columns(database, call):
 
 def test_a_boolean_grade_is_a_threshold(database):
     rows = [(3, 1), (1, 2), (None, 3), (2, 4)]
-    for call, name in (
-        ("precision_at", "precision_at"),
-        ("ap", "ap"),
-        ("ndcg", "ndcg"),
-        ("rr", "rr"),
-    ):
-        hits = [(None if rel is None else float(rel >= 2), pos) for rel, pos in rows]
+    hits = [(None if rel is None else float(rel >= 2), pos) for rel, pos in rows]
+    for name in ("precision_at", "ap", "ndcg", "rr"):
         (expected,) = metric_engines.Sql().run(name, [hits], {"k": 4})
-        assert metric_engines.same(
-            float(value(database, f"{call}(rel >= 2, pos, 4)", rows)), expected
-        )
+        result = float(value(database, f"{name}(rel >= 2, pos, 4)", rows))
+        assert metric_engines.same(result, expected), name
 
 
 @pytest.mark.clickhouse
@@ -604,6 +587,13 @@ def test_wrong_arguments_of_native_sql(engine, options, expected):
     assert expected in str(error.value)
 
 
+def test_engines_that_went_are_refused():
+    for dialect in ("trino", "redshift", "databricks", "datafusion"):
+        expected = f"no functions for {dialect}.*Spark.*Available: spark, postgres"
+        with pytest.raises(rankql.RankqlError, match=expected):
+            rankql.translate("SELECT 1", dialect)
+
+
 def test_a_dataset_replaces_the_word():
     text = native_sql("bigquery", schema="my-project.metrics")
     assert "FUNCTION `my-project.metrics`.ndcg(" in text and "dataset.ndcg" not in text
@@ -616,25 +606,10 @@ def test_translate_says_what_to_install(dialect):
     assert install_command(dialect) in str(error.value)
 
 
-@pytest.mark.parametrize("dialect", ["trino", "redshift", "databricks", "datafusion"])
-def test_engines_that_went_are_refused(dialect):
-    with pytest.raises(rankql.RankqlError, match=f"no functions for {dialect}") as error:
-        rankql.translate("SELECT 1", dialect)
-    assert "Spark" in str(error.value) and "Available: spark, postgres" in str(error.value)
-
-
 # Evaluations
 
-METRICS = [
-    *random_runs.METRICS,
-    "nDCG(gain=exp2)@5",
-    "P(rel=2)@5",
-    "NumRet",
-    "Judged@5",
-    "Bpref",
-    "IPrec@0.5",
-    "infAP",
-]
+METRICS = [*random_runs.METRICS, "nDCG(gain=exp2)@5", "P(rel=2)@5", "NumRet", "Judged@5"]
+METRICS += ["Bpref", "IPrec@0.5", "infAP"]
 
 
 def load(database, run, qrels):
@@ -684,12 +659,8 @@ def test_evaluations_of_positions_and_scores(database):
         pos=pl.col("score").rank("ordinal", descending=True).over("query").cast(pl.Int64)
     )
     assert_evaluated(database, run.drop("score"), qrels, ["nDCG@10", "AP"], pos="pos")
-    assert_evaluated(
-        database,
-        run.drop("pos"),
-        qrels.with_columns(pl.col("rel").cast(pl.Float64)),
-        ["RMSE", "MAE"],
-    )
+    ratings = qrels.cast({"rel": pl.Float64})
+    assert_evaluated(database, run.drop("pos"), ratings, ["RMSE", "MAE"])
 
 
 COMPUTED = [
@@ -735,11 +706,9 @@ def test_duplicates_are_errors_of_the_engine(database):
     run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     qrels = pl.DataFrame({"query": ["a", "a"], "item": ["y", "w"], "rel": [1, 1]})
     query = render_native_query(database.name, "run", "qrels", ["R@10", "nDCG@10"])
-    load(
-        database,
-        pl.concat([run, run.with_columns(score=pl.lit(None, pl.Float64))]),
-        pl.concat([qrels, qrels.with_columns(rel=pl.lit(None, pl.Int64))]),
-    )
+    unscored = run.with_columns(score=pl.lit(None, pl.Float64))
+    ungraded = qrels.with_columns(rel=pl.lit(None, pl.Int64))
+    load(database, pl.concat([run, unscored]), pl.concat([qrels, ungraded]))
     assert database.ask(query) == [("a", 0.5, pytest.approx(0.38685280723454163))]
     for tables, expected in (
         ((run, pl.concat([qrels, qrels[1:]])), "qrels has duplicates: query a, item w. Keep"),
@@ -807,15 +776,11 @@ def test_what_is_computed_from_files_is_computed_in_the_database(tmp_path, monke
     judged.write_parquet("judged.parquet")
     files = ("shown.parquet", "judged.parquet")
     key = "(replace(CAST(\"query\" AS TEXT), ',', ',,') || ', ' || replace("
-    for options, expected in {
-        ("rel", "yes + 1"): "(yes + 1) AS rel",
-        ("rel", ("what", (("buy", 3),))): "(CASE WHEN CAST(\"what\" AS TEXT) = 'buy' THEN 3 WHEN",
-        ("query", ("query", "day")): f"SELECT {key}",
-    }.items():
-        role, value = options
-        if role == "rel" and isinstance(value, tuple):
-            value = (value[0], dict(value[1]))
-        options = {"rel": "yes", role: [*value] if role == "query" else value}
+    for options, expected in (
+        ({"rel": "yes + 1"}, "(yes + 1) AS rel"),
+        ({"rel": ("what", {"buy": 3})}, "(CASE WHEN CAST(\"what\" AS TEXT) = 'buy' THEN 3 WHEN"),
+        ({"rel": "yes", "query": ["query", "day"]}, f"SELECT {key}"),
+    ):
         assert expected in render_native_query("postgres", *files, "RR", **options)
     with pytest.raises(rankql.RankqlError, match=r"maps columns. Write an .*rel='3 \* yes \+ 0 \*"):
         render_native_query("postgres", *files, "RR", rel={"yes": 3, "no": 0})
@@ -845,10 +810,7 @@ REFUSED = [
     ({"ignore_identical_ids": True}, "ignore_identical_ids=True needs DuckDB"),
     ({"by": "segment"}, "by= needs DuckDB"),
     ({"ideal": "retrieved"}, "nDCG@10: the function of clickhouse has no option ideal (retrieved)"),
-    (
-        {"metrics": "infAP(rel=2)"},
-        "infAP(rel=2): the function of clickhouse has no option threshold",
-    ),
+    ({"metrics": "infAP(rel=2)"}, "(rel=2): the function of clickhouse has no option threshold"),
 ]
 
 
@@ -863,9 +825,8 @@ def test_rules_that_need_duckdb_are_refused_by_name(options, expected):
 def test_queries_name_tables_and_columns_as_asked_for(dialect):
     quote = "`" if dialect == "bigquery" else '"'
     text = render_native_query(dialect, "shop.run", "shop.qrels", query="user")
-    assert (
-        f"{quote}shop{quote}.{quote}run{quote}" in text and f"{quote}user{quote} AS query" in text
-    )
+    assert f"{quote}shop{quote}.{quote}run{quote}" in text
+    assert f"{quote}user{quote} AS query" in text
     assert text.count("|| ' has duplicates: '") == 2
     assert "MATERIALIZED" not in text and "any_value" not in text and ":=" not in text
 

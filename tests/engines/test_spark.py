@@ -50,8 +50,7 @@ def test_evaluate_the_shop(spark, shop):
 @pytest.mark.parametrize(
     ("names", "options"),
     [
-        (["nDCG@10", "AP", "ERR@3"], {}),
-        (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
+        (["nDCG@10", "AP", "ERR@3"], {"conventions": "trec_eval", "by": "hour"}),
         ({"latest": "max(hour)", "latest@1": "max(hour)"}, {}),
         ("nDCG@10", {"conventions": "sklearn"}),
         (["nDCG@10", "AP"], {"unjudged": "remove"}),

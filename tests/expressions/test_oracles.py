@@ -171,7 +171,7 @@ def test_bm25_has_the_published_means(suffix, by, source):
     con = metric_engines.connect()
     con.execute(JOINED)
     con.execute("CREATE TEMP VIEW unranked AS SELECT * EXCLUDE (pos) FROM joined")
-    values = con.sql(f"""
+    values = con.execute(f"""
         SELECT avg(ndcg), avg(ap), avg(rr), count(*) FROM (
             SELECT ndcg{suffix}(rel, {by}, 10) AS ndcg, rr{suffix}(rel, {by}, 10) AS rr,
                    ap{suffix}(rel, {by}, denominator := 'R') AS ap

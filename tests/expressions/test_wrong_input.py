@@ -149,14 +149,13 @@ def test_text_is_refused(assert_refused, metric):
     assert_refused(metric, groups, options, pattern, metric_engines.ROWS, pos="VARCHAR")
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("metric", signatures.RANKING)
-def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric):
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("metric", "rel"), cycled([*signatures.RANKING], [1, 0, None]))
+def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric, rel):
     """Also where the item is unjudged or beyond k."""
-    for rel in (1, 0, None):
-        groups = [[(1, 2.0, "a"), (1, 3.0, "b"), (0, INF, "c"), (rel, NAN, "d")]]
-        pattern = message("score must be a number, not {}", NAN)
-        assert_refused(f"{metric}_by_score", groups, options_of(metric), pattern)
+    groups = [[(1, 2.0, "a"), (1, 3.0, "b"), (0, INF, "c"), (rel, NAN, "d")]]
+    pattern = message("score must be a number, not {}", NAN)
+    assert_refused(f"{metric}_by_score", groups, options_of(metric), pattern)
     groups, options = [[(1, "2", "a"), (0, "3", "b")]], REQUIRED.get(metric, {})
     pattern = message(TEXT.format("score"))
     assert_refused(f"{metric}_by_score", groups, options, pattern, score="VARCHAR")
@@ -341,8 +340,7 @@ def test_polars_adds_nothing_to_errors():
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
-        *(("ndcg", {"k": 10**400}), ("ap", {"threshold": 10**400}), ("rbp", {"p": -(10**400)})),
-        *(("ndcg", {"k": True}), ("ap", {"threshold": True})),
+        *(("ndcg", {"k": 10**400}), ("rbp", {"p": -(10**400)}), ("ap", {"threshold": True})),
     ],
 )
 def test_numbers_beyond_floats_and_true_are_refused(metric, options):
@@ -449,7 +447,7 @@ SQL_ERRORS = [
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"
     with pytest.raises(duckdb.ConversionException) as error:
-        metric_engines.connection().sql(query).fetchall()
+        metric_engines.connection().execute(query).fetchall()
     line = database_message(error.value)
     assert line.startswith(message) and "\n" not in line
 
@@ -461,7 +459,7 @@ def test_an_item_that_is_null_stands_last_of_its_peers():
         assert calls.both(f"cg_by_score(rel, score, item, {k})", frame) == (expected, expected)
     grades = [2, 3, 0, 1]
     query = "SELECT rel FROM ranked('input_rows', query := NULL) ORDER BY pos"
-    assert [rel for (rel,) in calls.connected(frame).sql(query).fetchall()] == grades
+    assert [rel for (rel,) in calls.connected(frame).execute(query).fetchall()] == grades
     assert rankql.ranked(frame, query=None).sort("pos")["rel"].to_list() == grades
 
 
@@ -499,14 +497,14 @@ def test_literals_have_a_value_in_every_row(column, literal, call):
         assert one.equals(other)
 
 
-@pytest.mark.parametrize("k", [2**31, 2**32, 2**52])
-def test_large_numbers_do_not_overflow(k):
-    assert FRAME.select(
-        rankql.micro_precision_at("rel", "pos", k, query="group").alias("p"),
-        rankql.micro_precision_at("rel", "pos", k, query="group", denominator="min").alias("min"),
-        rankql.micro_f1_at("rel", "pos", k, query="group").alias("f1"),
-        rankql.catalogue_coverage("pos", k).alias("coverage"),
-    ).row(0) == pytest.approx((1 / k, 1, 4 / (2 * k + 2), 3 / k))
+def test_large_numbers_do_not_overflow():
+    for k in (2**31, 2**52):
+        assert FRAME.select(
+            rankql.micro_precision_at("rel", "pos", k, query="group").alias("p"),
+            rankql.micro_precision_at("rel", "pos", k, query="group", denominator="min").alias("m"),
+            rankql.micro_f1_at("rel", "pos", k, query="group").alias("f1"),
+            rankql.catalogue_coverage("pos", k).alias("coverage"),
+        ).row(0) == pytest.approx((1 / k, 1, 4 / (2 * k + 2), 3 / k))
 
 
 def test_equal_scores_of_equal_items_are_in_the_best_order():
@@ -537,8 +535,7 @@ FORGOTTEN = [
 def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
     three = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})
-    for literal in ("10", "3"):
-        calls.assert_both_refuse(call.format(literal), three[:1], "(pos|item) must be a column")
+    calls.assert_both_refuse(call.format("3"), three[:1], "(pos|item) must be a column")
     pattern = ".*(several items share|the same for two|must distinguish)"
     calls.assert_both_refuse(call.format("ten"), three, pattern)
     for argument, frame in (("ten", three[:1]), ("places", three)):
@@ -546,13 +543,13 @@ def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
         assert in_sql == pytest.approx(in_polars)
 
 
-@pytest.mark.parametrize("k", [[1, 5], (1, 5)])
-def test_several_k_are_one_expression_each(k):
+def test_several_k_are_one_expression_each():
     """As the message writes them."""
     frame = pl.DataFrame({"q": ["a", "a"], "rel": [0, 1], "pos": [1, 2]})
     for call in (
-        lambda: rankql.ndcg("rel", "pos", k=k), lambda: rankql.ndcg(frame, "rel", "pos", k, by="q")
-    ):  # fmt: skip
+        lambda: rankql.ndcg("rel", "pos", k=(1, 5)),
+        lambda: rankql.ndcg(frame, "rel", "pos", [1, 5], by="q"),
+    ):
         with pytest.raises(
             rankql.RankqlError, match=r"k must be a whole number from 1, not [\[(]1, 5"
         ) as error:

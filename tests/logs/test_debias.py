@@ -32,35 +32,31 @@ SHOWN = [(1, 1.0), (0, 1.0), (1, 0.25), (0, 0.25)]
 GUESSED = [(1, 0.25, 0.5), (0, 0.25, 0.5)]
 
 
-@pytest.mark.few(9)
-@pytest.mark.parametrize(
-    ("group", "clip", "value"),
-    [
-        (SHOWN, None, 5 / 4),
-        (SHOWN, 0.25, 5 / 4),
-        (SHOWN, 0.5, 3 / 4),
-        (SHOWN, 1, 1 / 2),
-        ([(0, 0.1)], None, 0.0),
-        ([(1, 0.5), (None, None)], None, 2.0),  # not shown that time
-        ([(1, 0.5), (None, 0.2)], None, 2.0),
-        ([(None, None)], None, None),
-        # With a prediction, which cancels out without clip.
-        (GUESSED, None, 2.0),
-        # 0.5 + (1 - 0.125) / 0.5 and 0.5 + (0 - 0.125) / 0.5
-        (GUESSED, 0.5, (2.25 + 0.25) / 2),
-        ([(1, 0.25, None), (0, 0.25, 0.5)], 0.5, (2 + 0.25) / 2),  # no guess, no correction
-        ([(None, None, 0.3)], None, 0.3),  # never shown
-        ([(None, None, 0.3), (None, 0.1, 0.5)], 0.5, 0.4),
-        ([(None, None, 0.3), (0, 1.0, 0.3)], None, 0.0),  # the clicks, where there are any
-        ([(None, None, None)], None, None),
-    ],
-)
-def test_grades_by_hand(group, clip, value):
+# The clip, whether there are predictions, and groups of rows with their grade.
+BY_HAND = [
+    (None, False, [(SHOWN, 5 / 4), ([(0, 0.1)], 0.0), ([(None, None)], None),
+                   ([(1, 0.5), (None, None)], 2.0),  # not shown that time
+                   ([(1, 0.5), (None, 0.2)], 2.0)]),
+    (0.25, False, [(SHOWN, 5 / 4)]),
+    (0.5, False, [(SHOWN, 3 / 4)]),
+    (1, False, [(SHOWN, 1 / 2)]),
+    # A prediction cancels out without clip, and counts where there are no clicks.
+    (None, True, [(GUESSED, 2.0), ([(None, None, 0.3)], 0.3), ([(None, None, None)], None),
+                  ([(None, None, 0.3), (0, 1.0, 0.3)], 0.0)]),
+    # 0.5 + (1 - 0.125) / 0.5 and 0.5 + (0 - 0.125) / 0.5; without a guess there is no correction.
+    (0.5, True, [(GUESSED, (2.25 + 0.25) / 2), ([(None, None, 0.3), (None, 0.1, 0.5)], 0.4),
+                 ([(1, 0.25, None), (0, 0.25, 0.5)], (2 + 0.25) / 2)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("clip", "predicted", "cases"), BY_HAND)
+def test_grades_by_hand(clip, predicted, cases):
     """Of booleans and decimals too."""
-    arguments = ["click", "propensity", clip, *(["predicted"] if len(group[0]) == 3 else [])]
-    frame = rows(group, [(1, 1.0)])
+    arguments = ["click", "propensity", clip, *(["predicted"] if predicted else [])]
+    groups, values = zip(*cases, strict=True)
     for kinds in ({}, {"click": pl.Boolean, "propensity": pl.Decimal(9, 2)}):
-        assert_values("debiased", frame.cast(kinds), arguments, {}, {0: value, 1: 1.0})
+        frame = rows(*groups).cast(kinds)
+        assert_values("debiased", frame, arguments, {}, dict(enumerate(values)))
 
 
 # a new ranking, straight from the definition
@@ -257,16 +253,17 @@ WARNINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("lines", "metric", "warning"), WARNINGS)
-def test_warnings(lines, metric, warning):
-    schema = ["query", "item", "click", "propensity", "pos"]
-    frame = pl.DataFrame(lines, schema=schema, orient="row")
-    for way, run in table_ways("counterfactual", frame, {}):
-        rows = {row["estimator"]: row for row in run().filter(metric=metric).to_dicts()}
-        found = rows["IPS"]["warning"] or ""
-        assert warning in found if "impossible" in warning else found == warning, way
-        assert "impossible" not in (rows["naive"]["warning"] or "")
+def test_warnings():
+    """Each log is a slice."""
+    names = ["query", "item", "click", "propensity", "pos"]
+    frames = [pl.DataFrame(lines, names, orient="row") for lines, *_ in WARNINGS]
+    frame = pl.concat(x.with_columns(log=i) for i, x in enumerate(frames))
+    for way, run in table_ways("counterfactual", frame, {"slice": "log"}):
+        rows = {(x["slice"], x["metric"], x["estimator"]): x["warning"] for x in run().to_dicts()}
+        for i, (_, metric, warning) in enumerate(WARNINGS):
+            found = rows[i, metric, "IPS"] or ""
+            assert warning in found if "impossible" in warning else found == warning, (way, i)
+            assert "impossible" not in (rows[i, metric, "naive"] or "")
 
 
 def test_evaluate_of_debiased_grades_equals_ips():

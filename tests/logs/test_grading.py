@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from support.calls import assert_message, assert_values, connected
 from support.negative_grades import PAGE, with_table
+from support.parameters import cycled
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
@@ -60,29 +61,24 @@ def graded(events, how="max", cap=None, until=None, within=None, half_life=None,
     return float(total if cap is None else min(total, cap))
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
-    ("options", "events", "value"),
-    [
-        ({}, ["view", "buy", "view"], 3.0),
-        ({"how": "sum"}, ["view", "buy", "view"], 5.0),
-        ({"how": "sum", "cap": 4}, ["view", "buy", "view"], 4.0),
-        ({"how": "sum", "cap": 4}, ["view", "view"], 2.0),
-        ({}, ["hide"], -1.0),
-        ({}, ["hide", "view"], 1.0),
-        ({"how": "sum"}, ["hide", "view"], 0.0),
-        ({}, [None], None),  # shown without an event: unjudged
-        ({}, ["shown"], None),
-        ({"how": "sum"}, ["shown", None], None),
-        ({"how": "sum"}, ["shown", "view"], 1.0),
-        ({"unknown": None}, ["swipe"], None),
-        ({"unknown": 0}, ["swipe"], 0.0),
-        ({"unknown": 0.5, "how": "sum"}, ["swipe", "view", "swap"], 2.0),
-    ],
-)
-def test_grade_of_events(options, events, value):
-    frame = log(events, ["cart"])
-    assert_values("graded", frame, ["event", GRADES], options, {0: value, 1: 2.0})
+# The options of a call, and groups of events with their grade.
+GRADED = [
+    ({}, [(["view", "buy", "view"], 3.0), (["hide"], -1.0), (["hide", "view"], 1.0),
+          ([None], None), (["shown"], None)]),  # shown without an event: unjudged
+    ({"how": "sum"}, [(["view", "buy", "view"], 5.0), (["hide", "view"], 0.0),
+                      (["shown", None], None), (["shown", "view"], 1.0)]),
+    ({"how": "sum", "cap": 4}, [(["view", "buy", "view"], 4.0), (["view", "view"], 2.0)]),
+    ({"unknown": None}, [(["swipe"], None), (["cart", "swipe"], 2.0)]),
+    ({"unknown": 0}, [(["swipe"], 0.0), (["cart", "swipe"], 2.0)]),
+    ({"unknown": 0.5, "how": "sum"}, [(["swipe", "view", "swap"], 2.0), (["cart"], 2.0)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "cases"), GRADED)
+def test_grade_of_events(options, cases):
+    groups, values = zip(*cases, strict=True)
+    expected = dict(enumerate(values))
+    assert_values("graded", log(*groups), ["event", GRADES], options, expected)
 
 
 FADING = [
@@ -107,14 +103,12 @@ CLOCKS = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("clock", CLOCKS)
-def test_grades_fade_and_events_fall_out_of_the_window(clock):
-    on_clock = CLOCKS[clock]
-    for options, events, value in FADING:
-        options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}
-        frame = log([(event, on_clock(t)) for event, t in events])
-        assert_values("graded", frame, ["event", GRADES], options, {0: value})
+@pytest.mark.parametrize(("case", "clock"), cycled(FADING, [*CLOCKS]))
+def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
+    (options, events, value), on_clock = case, CLOCKS[clock]
+    options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}
+    frame = log([(event, on_clock(t)) for event, t in events])
+    assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
 @pytest.mark.parametrize(
@@ -204,35 +198,30 @@ def consensus(votes, how="mean", ties="low"):
     return {"low": min(most), "high": max(most), "null": most[0] if len(most) == 1 else None}[ties]
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
-    ("options", "votes", "value"),
-    [
-        ({}, [(1, 1), (2, 1), (3, 1)], 2.0),
-        ({}, [(1, 1), (3, 3)], 2.5),
-        ({}, [(1, 1), (3, 0)], 1.0),
-        ({}, [(None, 1), (3, 2)], 3.0),
-        ({}, [(None, None)], None),
-        ({"how": "median"}, [(0, 1), (1, 1), (3, 1)], 1.0),
-        ({"how": "median"}, [(0, 1), (1, 1), (2, 1), (3, 1)], 1.5),
-        ({"how": "median"}, [(0, 1), (1, 1), (3, 3)], 3.0),
-        ({"how": "median"}, [(0, 1), (1, 1), (3, 2)], 2.0),
-        # .1 + .2 is not .3 in floats, but half of the weight is half of it.
-        ({"how": "median"}, [(0, 0.1), (1, 0.2), (3, 0.3)], 2.0),
-        ({"how": "median"}, [(0, 0.7), (1, 0.1), (3, 0.8)], 2.0),
-        ({"how": "majority"}, [(0, 1), (2, 1), (2, 1)], 2.0),
-        ({"how": "majority"}, [(0, 3), (2, 1), (2, 1)], 0.0),
-        ({"how": "majority"}, [(2, 1), (0, 1), (1, 1)], 0.0),
-        ({"how": "majority", "ties": "high"}, [(2, 1), (0, 1), (2, 1), (0, 1)], 2.0),
-        ({"how": "majority", "ties": "null"}, [(2, 1), (0, 1)], None),
-        ({"how": "majority", "ties": "null"}, [(0, 0.1), (0, 0.2), (3, 0.3)], None),
-        ({"how": "majority"}, [(None, 1)], None),
-        ({"how": "majority"}, [(-1, 2), (3, 1)], -1.0),
-    ],
-)
-def test_consensus_of_votes(options, votes, value):
-    frame = labelled(votes, [(1, 1)])
-    assert_values("consensus", frame, ["rel"], {"weight": "weight", **options}, {0: value, 1: 1.0})
+# The options of a call, and groups of votes (rel, weight) with their consensus.
+CONSENSUS = [
+    ({}, [([(1, 1), (2, 1), (3, 1)], 2.0), ([(1, 1), (3, 3)], 2.5), ([(1, 1), (3, 0)], 1.0),
+          ([(None, 1), (3, 2)], 3.0), ([(None, None)], None)]),
+    # .1 + .2 is not .3 in floats, but half of the weight is half of it.
+    ({"how": "median"}, [
+        ([(0, 1), (1, 1), (3, 1)], 1.0), ([(0, 1), (1, 1), (2, 1), (3, 1)], 1.5),
+        ([(0, 1), (1, 1), (3, 3)], 3.0), ([(0, 1), (1, 1), (3, 2)], 2.0),
+        ([(0, 0.1), (1, 0.2), (3, 0.3)], 2.0), ([(0, 0.7), (1, 0.1), (3, 0.8)], 2.0),
+        ([(None, 5), (2, 1), (3, 0)], 2.0)]),
+    ({"how": "majority"}, [
+        ([(0, 1), (2, 1), (2, 1)], 2.0), ([(0, 3), (2, 1), (2, 1)], 0.0),
+        ([(2, 1), (0, 1), (1, 1)], 0.0), ([(None, 1)], None), ([(-1, 2), (3, 1)], -1.0)]),
+    ({"how": "majority", "ties": "high"}, [([(2, 1), (0, 1), (2, 1), (0, 1)], 2.0)]),
+    ({"how": "majority", "ties": "null"}, [
+        ([(2, 1), (0, 1)], None), ([(0, 0.1), (0, 0.2), (3, 0.3)], None), ([(2, 1)], 2.0)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "cases"), CONSENSUS)
+def test_consensus_of_votes(options, cases):
+    groups, values = zip(*cases, strict=True)
+    options = {"weight": "weight", **options}
+    assert_values("consensus", labelled(*groups), ["rel"], options, dict(enumerate(values)))
 
 
 VOTES = st.tuples(

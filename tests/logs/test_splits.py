@@ -217,7 +217,7 @@ def test_a_time_is_a_finite_timestamp_or_number(time):
         f"FROM time_split('odd', since := {since})",
         f"SELECT graded(item, MAP {{'x': 1}}, moment := time, until := {since}) FROM odd",
     ):
-        assert_message(call, lambda c=call: con.sql(c).fetchall(), message)
+        assert_message(call, lambda c=call: con.execute(c).fetchall(), message)
     for run in (
         lambda: rankql.leave_one_out(frame),
         lambda: rankql.time_split(frame, since=NOON),
@@ -249,9 +249,9 @@ def test_a_column_split_is_refused_but_a_field_is_not(name):
     ],
 )  # fmt: skip
 def test_a_log_without_a_column_in_sql(call, message):
-    con = metric_engines.connect()
+    con = metric_engines.connection()
     con.register("log", HISTORY.rename({"user": "buyer", "time": "when"}))
-    assert message in metric_engines.complaint(lambda: con.sql(f"FROM {call}").fetchall())
+    assert message in metric_engines.complaint(lambda: con.execute(f"FROM {call}").fetchall())
 
 
 def test_collapsed_rows_keep_their_order_and_an_expression_may_name_the_document():

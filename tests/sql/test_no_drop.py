@@ -2,14 +2,13 @@
 
 import re
 
-import duckdb
 import jinja2
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from rankql import macros
+from support import metric_engines
 from support.paths import ROOT
 
 TEXT = (ROOT / "sql" / "dbt" / "tests.sql").read_text("utf-8")
@@ -26,9 +25,7 @@ DEFAULTS = {"model": "t", "column_name": "value", "day": "day"}
 
 @pytest.fixture(scope="module")
 def con():
-    with duckdb.connect() as con:
-        con.execute(macros.read_sql()).fetchall()
-        yield con
+    return metric_engines.connect()
 
 
 def failing(con, rows, test="no_drop", **options):

@@ -6,8 +6,7 @@ import re
 import duckdb
 import pytest
 
-from support import signatures
-from support.paths import ROOT
+from support import metric_engines, signatures
 
 # Also with the names that the columns of a frame without a header have.
 ROWS = """SELECT i // 100 AS "user", CAST(i % 100 + 1 AS INT) AS pos, CAST(i % 4 AS INT) AS rel,
@@ -19,8 +18,7 @@ ROWS = """SELECT i // 100 AS "user", CAST(i % 100 + 1 AS INT) AS pos, CAST(i % 4
 @pytest.fixture(scope="module")
 def con(tmp_path_factory):
     path = tmp_path_factory.mktemp("plans") / "t.parquet"
-    with duckdb.connect() as con:
-        con.execute((ROOT / "sql" / "rankql.sql").read_text("utf-8"))
+    with metric_engines.connect() as con:
         con.execute(f"CREATE TABLE t AS {ROWS}; COPY t TO '{path}'; CREATE VIEW f AS FROM '{path}'")
         yield con
 

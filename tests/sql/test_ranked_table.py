@@ -16,15 +16,15 @@ ONE = "'user'"
 NAMES = "query := 'user', item := 'product', rel := 'stars', pos := 'place'"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def con():
     with metric_engines.connect() as con:
         yield con
 
 
 def ranked_table(con, run=RUN, liked=LIKED, select="*"):
-    con.execute(f"CREATE TABLE run AS FROM (VALUES {run}) AS t (user, product, place)")
-    con.execute(f"CREATE TABLE liked AS FROM (VALUES {liked}) AS t (user, product, stars)")
+    con.execute(f"CREATE OR REPLACE TABLE run AS FROM (VALUES {run}) t (user, product, place)")
+    con.execute(f"CREATE OR REPLACE TABLE liked AS FROM (VALUES {liked}) t (user, product, stars)")
     return con.sql(f"SELECT {select} FROM ranked_table('run', 'liked', {NAMES}) ORDER BY ALL")
 
 
@@ -72,7 +72,7 @@ def test_a_query_may_have_several_columns(con, names):
     renamed = dict(zip(("words", "land"), names, strict=True))
     for table, columns, rows in KEYS:
         columns = ", ".join(renamed.get(name.lower(), name) for name in columns)
-        con.execute(f"CREATE TABLE {table} AS FROM (VALUES {rows}) AS t ({columns})")
+        con.execute(f"CREATE OR REPLACE TABLE {table} AS FROM (VALUES {rows}) AS t ({columns})")
     relation = con.sql(f"FROM ranked_table('run', 'liked', query := {[*names]}) ORDER BY ALL")
     assert sorted(relation.columns) == sorted([*names, "item", "rel", "pos"])
     rows = [{**dict(zip(relation.columns, row, strict=True))} for row in relation.fetchall()]
@@ -96,6 +96,7 @@ def test_a_query_may_have_several_columns(con, names):
 )  # fmt: skip
 def test_a_column_that_is_missing_or_null_is_named(con, call, message):
     ranked_table(con)
-    con.execute("CREATE TABLE gaps AS SELECT NULL::TEXT AS user, product, stars FROM liked LIMIT 1")
+    gaps = "SELECT NULL::TEXT AS user, product, stars FROM liked LIMIT 1"
+    con.execute(f"CREATE OR REPLACE TABLE gaps AS {gaps}")
     with pytest.raises(duckdb.Error, match=message):
-        con.sql(f"FROM ranked_table({call})").fetchall()
+        con.execute(f"FROM ranked_table({call})").fetchall()

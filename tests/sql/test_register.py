@@ -19,7 +19,7 @@ NDCG = 7.7618595071429155 / 7.892789260714372
 
 
 def value(con, call="ndcg(rel, pos, 3)"):
-    return con.sql(f"SELECT {call} FROM {TABLE}").fetchall()[0][0]
+    return con.execute(f"SELECT {call} FROM {TABLE}").fetchall()[0][0]
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_temp_macros_leave_the_database_as_it_is(file):
         rankql.register(con)
         assert value(con) == pytest.approx(NDCG, abs=1e-12)
     with duckdb.connect(file) as con:
-        assert con.sql("FROM duckdb_functions() WHERE NOT internal").fetchall() == []
-        assert con.sql("FROM duckdb_schemas() WHERE schema_name = 'rankql'").fetchall() == []
+        assert con.execute("FROM duckdb_functions() WHERE NOT internal").fetchall() == []
+        assert con.execute("FROM duckdb_schemas() WHERE schema_name = 'rankql'").fetchall() == []
 
 
 def test_the_default_connection():
@@ -55,7 +55,7 @@ def test_twice_is_once(con):
     def functions():
         columns = "COLUMNS(* EXCLUDE function_oid)"
         query = f"SELECT {columns} FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
-        return con.sql(query).fetchall()
+        return con.execute(query).fetchall()
 
     rankql.register(con)
     first = functions()
@@ -71,16 +71,17 @@ def test_twice_is_once(con):
 def test_all_macros_or_none(con, monkeypatch, persist):
     """Registering is one transaction, or a part of that of the caller."""
     count = "SELECT count(*) FROM duckdb_functions() WHERE NOT internal"
-    text = macros.read_sql()
+    text = "CREATE MACRO ndcg(a) AS a;"
     monkeypatch.setattr(macros, "read_sql", lambda: f"{text};\nFROM nowhere")
     with pytest.raises(duckdb.CatalogException, match="nowhere"):
         rankql.register(con, persist=persist)
-    assert con.sql(count).fetchall() == [(0,)]
-    monkeypatch.undo()
+    assert con.execute(count).fetchall() == [(0,)]
+    monkeypatch.setattr(macros, "read_sql", lambda: text)
     con.execute("BEGIN; CREATE TABLE mine (x INT)")
     rankql.register(con, persist=persist)
+    assert con.execute(count).fetchall() == [(1,)]
     con.execute("ROLLBACK")
-    assert con.sql(count).fetchall() == [(0,)]
+    assert con.execute(count).fetchall() == [(0,)]
 
 
 @pytest.mark.slow
@@ -98,7 +99,7 @@ def test_persisted_for_other_readers_and_cursors(file):
         con.execute(f"CREATE VIEW quality AS SELECT rankql.ndcg(rel, pos, 3) AS q FROM {TABLE}")
         assert value(con.cursor(), "rankql.ndcg(rel, pos, 3)") == pytest.approx(NDCG)
     with duckdb.connect(file, read_only=True) as con:
-        assert con.sql("FROM quality").fetchall()[0][0] == pytest.approx(NDCG)
+        assert con.execute("FROM quality").fetchall()[0][0] == pytest.approx(NDCG)
         assert value(con, "rankql.ap(rel, pos, 2)") == 1
 
 
@@ -134,11 +135,11 @@ def call_macros(con, prefix, part):
     for name in sorted(signatures.EVERYTHING.keys() - signatures.TABLES)[part]:
         needed = [x for x in signatures.EVERYTHING[name].values() if x == signatures.NEEDED]
         call = f"SELECT {prefix}{name}({', '.join(['NULL'] * len(needed))})"
-        message = complaint(lambda call=call: con.sql(call).fetchall())
+        message = complaint(lambda call=call: con.execute(call).fetchall())
         assert "Exception: " not in message, message  # but one of ours, or a value
     for name, query in TABLES.items():
         con.execute(f"CREATE OR REPLACE TEMP TABLE input_rows AS {query}")
-        assert con.sql(f"FROM {prefix}{name}('input_rows')").fetchall()
+        assert con.execute(f"FROM {prefix}{name}('input_rows')").fetchall()
 
 
 @pytest.mark.few(4)
@@ -158,7 +159,7 @@ def test_a_macro_of_the_user_is_left_alone(con, theirs, name):
     con.execute(theirs)
     with pytest.raises(rankql.RankqlError, match=f"{name} would be hidden.*persist=True"):
         rankql.register(con)
-    assert len(con.sql("FROM duckdb_functions() WHERE NOT internal").fetchall()) == 1
+    assert len(con.execute("FROM duckdb_functions() WHERE NOT internal").fetchall()) == 1
 
 
 def test_a_python_function_of_the_user_is_left_alone(con):
@@ -200,11 +201,13 @@ def test_names_that_people_type_say_what_to_write(con):
         other.execute(f"CREATE MACRO {name}(a) AS a + 1")
     rankql.register(other)
     for name in TYPED:
-        assert other.sql(f"SELECT {name}(1)").fetchall() == [(2,)]
+        assert other.execute(f"SELECT {name}(1)").fetchall() == [(2,)]
 
 
 def test_no_function_of_duckdb_has_a_name_of_ours(con):
-    names = {name for (name,) in con.sql("SELECT function_name FROM duckdb_functions()").fetchall()}
+    names = {
+        name for (name,) in con.execute("SELECT function_name FROM duckdb_functions()").fetchall()
+    }
     assert names.isdisjoint(macros.read_parameters())
 
 
@@ -263,27 +266,29 @@ def test_the_format_is_that_of_1_4(path):
 
 
 def test_where_it_is_called_from(attached, path, tmp_path):
-    assert attached.cursor().sql(f"SELECT rankql.{CALL}").fetchall() == VALUE
+    assert attached.cursor().execute(f"SELECT rankql.{CALL}").fetchall() == VALUE
     attached.execute(f"CREATE VIEW quality AS SELECT rankql.{CALL}")
-    assert attached.sql("FROM quality").fetchall() == VALUE
+    assert attached.execute("FROM quality").fetchall() == VALUE
     with pytest.raises(duckdb.ConversionException, match="rankql: k must be a whole number"):
-        attached.sql(f"SELECT rankql.{CALL.replace('3)', '0)', 1)}").fetchall()
+        attached.execute(f"SELECT rankql.{CALL.replace('3)', '0)', 1)}").fetchall()
     attached.execute("USE rankql")
-    assert attached.sql(f"SELECT {CALL}").fetchall() == VALUE
+    assert attached.execute(f"SELECT {CALL}").fetchall() == VALUE
     with duckdb.connect(tmp_path / "shop.duckdb") as shop:
         attach(shop, path)
         shop.execute(f"CREATE VIEW quality AS SELECT rankql.{CALL}")
     attached.execute(f"ATTACH '{tmp_path}/shop.duckdb'")
-    assert attached.sql("FROM shop.quality").fetchall() == VALUE
+    assert attached.execute("FROM shop.quality").fetchall() == VALUE
 
 
 def test_ranked_adds_a_position(attached):
     row = "SELECT 1 AS query, 'a' AS item, 0.5 AS score"
     attached.execute(f"CREATE TABLE scored AS {row}, {{'pos': 1}} AS \"a pos\"")
-    assert attached.sql("SELECT pos, item FROM rankql.ranked('scored')").fetchall() == [(1, "a")]
+    assert attached.execute("SELECT pos, item FROM rankql.ranked('scored')").fetchall() == [
+        (1, "a")
+    ]
     attached.execute(f"CREATE TABLE placed AS {row}, 1 AS Pos")
     with pytest.raises(duckdb.Error, match="rankql: the table has a column 'pos' already: drop or"):
-        attached.sql("SELECT count(*) FROM rankql.ranked('placed')").fetchall()
+        attached.execute("SELECT count(*) FROM rankql.ranked('placed')").fetchall()
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from rankql.errors import database_message
-from support.paths import ROOT
+from support import metric_engines
 
 ROWS = [
     *(("a", item, rel, pos, 9.0 - pos) for item, rel, pos in [("x", 1, 2), ("y", 0, 1)]),
@@ -38,8 +38,7 @@ METRICS = [
 
 @pytest.fixture(scope="module")
 def con():
-    con = duckdb.connect()
-    con.execute((ROOT / "sql" / "rankql.sql").read_text("utf-8"))
+    con = metric_engines.connect()
     con.execute("CREATE TABLE t (user VARCHAR, item VARCHAR, rel INT, pos INT, score DOUBLE)")
     con.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", ROWS)
     return con
@@ -48,7 +47,7 @@ def con():
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_metric_is_used_again_in_the_query_that_computes_it(con, metric):
-    expected = dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
+    expected = dict(con.execute(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
     select = f"SELECT user, {metric} AS n FROM t GROUP BY user"
     limit = min(expected.values())
     kept = [(user, value) for user, value in expected.items() if value > limit]
@@ -64,9 +63,9 @@ def test_a_metric_is_used_again_in_the_query_that_computes_it(con, metric):
         ],
         f"SELECT user, rank() OVER (ORDER BY {metric} DESC) FROM t GROUP BY user": ranks.items(),
     }.items():
-        assert sorted(con.sql(query).fetchall()) == sorted(rows), query
+        assert sorted(con.execute(query).fetchall()) == sorted(rows), query
     split = f"SELECT count(*) OVER (PARTITION BY {metric}) FROM t GROUP BY user"
-    assert len(con.sql(split).fetchall()) == 2
+    assert len(con.execute(split).fetchall()) == 2
 
 
 VALUES = ["true", "'text'", "[1.0]", "{'a': 1}", "MAP {1: 2}", "7::HUGEINT", "NULL"]
@@ -81,28 +80,16 @@ def checked(value, least):
 def test_checked_values_keep_their_type(con, value):
     """An error has no type of its own, raises where it is reached, and nowhere else."""
     same = f"{checked(value, 1)} IS NOT DISTINCT FROM {value}"
-    assert con.sql(f"SELECT bool_and({same}) FROM t").fetchall() == [(True,)]
+    assert con.execute(f"SELECT bool_and({same}) FROM t").fetchall() == [(True,)]
     wrong = checked(value, 9)
     for query in (f"bool_and({wrong} IS NULL)", f"count({wrong})", f"list({wrong})"):
         with pytest.raises(duckdb.ConversionException) as error:
-            con.sql(f"SELECT {query} FROM t").fetchall()
+            con.execute(f"SELECT {query} FROM t").fetchall()
         assert re.fullmatch("no, [12]", database_message(error.value))
 
 
-ONE_K = [
-    "cg",
-    "dcg",
-    "ndcg",
-    "recall_at",
-    "hit_at",
-    "ap",
-    "rr",
-    "arhr",
-    "err",
-    "rbp",
-    "rbp_residual",
-]
-ONE_K += ["kendall_tau_b", "duplicate_share", "tau_ap", "rbo", "micro_recall_at"]
+ONE_K = ["cg", "dcg", "ndcg", "recall_at", "hit_at", "ap", "rr", "arhr", "err", "rbp"]
+ONE_K += ["rbp_residual", "kendall_tau_b", "duplicate_share", "tau_ap", "rbo", "micro_recall_at"]
 
 
 def test_k_is_the_same_in_all_rows_of_a_group(con):
@@ -113,7 +100,7 @@ def test_k_is_the_same_in_all_rows_of_a_group(con):
         call = f"SELECT {name}(pos, pos, k := k{option}) FROM (SELECT *, 5 - rel AS k FROM t)"
         with pytest.raises(duckdb.BinderException, match='"k" must appear in the GROUP BY clause'):
             con.sql(f"{call} GROUP BY user")
-        assert len(con.sql(f"{call} GROUP BY user, k").fetchall()) == 4
+        assert len(con.execute(f"{call} GROUP BY user, k").fetchall()) == 4
 
 
 def test_errors_in_branches_not_taken_are_not_raised(con):
@@ -129,13 +116,13 @@ def test_errors_in_branches_not_taken_are_not_raised(con):
         "SELECT user, rbp(rel, pos, 3, p := 2) FROM t WHERE pos > 9 GROUP BY user": [],
         "SELECT graded('view', MAP {'view': 1}) FROM t": [(1.0,)],
     }.items():
-        assert con.sql(query).fetchall() == expected, query
+        assert con.execute(query).fetchall() == expected, query
 
 
 def test_raw_message(con):
     """What a user of DuckDB alone reads: whose error it is, and what to do."""
     with pytest.raises(duckdb.Error, match=r"string 'rankql: k must be .* Leave k out") as error:
-        con.sql("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
+        con.execute("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
     assert database_message(error.value).startswith("k must be a whole number from 1, not 0")
 
 
@@ -157,5 +144,5 @@ def test_errors_of_ratings_in_moving_windows(con):
     rows = "(VALUES (1, 1, 3.0), (2, 2, 2.0), (3, 4, 2.0)) AS t (day, rel, score)"
     frame = "OVER (ORDER BY day ROWS 1 PRECEDING)"
     query = f"SELECT rmse(rel, score) {frame}, mse(rel, score) {frame}, mae(rel, score) {frame}"
-    values = con.sql(f"{query} FROM {rows} ORDER BY day").fetchall()
+    values = con.execute(f"{query} FROM {rows} ORDER BY day").fetchall()
     assert values == [(2, 4, 2), (pytest.approx(2**0.5), 2, 1), (pytest.approx(2**0.5), 2, 1)]

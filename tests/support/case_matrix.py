@@ -44,12 +44,17 @@ PLACES = {
 }
 
 
-# Without groups a query is planned for each case: the first of a metric, those without rows, and an
-# eighth of the others.
+# Without groups a query is planned for each case: the first of a metric, and those without rows.
 FIRST = {metric: cases[0].group for metric, cases in hand_cases.by_metric(hand_cases.ALL).items()}
 WHOLE = ("sql whole table", "polars select", "polars select streaming", "pipe whole")
 # Forms of metrics of one ranking that take turns with the options; another form is asked for all.
-TURNS = (("evaluate joined", "evaluate scored"), ("sql list", "sql score", "sql score expected"))
+TURNS = (
+    ("evaluate joined", "evaluate scored"),
+    ("sql list", "sql score", "sql score expected"),
+    ("polars over", "polars list", "polars score", "polars score expected"),
+    ("polars over streaming", "polars list streaming", "polars score streaming"),
+    ("pipe streaming", "pipe score"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,7 @@ class Form:
     def cannot(self, metric, options, group):
         if self.name not in {**metric_engines.MORE, **metric_engines.with_evaluate(metric)}:
             return True
-        turn = zlib.crc32(repr((self.name, group)).encode())
-        if self.name in WHOLE and group and group != FIRST[metric] and turn % 8:
+        if self.name in WHOLE and group and group != FIRST[metric]:
             return True
         for forms in TURNS if metric in signatures.RANKING else ():
             turn = forms[zlib.crc32(str(options).encode()) % len(forms)]

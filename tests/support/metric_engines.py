@@ -572,7 +572,7 @@ def assert_agree(metric, groups, options, expected, names=None, pool=None, **typ
 def state(con):
     """The tables, views and settings of a connection, and the functions that a user may call."""
     return [
-        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
+        con.execute(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
         for what in (
             "(SELECT table_name FROM duckdb_tables())",
             "(SELECT view_name FROM duckdb_views())",
