@@ -12,7 +12,7 @@ import click
 from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
 from rankql.cli.options import DATA, PATH
 from rankql.cli.tasks import split_inputs
-from rankql.errors import describe_unknown, require, require_whole_number
+from rankql.errors import RankqlError, describe_unknown, require_whole_number
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")
@@ -31,7 +31,8 @@ def metrics_command(text: str) -> None:
     frame = metrics()
     texts = pl.concat_str("name", "function", "aliases", "definition", separator=" ")
     matches = frame.filter(texts.str.to_lowercase().str.contains(text.lower(), literal=True))
-    require(not matches.is_empty(), describe_unknown("metric", text, frame["name"].to_list()))
+    if matches.is_empty():
+        raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
     if (form := click.get_current_context().meta["format"]) != "table":
         return print_frame(matches, form)
     formatter = click.HelpFormatter(width=80)

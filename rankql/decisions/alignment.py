@@ -151,7 +151,8 @@ def describe_users(results: Mapping[str, Result | None], used: Sequence[str | No
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
     """Refuse metrics that a result does not have."""
     for name in names:
-        require(name in result.metrics, label + describe_unknown("metric", name, result.metrics))
+        if name not in result.metrics:
+            raise RankqlError(label + describe_unknown("metric", name, result.metrics))
 
 
 def require_attributes(result: Result, names: Sequence[str], cluster: str | None) -> None:

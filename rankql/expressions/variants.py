@@ -302,7 +302,8 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     require(_has_columns(frame), f"{wrong}: {remedy}")
     known = column_names(frame)
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
-        require(name in known, f"No column {name!r}{did_you_mean(name, known)}")
+        if name not in known:  # to look for others takes time
+            raise RankqlError(f"No column {name!r}{did_you_mean(name, known)}")
 
 
 def _is_frame(data: Any) -> bool:
