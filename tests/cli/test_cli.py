@@ -405,12 +405,16 @@ def test_pipes_get_no_colour_and_no_progress(files):
 def test_progress_goes_to_a_terminal(tmp_path):
     """A bar where someone looks at stdout, and the data alone in a pipe."""
     (tmp_path / "x.csv").write_text("query,item,score,rel\n1,a,2,0\n1,b,1,1\n")
-    program = tmp_path / "at_once.py"  # DuckDB draws it after two seconds
+    # DuckDB draws it after two seconds. To set another time turns it on.
+    program = tmp_path / "at_once.py"
     program.write_text("""
 from rankql.cli.start import run
 from rankql.sources import private
 opened = private.with_progress
-private.with_progress = lambda con: opened(con.execute("SET progress_bar_time = 1"))
+def draw_at_once(con):
+    (is_on,), = opened(con).execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    return con.execute("SET progress_bar_time = 1") if is_on else con
+private.with_progress = draw_at_once
 run()
 """)
     command = "eval x.csv -m AP -m TauB --format csv"
