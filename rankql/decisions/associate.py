@@ -24,6 +24,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.results import TableResult
+from rankql.sources.computed import midnight_as_day
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_text, require_column, same_kind
@@ -36,6 +37,8 @@ _INPUTS = {
     "outcomes": "rates are averaged, ratios are taken of the sums",
 }
 _SEVERAL = {label: f"{INTERNAL_PREFIX}{label}" for label in _INPUTS}
+# The name of the system as bytes, of which no collation makes two equal.
+_SYSTEM = "encode(CAST(system AS VARCHAR))"
 _COEFFICIENTS = ("pearson", "spearman")
 _SCHEMA = {
     **dict.fromkeys(("metric", "outcome"), pl.String),
@@ -267,7 +270,7 @@ def _choose_systems(
     require(have[0] == have[1], "Only one table has a column 'system'. Add it to both, or to none")
     names = []
     if all(have):
-        sql = f"SELECT DISTINCT {_read_key('system', True)} AS x FROM {per_query.sql}"
+        sql = f"SELECT DISTINCT {_SYSTEM} AS x FROM {per_query.sql}"
         names = [x.decode() for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
     require(len(names) < 3, f"per_query has {len(names)} systems. Keep one or two")
     valid = baseline in names if len(names) == 2 else baseline is None
@@ -295,7 +298,7 @@ def _join_tables(
     # Keys of different types are compared as text.
     as_text = [not same_kind(pair) or is_text(pair[0]) for pair in types]
     some = ", ".join(f"encode({literal(name)})" for name in systems)
-    where = f" WHERE {_read_key('system', True)} IN ({some})" if systems else ""
+    where = f" WHERE {_SYSTEM} IN ({some})" if systems else ""
     most = "count(DISTINCT system)" if systems else "1"
     queries = []
     for (table, values), own in zip(tables, (keys, keys.values()), strict=True):
@@ -323,7 +326,7 @@ def _value_sql(table: Table, columns: Sequence[str], systems: Sequence[str]) -> 
 
     if len(systems) < 2:
         return value("true")
-    a, b = (value(f"{_read_key('system', True)} = encode({literal(x)})") for x in systems)
+    a, b = (value(f"{_SYSTEM} = encode({literal(x)})") for x in systems)
     rounding = f"{ROUNDING} * greatest(abs({a}), abs({b}))"
     return f"if(abs({b} - {a}) <= {rounding}, 0, {b} - {a})"
 
@@ -356,5 +359,5 @@ def _read_key(name: str, as_text: bool) -> str:
 
     Midnight is its day, as pandas writes it.
     """
-    text = f"regexp_replace(CAST({quote(name)} AS VARCHAR), ' 00:00:00$', '')"
+    text = midnight_as_day(f"CAST({quote(name)} AS VARCHAR)")
     return f"encode({text})" if as_text else quote(name)

@@ -143,7 +143,7 @@ def read_values_file(
     if table is None or key not in columns or not (named or others):
         return None
     runs = {*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))}
-    if not runs.isdisjoint(others) or not all(_is_number(table, x) for x in others):
+    if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
@@ -218,15 +218,15 @@ def _read(
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
-    if table.text and not column_names.is_row_number(name):
+    if column_names.is_row_number(name):
+        return False
+    if table.text:
         return number_type(session, table, name) is not None
-    return _is_number(table, name)
+    return _is_number(table.columns[name])
 
 
-def _is_number(table: Table, name: str) -> bool:
-    kind = table.columns[name]
-    numbers = is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
-    return numbers and not column_names.is_row_number(name)
+def _is_number(kind: str) -> bool:
+    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 
 
 def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> dict[str, Result]:

@@ -278,11 +278,16 @@ def id_text(column: str, kind: str) -> str:
     """The SQL of an id as text; 1.0 is 1, as where numbers are compared, and midnight its day."""
     text = f"CAST({column} AS VARCHAR)"
     if kind.startswith("TIMESTAMP"):  # as pandas has days
-        return f"regexp_replace({text}, ' 00:00:00$', '')"
+        return midnight_as_day(text)
     if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
         return text
     is_whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
     return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
+
+
+def midnight_as_day(text: str) -> str:
+    """The SQL of a text of which midnight is its day."""
+    return f"regexp_replace({text}, ' 00:00:00$', '')"
 
 
 def _with_numbers(

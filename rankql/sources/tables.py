@@ -373,8 +373,8 @@ def is_outcome(name: str, kind: str) -> bool:
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
     """The question about a role without a column: which columns may be it, by their types."""
-    free = [x for x in table.own_columns if not is_row_number(x)]
-    free = [x for x in free if x in table.free_columns(role)]
+    known = table.free_columns(role)
+    free = [x for x in table.own_columns if x in known and not is_row_number(x)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":
