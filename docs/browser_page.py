@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from rankql import macros
-from rankql.evaluation.request import DEFAULT_METRICS
+from rankql.sources.request import DEFAULT_METRICS
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.column_names import DISTANCES, MEASURES, ROLES
 

@@ -23,8 +23,8 @@ import click
 from click.core import ParameterSource
 
 from rankql.cli.options import DATA, FORMATS, derive_options, split_commas, split_path
-from rankql.evaluation.request import RowOptions
 from rankql.registry.conventions import ConventionOptions
+from rankql.sources.request import RowOptions
 from rankql.writing import DATA_SUFFIXES, PARQUET, STDOUT, named_paths, output_path
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import click
 
 import rankql
-from rankql.evaluation import request as arguments
 from rankql.registry import conventions
 from rankql.registry.metric_record import GAIN
+from rankql.sources import request as arguments
 
 FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 

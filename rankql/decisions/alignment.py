@@ -17,12 +17,12 @@ from rankql.errors import RankqlError, describe_unknown, require, require_choice
 from rankql.evaluation import combine, means
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import describe_together
-from rankql.evaluation.request import require_place_of_qrels
 from rankql.evaluation.result import Result, check_values
 from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, record_of, resolve_names
+from rankql.sources.request import require_place_of_qrels
 from rankql.sources.shapes import is_several_runs
 from rankql.stats.sample import Sample
 from rankql.writing import public_name

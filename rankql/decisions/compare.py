@@ -14,13 +14,13 @@ from rankql.decisions import alignment
 from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require, require_package, require_probability
-from rankql.evaluation import request
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import average_slices
-from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
+from rankql.sources import request
+from rankql.sources.request import EvaluationOptions
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
 from rankql.text import Note

@@ -17,11 +17,11 @@ from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import average_slices
-from rankql.evaluation.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.choice import require_named
+from rankql.sources.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 

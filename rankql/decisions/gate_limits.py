@@ -14,10 +14,10 @@ from rankql.decisions.pairs import PairComparison
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.means import MEAN_OF_SLICES
-from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry import parse
 from rankql.registry.metric_record import Metric
+from rankql.sources.request import DEFAULT_METRICS
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
 

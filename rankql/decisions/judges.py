@@ -17,14 +17,20 @@ from rankql.errors import RankqlError, require, require_choice, require_package,
 from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
-from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, find_name
+from rankql.registry.conventions import Conventions
 from rankql.results import TableResult
 from rankql.sources.reader import fetch_frame
 from rankql.sources.reading import read_inputs
+from rankql.sources.request import (
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    require_known_options,
+)
 from rankql.sources.session import Session, open_session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data, is_text, require_column
@@ -283,7 +289,8 @@ def _read_labels(
     # The numbers of a dict are grades if it is called qrels.
     called = "qrels" if isinstance(data, Mapping) else label
     table = replace(session.table(data, called), label=label)
-    table = read_inputs(session, None, table, None, columns).judging[0]
+    rules = RankingRules(columns, Conventions())
+    table = read_inputs(session, Request(None, table, (), rules)).judging[0]
     if is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))

@@ -22,12 +22,12 @@ from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
 from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.request import RankingRules, ReadingOptions
 from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.results import TableResult
 from rankql.sources.computed import list_subtopics
 from rankql.sources.reader import fetch
+from rankql.sources.request import RankingRules, ReadingOptions, Request
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.spelling import STEPS, make_step
@@ -77,9 +77,8 @@ def check(
     rules = RankingRules.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
         session.asks = False
-        inputs = read_rankings(
-            session, run, qrels, rules, graded=False, keeps_unjudged=True, train=train
-        )
+        request = Request(run, qrels, (), rules, train=train)
+        inputs = read_rankings(session, request, graded=False, keeps_unjudged=True)
         judged, several = inputs.qrels, 0
         if judged and {"item", "rel"} <= judged.roles.keys():
             with suppress(RankqlError):  # judgments without subtopics

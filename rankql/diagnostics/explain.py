@@ -13,18 +13,16 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, require, require_whole_number
-from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import count_rankings, evaluation_errors
+from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.dropped import read_systems
+from rankql.evaluation.evaluate import open_evaluation
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import MISSED, left_out_if
-from rankql.evaluation.plan import plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import gain_sql, rows_read, unique_columns
-from rankql.evaluation.request import EvaluationOptions, RankingRules
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.macros import MISSING, literal
 from rankql.registry.all_metrics import EVALUATED
@@ -33,7 +31,7 @@ from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch_frame
-from rankql.sources.session import open_session
+from rankql.sources.request import EvaluationOptions, RankingRules, Request
 from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs
 
@@ -113,15 +111,12 @@ def _open(
 ) -> Iterator[Evaluation]:
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
-    with open_session(con, run, qrels) as session:
-        inputs = read_rankings(session, run, qrels, rules)
-        metrics = parse(name, rules.conventions.profile)
-        names = ", ".join(m.name for m in metrics)
-        require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
-        validate_columns(session, inputs)
-        for table in inputs.runs.values():
+    metrics = parse(name, rules.conventions.profile)
+    names = ", ".join(m.name for m in metrics)
+    require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
+    with open_evaluation(Request(run, qrels, name, rules, con=con)) as evaluation:
+        for table in evaluation.inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
-        evaluation = resolve_conventions(Evaluation(session, inputs, rules.conventions, metrics))
         (metric,), ties = evaluation.metrics, evaluation.conventions.ties
         known = metric.record is not None and metric.record.name in EXPLAINED
         require(known, f"explain does not support {metric.name}, which is not a sum over "
@@ -129,9 +124,7 @@ def _open(
         require(ties in ("item", "order"), f"explain does not support "
                 f"ties={ties!r}, which gives items no single position. Use ties='item' "
                 "or ties='order'")  # fmt: skip
-        evaluation = plan_metrics(evaluation)
-        with evaluation_errors(evaluation):
-            yield evaluation
+        yield evaluation
 
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
@@ -148,17 +141,16 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         evaluation = replace(evaluation, inputs=inputs)
     # For all queries, because a single one may have no judged item.
     evidence = Evidence(evaluation, count_rankings(evaluation))
-    checks = [check for check in RANKINGS if check.reads == "counters"]
+    checks = [x for x in RANKINGS if x.reads == "counters" or x.name == "nan-scores"]
     notes = inspect([check for check in checks if check.name not in OF_QUERIES], evidence)
     evaluation, key, is_missing = select_query(evaluation, of)
     terms = metric_terms(evaluation)
     column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
         "weight", "ranked.weight")  # fmt: skip
     sql = _contributions_sql(evaluation, terms) + _POSITIONS.format(weight=weight, column=column)
-    with evaluation_errors(evaluation):
-        absent = [f"The run has no rows for query {key!r}."] if is_missing else []
-        result = _evaluate(evaluation, absent + notes, is_missing)
-        rows = fetch_frame(session, sql)
+    absent = [f"The run has no rows for query {key!r}."] if is_missing else []
+    result = _evaluate(evaluation, absent + notes, is_missing)
+    rows = fetch_frame(session, sql)
     value, formula = result.frame()[metric.name][0], terms.explanation.formula
     if value is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in LOSS_COLUMNS)

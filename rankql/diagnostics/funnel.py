@@ -25,12 +25,12 @@ from rankql.evaluation.dropped import is_separator
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.request import EvaluationOptions, RankingRules, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.results import Chart, draw_chart
 from rankql.sources.id_lists import unnest_lists
+from rankql.sources.request import EvaluationOptions, RankingRules, Request, parse_groupings
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 from rankql.stats.sample import Sample
@@ -149,13 +149,13 @@ def funnel(
         if _has_documents(session, tables[last], judged, rules):
             rules = replace(rules, collapse=None, positions=None)
             rest |= {"collapse": None, "positions": None}
-        final_run = read_rankings(session, tables[last], judged, rules)
+        final_run = read_rankings(session, Request(tables[last], judged, (), rules))
         scored = {name: x.with_column(_SCORE, "0.0", "DOUBLE") for name, x in tables.items()}
         unordered = replace(
             rules, columns={**columns, "score": _SCORE}, descending=None, order=None,
             collapse=options.get("collapse"), positions=None,
         )  # fmt: skip
-        inputs = read_rankings(session, scored, judged, unordered)
+        inputs = read_rankings(session, Request(scored, judged, (), unordered))
         ranked = final_run.runs[None]
         ranking = f"-({ranked.number('pos')})" if "pos" in ranked.roles else ranked.number("score")
         ranked = ranked.with_column(_SCORE, ranking, "DOUBLE")
@@ -315,7 +315,7 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
     if mark is None or not is_separator(mark) or table.has(mark):
         return False
     plain = replace(rules, collapse=None, positions=None)
-    run = read_rankings(session, table, qrels, plain).runs[None]
+    run = read_rankings(session, Request(table, qrels, (), plain)).runs[None]
     sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
     return not session.value(sql)
 

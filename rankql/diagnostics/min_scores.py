@@ -12,10 +12,10 @@ import polars as pl
 from rankql.errors import RankqlError, as_number, require
 from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.means import require_interval
-from rankql.evaluation.request import EvaluationOptions, RankingRules, Request
 from rankql.evaluation.values import read_values
 from rankql.registry.parse import parse
 from rankql.results import Chart, TableResult, draw_chart
+from rankql.sources.request import EvaluationOptions, RankingRules, Request
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 

@@ -17,17 +17,17 @@ from rankql import text
 from rankql.diagnostics import daily_values
 from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
 from rankql.errors import RankqlError, require
-from rankql.evaluation import request
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.request import EvaluationOptions
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import set_directions
 from rankql.macros import literal, quote
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.sources import request
 from rankql.sources.choice import require_named
 from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
+from rankql.sources.request import EvaluationOptions
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
 from rankql.text import join_some

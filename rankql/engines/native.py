@@ -14,14 +14,12 @@ from typing import Any, Literal, get_args
 
 from rankql.engines.native_columns import column_label, of_file, sides, write_column
 from rankql.errors import RankqlError, require, require_known, require_package
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.plan import make_plan
-from rankql.evaluation.request import DEFAULT_METRICS, RankingRules, Request
+from rankql.evaluation.evaluate import evaluate, open_evaluation
 from rankql.macros import literal, quote, sql_folder
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
-from rankql.sources.session import open_session
+from rankql.sources.request import DEFAULT_METRICS, RankingRules, Request
 
 Engine = Literal["postgres", "clickhouse", "snowflake", "bigquery"]
 
@@ -164,9 +162,8 @@ def render_native_query(
     specs: list[Mapping[str, Any]]
     given = {"run": run, "qrels": qrels}
     if os.path.exists(run) and os.path.exists(qrels):
-        with open_session(None) as session:
-            plan = make_plan(session, Request(run, qrels, metrics, rules))
-        conventions, records = plan.conventions, plan.metrics
+        with open_evaluation(Request(run, qrels, metrics, rules)) as plan:
+            conventions, records = plan.conventions, plan.metrics
         files = [plan.inputs.runs[None], plan.inputs.judging[0]]
         specs = [{x: of_file(f, x, rules.columns.get(x)) for x in f.roles} for f in files]
         paths = {x: [os.path.basename(path).partition(".")[0]] for x, path in given.items()}

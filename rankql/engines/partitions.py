@@ -29,13 +29,13 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import extra_columns, read_rankings
 from rankql.evaluation.protocol import spark_total
-from rankql.evaluation.request import RankingRules
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.metric_record import Metric
 from rankql.sources.frames import read_frame
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values
+from rankql.sources.request import RankingRules, Request
 from rankql.sources.session import Session, duckdb_errors
 
 # The columns of rows of counters: the name, and what else than a number is counted.
@@ -69,10 +69,11 @@ class Task:
         """Read the tables of a partition."""
         runs = {name: tables[table_label(name)] for name in self.runs}
         session.reads_values = False  # of a partition
-        inputs = read_rankings(
-            session, runs.get(None, runs), tables.get("qrels"), self.rules, keeps_unjudged=True,
-            attributes=tables.get("attributes"), groups=self.groups,
+        request = Request(
+            runs.get(None, runs), tables.get("qrels"), (), self.rules,
+            attributes=tables.get("attributes"), groupings=self.groups,
         )  # fmt: skip
+        inputs = read_rankings(session, request, keeps_unjudged=True)
         extra = extra_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
 

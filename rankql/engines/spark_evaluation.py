@@ -21,17 +21,18 @@ from pyspark.sql.types import NumericType
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import require
-from rankql.evaluation import means, request
+from rankql.evaluation import means
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.request import DEFAULT_METRICS, EvaluationOptions
 from rankql.evaluation.result import Result
 from rankql.macros import quote
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
+from rankql.sources import request
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import private_connection
+from rankql.sources.request import DEFAULT_METRICS, EvaluationOptions
 from rankql.sources.session import open_session
 
 # The options of `rankql.evaluate` for rows that are not as Spark has them.

@@ -12,12 +12,12 @@ import duckdb
 
 from rankql.errors import RankqlError, require
 from rankql.evaluation.ctes import BY_ITEM
-from rankql.evaluation.request import Columns, RankingRules
 from rankql.macros import literal
 from rankql.sources.computed import assume_grades, resolve_columns
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.reading import lowest_is_best
+from rankql.sources.request import Columns, RankingRules
 from rankql.sources.role_values import refuse_rounded_scores
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, refuse_repeated, require_column

@@ -18,13 +18,13 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.ctes import BY_ITEM, with_ctes
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.request import RankingRules
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items
 from rankql.sources.computed import add_column
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
+from rankql.sources.request import RankingRules
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 from rankql.text import is_or_are, run_label, unique_names

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -19,7 +20,11 @@ from rankql.evaluation.ctes import Steps
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
-from rankql.evaluation.request import (
+from rankql.evaluation.result import Result, check_values, write_values
+from rankql.evaluation.table_hashes import RECORDING, record_tables
+from rankql.registry.column_names import Named
+from rankql.sources.reader import fetch_frame
+from rankql.sources.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
     RankingRules,
@@ -27,10 +32,6 @@ from rankql.evaluation.request import (
     parse_groupings,
     require_tables,
 )
-from rankql.evaluation.result import Result, check_values, write_values
-from rankql.evaluation.table_hashes import RECORDING, record_tables
-from rankql.registry.column_names import Named
-from rankql.sources.reader import fetch_frame
 from rankql.sources.session import open_session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import Data
@@ -247,33 +248,40 @@ def evaluate(
     return result.derive(judge=judged, columns=columns, notes=notes)
 
 
-def evaluate_in_duckdb(request: Request) -> Result:
-    """The result of `evaluate` for checked arguments."""
+@contextmanager
+def open_evaluation(request: Request) -> Iterator[Evaluation]:
+    """The plan of a request, while its tables are open. Errors of DuckDB become our own."""
     with open_session(request.con, *request.sources) as session:
         texts = (request.metrics, request.rules, request.groupings, request.weight)
         session.mentioned = repr(texts).lower()
         evaluation = make_plan(session, request)
         with compute.evaluation_errors(evaluation):
-            recorded, tables = RECORDING.get(), dict[str, Any]()
-            if request.output is not None or recorded is not None:
-                tables = record_tables(evaluation)
-            if recorded is not None:
-                recorded.tables.append(tables)
-            reduction = compute.reduce_tables(evaluation)
-            unique = reduction.unique_columns()
-            evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
-            notes = inspect(RANKINGS, evidence)
-            values, of_memory = compute.finish(reduction)
-            values, seen = compute.split_hidden(evaluation, values)
-            catalogue, outside = compute.compute_catalogue(evaluation)
-            shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
-            fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
-            meta = evaluation.make_meta(catalogue=catalogue, **fields)
-            if recorded is not None and recorded.systems:
-                meta = replace(meta, systems=[*recorded.systems])
-            if (path := request.output) is None:
-                check_values(meta, values)
-            place = values if path is None else write_values(meta, values, path)
+            yield evaluation
+
+
+def evaluate_in_duckdb(request: Request) -> Result:
+    """The result of `evaluate` for checked arguments."""
+    with open_evaluation(request) as evaluation:
+        recorded, tables = RECORDING.get(), dict[str, Any]()
+        if request.output is not None or recorded is not None:
+            tables = record_tables(evaluation)
+        if recorded is not None:
+            recorded.tables.append(tables)
+        reduction = compute.reduce_tables(evaluation)
+        unique = reduction.unique_columns()
+        evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
+        notes = inspect(RANKINGS, evidence)
+        values, of_memory = compute.finish(reduction)
+        values, seen = compute.split_hidden(evaluation, values)
+        catalogue, outside = compute.compute_catalogue(evaluation)
+        shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
+        fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
+        meta = evaluation.make_meta(catalogue=catalogue, **fields)
+        if recorded is not None and recorded.systems:
+            meta = replace(meta, systems=[*recorded.systems])
+        if (path := request.output) is None:
+            check_values(meta, values)
+        place = values if path is None else write_values(meta, values, path)
         evidence = replace(evidence, values=values, seen=seen, outside=outside)
         query = evaluation.query
         return Result(
@@ -281,7 +289,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             sql=evaluation.sql,
             columns=evaluation.columns,
             notes=[
-                *session.notes, *evaluation.inputs.notes, *notes,
+                *evaluation.session.notes, *evaluation.inputs.notes, *notes,
                 *inspect(VALUES, evidence), *of_memory,
             ],
             interval=request.interval,
@@ -293,12 +301,10 @@ def evaluate_in_duckdb(request: Request) -> Result:
 
 def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
     """The rows of a step, or what a function returns, from inputs that are read again."""
-    with open_session(request.con, *request.sources) as session:
-        evaluation = make_plan(session, request)
-        with compute.evaluation_errors(evaluation):
-            if not isinstance(task, str):
-                return task(evaluation)
-            return fetch_frame(session, task, checked=True)
+    with open_evaluation(request) as evaluation:
+        if not isinstance(task, str):
+            return task(evaluation)
+        return fetch_frame(evaluation.session, task, checked=True)
 
 
 def _describe_call(request: Request) -> dict[str, Any]:
@@ -340,5 +346,5 @@ def render_query(
     request = Request(
         run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
-    with open_session(None) as session:
-        return make_plan(session, request).sql
+    with open_evaluation(request) as evaluation:
+        return evaluation.sql

@@ -17,12 +17,12 @@ from rankql.evaluation import readable
 from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.protocol import SCALES
-from rankql.evaluation.request import Request
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, fetch_frame
+from rankql.sources.request import Request
 from rankql.sources.session import Session
 
 

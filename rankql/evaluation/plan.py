@@ -5,7 +5,7 @@ What comes out is an `Evaluation`, and final: no later step has options of its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.dropped import collapse_chunks, drop_identical, drop_seen, keep_scores
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import reads_judged, require_compatible
-from rankql.evaluation.request import RankingRules, Request
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
@@ -31,8 +30,9 @@ from rankql.sources.computed import list_subtopics, number_type, require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.reading import open_runs, read_inputs
+from rankql.sources.request import Request
 from rankql.sources.session import Session
-from rankql.sources.tables import Data, Table, mentioned, require_column
+from rankql.sources.tables import Table, mentioned, require_column
 from rankql.text import format_queries
 
 
@@ -41,11 +41,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     conventions, groupings = request.rules.conventions, request.groupings
     metrics, grouped = parse(request.metrics, conventions.profile), bool(request.rules.groups)
     metrics = [*map(of_groups, metrics)] if grouped else metrics
-    inputs = read_rankings(
-        session, request.run, request.qrels, request.rules, reads_grades(metrics),
-        attributes=request.attributes, groups=groupings, weight=request.weight,
-        cluster=request.cluster, train=request.train, catalogue=request.catalogue,
-    )  # fmt: skip
+    inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
     if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
@@ -68,36 +64,22 @@ def make_plan(session: Session, request: Request) -> Evaluation:
 
 
 def read_rankings(
-    session: Session,
-    run: Data | Mapping[str, Data],
-    qrels: Data | None,
-    rules: RankingRules,
-    graded: bool = True,
-    keeps_unjudged: bool = False,
-    **others: Any,
+    session: Session, request: Request, graded: bool = True, keeps_unjudged: bool = False
 ) -> Inputs:
     """The inputs without unjudged queries, with documents instead of chunks if the caller says so.
 
     graded: a run without judgments needs grades. keeps_unjudged: unjudged queries stay, for
-    `check`. others: of `read_inputs`.
+    `check`.
     """
-    attributes = others.pop("attributes", None)
-    run = open_runs(session, run)
-
-    def read(qrels: Data | None) -> Inputs:
-        return read_inputs(
-            session, run, qrels, attributes, rules.columns, rules.system,
-            descending=rules.descending, order=rules.order, collapse=rules.collapse,
-            forbidden=rules.forbidden, one_of_each=rules.groups is not None, **others,
-        )  # fmt: skip
-
+    rules = request.rules
+    request = replace(request, run=open_runs(session, request.run))
     try:
-        inputs = read(qrels)
+        inputs = read_inputs(session, request)
     except Ungraded:
-        if graded or qrels is not None or rules.columns["rel"] is not None:
+        if graded or request.qrels is not None or rules.columns["rel"] is not None:
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-        inputs = replace(read(nothing), qrels=None)
+        inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
     if not keeps_unjudged:
         inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
         require(all(each.judged for each in left_out), NO_GRADES)

@@ -19,7 +19,6 @@ from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.errors import RankqlError
-from rankql.evaluation.request import EvaluationOptions
 from rankql.macros import quote
 from rankql.output import charts
 from rankql.output.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
@@ -28,6 +27,7 @@ from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
 from rankql.results import Block, make_block, require_charts
 from rankql.sources.reading import open_runs
+from rankql.sources.request import EvaluationOptions
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
 

@@ -29,6 +29,7 @@ from rankql.sources.candidates import find_list
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import list_in_order
+from rankql.sources.request import Request
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
@@ -45,55 +46,32 @@ from rankql.sources.training import read_beyond, split_log
 from rankql.text import Note, format_count, format_queries, is_or_are
 
 
-def read_inputs(
-    session: Session,
-    run: Data | Mapping[str, Data] | None,
-    qrels: Data | None,
-    attributes: Data | None,
-    columns: Mapping[str, Any],
-    system: str | None = None,
-    groups: Sequence[Sequence[str]] = (),
-    descending: bool | None = None,
-    order: str | None = None,
-    weight: str | None = None,
-    cluster: str | None = None,
-    train: Data | None = None,
-    catalogue: Data | int | None = None,
-    one_of_each: bool = False,
-    **more: Any,
-) -> Inputs:
+def read_inputs(session: Session, request: Request) -> Inputs:
     """Open the tables and recognise their columns. A question offers calls that answer it.
 
-    run: None if only judgments are read.
-    more: forbidden, and collapse, which explains ids that differ after a mark.
+    Without a run, only judgments are read.
     """
-    flag = isinstance(descending, bool | None)
-    alone = system is None or not is_several_runs(run)
-    for ok, message in (
-        (flag, f"descending must be True or False, not {descending!r}"),
-        *((isinstance(x, str | None), f"{argument} must be the name of a column, not {x!r}")
-          for argument, x in (("weight", weight), ("cluster", cluster))),
-        (order in (None, "rows", "list"), f"order must be 'rows', 'list' or None, not {order!r}"),
-        (alone, "system= is for a single run. The runs of a dict have their names already"),
-    ):  # fmt: skip
-        require(ok, message)
+    run, rules = request.run, request.rules
+    alone = rules.system is None or not is_several_runs(run)
+    require(alone, "system= is for a single run. The runs of a dict have their names already")
     opened = {} if run is None else open_runs(session, run)
-    others = (("qrels", qrels), ("attributes", attributes), ("train", train))
+    others = ((x, getattr(request, x)) for x in ("qrels", "attributes", "train"))
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
-    by = dict.fromkeys(itertools.chain(*groups), "by")
-    if cluster is not None:
-        by.setdefault(cluster, "cluster")
-    if weight is not None:
-        by[weight] = "weight"
-    options = {**columns, "system": system, "descending": descending, "order": order, **more}
-    if one_of_each:
-        require(columns.get("rel") is None, "groups= does not support rel=. Leave out one of them")
+    by = dict.fromkeys(itertools.chain(*request.groupings), "by")
+    if request.cluster is not None:
+        by.setdefault(request.cluster, "cluster")
+    if request.weight is not None:
+        by[request.weight] = "weight"
+    names = ("system", "descending", "order", "collapse", "forbidden")
+    options = {**rules.columns, **{name: getattr(rules, name) for name in names}}
+    if rules.groups:
+        require(options["rel"] is None, "groups= does not support rel=. Leave out one of them")
         options |= {"groups": "any", "rel": "1"}  # of each id
 
     def read(call: Call) -> Inputs:
-        inputs = _read_tables(session, runs, tables, {**options, **call}, by, catalogue)
-        return replace(inputs, weight=weight)
+        inputs = _read_tables(session, runs, tables, {**options, **call}, by, request.catalogue)
+        return replace(inputs, weight=request.weight)
 
     def is_answer(call: Call) -> bool:
         noted = len(session.notes)

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from rankql.engines import partitions
-from rankql.evaluation.request import RankingRules
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
+from rankql.sources.request import RankingRules
 from support import metric_engines
 from support.paths import PACKAGE
 

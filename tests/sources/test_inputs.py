@@ -19,10 +19,10 @@ from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta
-from rankql.evaluation.request import RankingRules
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
+from rankql.sources.request import RankingRules
 from rankql.sources.session import _watch as watch
 from rankql.sources.session import open_session
 from support.own_values import compare_values

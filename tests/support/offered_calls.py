@@ -6,7 +6,7 @@ import os
 
 import rankql
 from rankql.errors import Question
-from rankql.evaluation.request import ReadingOptions
+from rankql.sources.request import ReadingOptions
 
 CHECKED = set()  # the test functions of which a call was checked
 

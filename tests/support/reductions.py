@@ -8,7 +8,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.evaluate import evaluate_in_duckdb
-from rankql.evaluation.request import RankingRules, Request, parse_groupings
+from rankql.sources.request import RankingRules, Request, parse_groupings
 
 
 def make_request(run, qrels, metrics, by=(), **options):

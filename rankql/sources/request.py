@@ -83,6 +83,10 @@ class RankingRules:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        flag = isinstance(self.descending, bool | None)
+        require(flag, f"descending must be True or False, not {self.descending!r}")
+        known = self.order in (None, "rows", "list")
+        require(known, f"order must be 'rows', 'list' or None, not {self.order!r}")
         if self.ignore_identical_ids is not None:
             require_flag("ignore_identical_ids", self.ignore_identical_ids)
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
@@ -136,9 +140,12 @@ def require_known_options(
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of `evaluate`, checked as far as possible without the data."""
+    """The arguments of `evaluate`, checked as far as possible without the data.
 
-    run: Data | Mapping[str, Data]
+    Other functions make one too, to read what they need of it.
+    """
+
+    run: Data | Mapping[str, Data] | None
     qrels: Data | None
     metrics: str | Sequence[str]
     rules: RankingRules
@@ -158,6 +165,12 @@ class Request:
     min_score: float | Mapping[str, float] | tuple[Sequence[float] | None] | None = None
     # The file for the values per query.
     output: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "cluster"):
+            column = getattr(self, name)
+            wrong = f"{name} must be the name of a column, not {column!r}"
+            require(isinstance(column, str | None), wrong)
 
     @property
     def sources(self) -> tuple[Any, ...]:
