@@ -124,8 +124,7 @@ def _load_catalogue(
     if isinstance(table, int):
         return replace(inputs, catalogue_size=f"{table:,}"), table
     if table is not None:
-        item = table.key("item", inputs.as_text("item"))
-        sql, of = f"SELECT DISTINCT {item} AS item FROM {table.sql}", ""
+        sql, of = f"SELECT DISTINCT item FROM {inputs.rows(table, 'item')}", ""
     else:
         sql, of = f"SELECT item FROM {inputs.popular}", " of train"
         if inputs.qrels:
@@ -140,5 +139,5 @@ def _load_catalogue(
 def train_steps(inputs: Inputs) -> dict[str, str]:
     """The interactions of training with standard names, as a step."""
     assert inputs.train
-    fields = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
+    fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.train).items()]
     return {"train": select_from(inputs.train.sql, fields)}

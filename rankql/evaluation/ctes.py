@@ -16,7 +16,7 @@ from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Table
+from rankql.sources.tables import NUMBERS, Table
 
 # The score of a run before it is rounded to be compared.
 _UNROUNDED = f"{INTERNAL_PREFIX}score"
@@ -96,10 +96,11 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
 
     integers: include grades and positions of a run as integers.
     """
-    text = {role: inputs.as_text(role) for role in ("query", "item")}
 
-    def keys(table: Table) -> list[str]:
-        return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
+    def fields_of(table: Table, name: str | None = None) -> list[str]:
+        known = inputs.fields(table, name)
+        numbers = {x: _number(table, x, known[x], conventions) for x in NUMBERS if x in known}
+        return [f"{value} AS {x}" for x, value in (known | numbers).items()]
 
     def attributes(table: Table) -> list[str]:
         return [
@@ -109,25 +110,19 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
 
     def rows(table: Table, fields: Sequence[str], *conditions: str) -> str:
         # DuckDB does not read other columns of rows that a filter in the same SELECT leaves out.
-        cut = [inputs.where.format(query=table.key("query", text["query"]))] if inputs.where else []
+        cut = [inputs.where.format(**inputs.fields(table))] if inputs.where else []
         where = " AND ".join([*conditions, *cut])
         return select_from(table.sql, fields, f"WHERE {where}" if where else "")
 
     runs = []
     for name, table in inputs.runs.items():
-        fields = keys(table)
-        if inputs.system is not None:
-            fields.insert(0, f"CAST({quote(inputs.system)} AS VARCHAR) AS system")
-        elif name is not None:
-            fields.insert(0, f"{literal(name)}{table.exact} AS system")
-        places = [role for role in ("pos", "score") if role in table.roles]
-        fields += [f"{_number(table, role, conventions)} AS {role}" for role in places]
-        if conventions.float32 and "score" in places:
+        fields = fields_of(table, name)
+        rel = [fields.pop()] if "rel" in table.roles else []
+        if conventions.float32 and "score" in table.roles:
             fields.append(f"{table.number('score')} AS {_UNROUNDED}")
         if conventions.ties == "order":
             fields.append("row_number() OVER () AS line")
-        if "rel" in table.roles:
-            fields.append(f"{_number(table, 'rel', conventions)} AS rel")
+        fields += rel
         if integers:
             grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
             fields += [
@@ -139,20 +134,18 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
         table = inputs.qrels
-        grade = _number(table, "rel", conventions)
-        fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
+        fields = [*fields_of(table), *attributes(table)]
         fields += [SUBTOPICS] if inputs.subtopics else []
         # A grade that counts as unjudged is NULL. Its query is judged, as in trec_eval.
         ctes["qrels"] = rows(table, fields, f"{table.number('rel')} IS NOT NULL")
     if inputs.attributes is not None:
-        fields = keys(inputs.attributes) + attributes(inputs.attributes)
+        fields = fields_of(inputs.attributes) + attributes(inputs.attributes)
         ctes["attributes"] = rows(inputs.attributes, fields)
     return ctes
 
 
-def _number(table: Table, role: str, conventions: Conventions) -> str:
+def _number(table: Table, role: str, value: str, conventions: Conventions) -> str:
     """The number in a column, under the conventions."""
-    value = table.number(role)
     if role == "score" and conventions.float32:
         return f"rankql_float32({value})"
     if role == "rel" and conventions.negative == "unjudged":

@@ -38,8 +38,8 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
     """The runs without the items that the user has in train; those below move up. With a note."""
 
     def is_seen(table: Table) -> str:
-        query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
-        return f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
+        pair = "({query}, {item})".format(**inputs.fields(table))
+        return f"coalesce({pair} IN (SELECT query, item FROM train), false)"
 
     remedy = "Pass the interactions before the run as train="
     texts = "seen='drop'", "in train for the same user", remedy

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from rankql.macros import INTERNAL_PREFIX, quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.tables import Table, same_kind
 
 
@@ -137,6 +137,23 @@ class Inputs:
     def cte_of(self, table: Table) -> str:
         """The CTE of a table: `run`, `qrels` or `attributes`."""
         return "run" if table in self.runs.values() else table.label
+
+    def fields(self, table: Table, name: str | None = None) -> dict[str, str]:
+        """The columns of a table by their standard names, as SQL. name: of the run."""
+        ids = {x: table.key(x, self.as_text(x)) for x in ("query", "item") if x in table.roles}
+        numbers = {x: table.number(x) for x in ("pos", "score", "rel") if x in table.roles}
+        system = {}
+        if self.system is not None and self.cte_of(table) == "run":
+            system = {"system": f"CAST({quote(self.system)} AS VARCHAR)"}
+        elif name is not None:
+            system = {"system": f"{literal(name)}{table.exact}"}
+        return system | ids | numbers
+
+    def rows(self, table: Table, *names: str) -> str:
+        """The rows of a table with standard columns, all or some of them."""
+        fields = self.fields(table)
+        columns = ", ".join(f"{fields[x]} AS {x}" for x in names or fields)
+        return f"(SELECT {columns} FROM {table.sql})"
 
     def ids(self, table: Table) -> list[str]:
         """The columns that identify its rows."""

@@ -32,6 +32,8 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 CHOSEN = "chosen by values"
 # What it calls the columns that no role has.
 UNREAD = "not read"
+# The roles of numbers.
+NUMBERS = ("pos", "score", "rel")
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
 

@@ -268,9 +268,9 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     judged = all("rel" in table.roles for table in inputs.judging)
     for name, table, share in tables:
         if judged and isinstance(table, Table):
-            known = f"SELECT {table.key('item', inputs.as_text('item'))} FROM {table.sql}"
-            sql = f"""SELECT count(*), count(*) FILTER (item NOT IN ({known})), min(item)
-                FILTER (item NOT IN ({known})) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
+            known = inputs.rows(table, "item")
+            sql = f"""SELECT count(*), count(*) FILTER (item NOT IN {known}), min(item)
+                FILTER (item NOT IN {known}) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
                 WHERE rel >= {threshold} AND item IS NOT NULL)"""
             for facts in evidence.facts(sql, "total", "count", "example"):
                 if facts["count"] > share * facts["total"]:
@@ -281,9 +281,9 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that seen='drop' leaves out of every list."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     assert inputs.train
-    pairs = ", ".join(inputs.train.key(role, inputs.as_text(role)) for role in ("query", "item"))
-    sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT ({pairs})
-        FROM {inputs.train.sql})) AS seen FROM {inputs.graded_cte}
+    train = inputs.rows(inputs.train)
+    sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
+        FROM {train})) AS seen FROM {inputs.graded_cte}
         WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL HAVING seen > 0"""
     return evidence.facts(sql, "total", "count")
 
@@ -459,8 +459,7 @@ def _strangers(evidence: Evidence) -> Iterable[Facts]:
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     assert inputs.train
     if not any(count for _, count in evidence.seen.values()):
-        key = inputs.train.key("query", inputs.as_text("query"))
-        train = f"(SELECT {key} AS query FROM {inputs.train.sql})"
+        train = inputs.rows(inputs.train, "query")
         if not evaluation.run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
             yield {}
 
