@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +33,13 @@ from rankql.sources.request import Request
 from rankql.sources.session import Session
 from rankql.sources.shapes import is_several_runs
 from rankql.sources.tables import (
+    NUMBERS,
     Data,
     Runs,
     Table,
     assign_roles,
+    is_nested,
+    is_number,
     is_text,
     refuse_repeated,
     require_column,
@@ -140,29 +143,22 @@ def _read_tables(
     by: the attributes, each with the argument that names it.
     """
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    system, descending, order = (options[x] for x in ("system", "descending", "order"))
+    system, descending = options["system"], options["descending"]
     judgments, about, history = (tables[x] for x in ("qrels", "attributes", "train"))
     if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
         judgments, history = split_log(session, judgments, history, columns)
-    runs, system = _open_systems(session, runs, system, columns, [*by])
     opened_runs = [*runs.values()]
-    if judgments and isinstance(columns.get("query"), list | tuple):
-        judgments = computed.spread_judgments(session, opened_runs, judgments, columns["query"])
-    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     forbidden = options.get("forbidden") or ""
-    read = [x for x in (*by, *itertools.chain(*words), system, forbidden) if x]
-    options = {**options, "system": system}
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
-    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
-    columns, mapped = computed.map_events(session, columns, graded or opened)
-    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
-    columns_of = computed.resolve_columns(session, columns, groups, [*by, system])
-    named, (opened, graded, abouts) = columns_of
-    for name, argument in by.items():
-        groups = computed.add_attribute(session, name, argument, [abouts, graded, opened])
-        abouts, graded, opened = groups
-    if order == "rows":
-        opened = [role_values.number_rows(session, table, named[0], system) for table in opened]
+    named = [dict.fromkeys(columns), dict.fromkeys(columns)]
+    if judgments and not about and _is_tidy([*opened_runs, judgments], options, by):
+        tables_of = [replace(t, named=dict.fromkeys(by, "")) for t in (*opened_runs, judgments)]
+        (*opened, judgments), abouts = tables_of, list[Table]()
+        graded = [judgments]
+    else:
+        runs, system = _open_systems(session, runs, system, columns, [*by])
+        opened_runs, options = [*runs.values()], {**options, "system": system}
+        runs, named, tidied = _make_tidy(session, runs, judgments, about, options, by)
+        opened, graded, abouts = tidied
     for judgments in graded:
         judgments, named[1] = computed.assume_grades(session, judgments, named[1])
     runs, notes, unscored = _rank_runs(
@@ -202,6 +198,54 @@ def _read_tables(
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return account_for(session, inputs, {x for x, value in options.items() if value is not None})
+
+
+def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[str]) -> bool:
+    """Are runs and judgments as the evaluation reads them, so that nothing has to be made of them?
+
+    Then all columns are called as their roles, or are attributes that are named.
+    """
+    *runs, judgments = tables
+    named = (*ROLES, "system", "order", "forbidden", "groups", "collapse")
+    if any(options.get(x) is not None for x in named):
+        return False
+    known = [{"query", "item", "score"}, {"query", "item", "pos"}]
+    rest = [{*x.columns} - {*by} for x in runs]
+    flat = not any(is_nested(kind) for table in tables for kind in table.columns.values())
+    typed = all(is_number(x.columns[y]) for x in tables for y in NUMBERS if y in x.columns)
+    judged = {*judgments.columns} - {*by} == {"query", "item", "rel"}
+    return judged and flat and typed and all(names in known for names in rest)
+
+
+def _make_tidy(
+    session: Session,
+    runs: Runs,
+    judgments: Table | None,
+    about: Table | None,
+    options: Mapping[str, Any],
+    by: Mapping[str, str],
+) -> tuple[Runs, list[dict[str, str | None]], list[list[Table]]]:
+    """The runs, judgments and attributes with a row per item and the columns that are computed,
+    and the names of their columns.
+    """
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    system, opened = options["system"], [*runs.values()]
+    if judgments and isinstance(columns.get("query"), list | tuple):
+        judgments = computed.spread_judgments(session, opened, judgments, columns["query"])
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
+    read = [name for name in read if name]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
+    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
+    columns, mapped = computed.map_events(session, columns, graded or opened)
+    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
+    named, groups = computed.resolve_columns(session, columns, groups, [*by, system])
+    for name, argument in by.items():
+        groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
+    if options["order"] == "rows":
+        numbered = (role_values.number_rows(session, x, named[0], system) for x in groups[0])
+        groups[0] = [*numbered]
+    return runs, named, groups
 
 
 def _open_systems(
