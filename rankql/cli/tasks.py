@@ -440,7 +440,7 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
     from rankql.evaluation.combine import read_metadata
     from rankql.evaluation.values import read_header
     from rankql.registry.column_names import RELEVANT, RETRIEVED
-    from rankql.sources.candidates import find_list
+    from rankql.sources.tidy.candidates import find_list
 
     if read_metadata(path) is not None:
         return True

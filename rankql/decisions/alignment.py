@@ -23,7 +23,7 @@ from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, record_of, resolve_names
 from rankql.sources.request import require_place_of_qrels
-from rankql.sources.shapes import is_several_runs
+from rankql.sources.session import is_several_runs
 from rankql.stats.sample import Sample
 from rankql.writing import public_name
 

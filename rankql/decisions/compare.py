@@ -21,7 +21,7 @@ from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources import request
 from rankql.sources.request import EvaluationOptions
-from rankql.sources.shapes import is_several_runs
+from rankql.sources.session import is_several_runs
 from rankql.sources.tables import Data
 from rankql.text import Note
 from rankql.writing import remember_inputs

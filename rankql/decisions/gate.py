@@ -20,9 +20,9 @@ from rankql.evaluation.means import average_slices
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
-from rankql.sources.choice import require_named
 from rankql.sources.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.sources.tables import Data
+from rankql.sources.tidy.choice import require_named
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from rankql.sources.request import (
     Request,
     require_known_options,
 )
-from rankql.sources.session import Session, open_session
-from rankql.sources.shapes import is_several_runs
+from rankql.sources.session import Session, is_several_runs, open_session
 from rankql.sources.tables import Data, is_text, require_column
 from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs

@@ -25,7 +25,7 @@ from rankql.evaluation.plan import read_rankings
 from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.results import TableResult
-from rankql.sources.computed import list_subtopics
+from rankql.sources.judgments import list_subtopics
 from rankql.sources.reader import fetch
 from rankql.sources.request import RankingRules, ReadingOptions, Request
 from rankql.sources.role_values import FLOATS, is_rounded

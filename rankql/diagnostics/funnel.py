@@ -29,10 +29,10 @@ from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.results import Chart, draw_chart
-from rankql.sources.id_lists import unnest_lists
 from rankql.sources.request import EvaluationOptions, RankingRules, Request, parse_groupings
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.sources.tidy.lists import unnest_lists
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, adjust_p_values
 from rankql.writing import remember_inputs

@@ -12,8 +12,9 @@ from typing import Any
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import EVENTS
-from rankql.sources import computed
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, join_key
+from rankql.sources.tidy import computed
+from rankql.sources.tidy.events import GRADE_OF_EVENT, require_event_grades
 
 
 def sides(role: str, value: Any) -> tuple[Any, Any]:
@@ -35,7 +36,7 @@ def sides(role: str, value: Any) -> tuple[Any, Any]:
 def of_file(table: Table, role: str, value: Any) -> Any:
     """What the caller wrote for a role of a file: a column that it has, or what computes it."""
     name = table.roles[role]
-    if name == computed.GRADE_OF_EVENT:
+    if name == GRADE_OF_EVENT:
         grades, (event, *others) = value, table.computed[name]
         if isinstance(value, Mapping) and [event, *others] == [*value]:
             example = " + ".join(f"{grade} * {flag}" for flag, grade in value.items())
@@ -56,7 +57,7 @@ def write_column(role: str, spec: Any, text: str, mark: str) -> str:
     spec = computed.split_key(spec, str.isidentifier)
     if isinstance(spec, list | tuple) and role in ("query", "item"):
         parts = [write_column(role, part, text, mark) for part in spec]
-        return f"({computed.join_key(map(text.format, parts))})"
+        return f"({join_key(map(text.format, parts))})"
     require(isinstance(spec, str), f"{role} must be a column or an SQL expression, not {spec!r}")
     if spec.isidentifier():
         return quote(spec, mark=mark)
@@ -84,7 +85,7 @@ def _unquote(spec: str) -> str:
 
 def _write_grades(column: str, grades: Mapping[Any, Any], text: str, mark: str) -> str:
     """Grades of events. An event without one is an error of the engine, which quotes the text."""
-    computed.require_event_grades(grades)
+    require_event_grades(grades)
     event = text.format(write_column("rel", column, text, mark))
     pairs = ((literal(x), literal(grade)) for x, grade in grades.items())
     cases = " ".join(f"WHEN {event} = {x} THEN {grade}" for x, grade in pairs)

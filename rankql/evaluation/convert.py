@@ -13,7 +13,7 @@ import duckdb
 from rankql.errors import RankqlError, require
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
-from rankql.sources.computed import assume_grades, resolve_columns
+from rankql.sources.judgments import assume_grades
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.reading import lowest_is_best
@@ -21,6 +21,7 @@ from rankql.sources.request import Columns, RankingRules
 from rankql.sources.role_values import refuse_rounded_scores
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, refuse_repeated, require_column
+from rankql.sources.tidy.computed import resolve_columns
 from rankql.text import format_count
 from rankql.writing import name_columns, output_path, write_file
 

@@ -21,12 +21,12 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items
-from rankql.sources.computed import add_column
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
 from rankql.sources.request import RankingRules
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
+from rankql.sources.tidy.computed import add_column
 from rankql.text import is_or_are, run_label, unique_names
 
 # So many lowest scores are compared, unless the caller names them.

@@ -32,8 +32,7 @@ from rankql.sources.request import (
     parse_groupings,
     require_tables,
 )
-from rankql.sources.session import open_session
-from rankql.sources.shapes import is_several_runs
+from rankql.sources.session import is_several_runs, open_session
 from rankql.sources.tables import Data
 from rankql.writing import PARQUET, HeaderlessPath, Part, output_path, public_name, remember_inputs
 
@@ -309,8 +308,10 @@ def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
 
 def _describe_call(request: Request) -> dict[str, Any]:
     """The options of the call, and the names of its tables, for a manifest."""
-    run, several = request.run, is_several_runs(request.run)
-    tables = {f"run {x}": each for x, each in run.items()} if several else {"run": run}
+    run = request.run
+    tables: dict[str, Any] = {"run": run}
+    if is_several_runs(run):
+        tables = {f"run {x}": each for x, each in run.items()}
     others = {x: getattr(request, x) for x in ("qrels", "attributes", "train", "catalogue")}
     tables |= {name: table for name, table in others.items() if table is not None}
     names = ("metrics", "weight", "cluster", "mean", "seen", "min_score", "interval", "confidence")

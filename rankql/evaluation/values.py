@@ -31,13 +31,13 @@ from rankql.macros import MISSING, literal, quote
 from rankql.registry import column_names, parse
 from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name
 from rankql.registry.conventions import Conventions
-from rankql.sources.computed import number_type
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame, list_in_order
-from rankql.sources.reading import find_system
 from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.systems import find_system
 from rankql.sources.tables import Data, Table, is_number, require_column
+from rankql.sources.tidy.computed import number_type
 from rankql.text import join_words
 from rankql.writing import remember_inputs
 

@@ -15,7 +15,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles, require_column, same_kind
-from rankql.sources.training import split_log
+from rankql.sources.tidy.split_logs import split_log
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 

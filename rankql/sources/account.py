@@ -33,8 +33,6 @@ from rankql.registry.column_names import (
     squash,
     words_of,
 )
-from rankql.sources.candidates import VECTOR, find_items
-from rankql.sources.computed import id_text
 from rankql.sources.inputs import Inputs
 from rankql.sources.role_values import FIRST_ROWS
 from rankql.sources.sample import Pair, Reading
@@ -43,11 +41,13 @@ from rankql.sources.spelling import respell
 from rankql.sources.tables import (
     Table,
     format_mapping,
+    id_text,
     is_id,
     is_number,
     is_text,
     quote_name,
 )
+from rankql.sources.tidy.candidates import VECTOR, find_items
 from rankql.text import Note, format_count, format_queries, is_or_are, join_words
 
 # Of more queries, about so many are looked at.

@@ -15,8 +15,8 @@ import polars as pl
 
 import rankql
 from rankql.errors import RankqlError, require
-from rankql.sources import plain
 from rankql.sources.private import LOCK, lock_of_process
+from rankql.sources.tidy import plain
 
 # Up to so many rows are read and registered without pyarrow as long as nothing has imported it: the
 # import takes half as long as those of duckdb and polars together.

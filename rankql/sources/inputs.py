@@ -8,7 +8,24 @@ from functools import cached_property
 from typing import Any
 
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.sources.tables import Table, same_kind
+from rankql.sources.tables import Runs, Table, same_kind
+
+
+@dataclass(frozen=True)
+class TidyTables:
+    """Runs, judgments, attributes and training with a row per item, before columns have roles."""
+
+    runs: Runs
+    qrels: Table | None
+    attributes: Table | None
+    train: Table | None
+    system: str | None
+    # The names of columns by role, in the runs and in the judgments, as far as they are named.
+    names: tuple[dict[str, str | None], dict[str, str | None]]
+    # The runs as they were opened.
+    opened: Sequence[Table]
+    # What the caller asked for, and the column of the systems.
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

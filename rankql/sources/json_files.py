@@ -20,12 +20,12 @@ import duckdb
 from rankql.errors import RankqlError, require, require_package
 from rankql.macros import literal, quote
 from rankql.registry.column_names import squash
-from rankql.sources import shapes
 from rankql.sources.files import File, read_text
-from rankql.sources.plain import MOST_KEYS, unique_dict
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table, repeated_names
+from rankql.sources.tidy import shapes
+from rankql.sources.tidy.plain import MOST_KEYS, unique_dict
 
 # What the SQL of text rows says of a list or an object, and DuckDB of a key after the sample.
 _NESTED, _UNKNOWN_KEY = "a value is a list or an object", "has unknown key"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +10,7 @@ from typing import Any
 from rankql.errors import Call, Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
-    RANKED_SYSTEMS,
-    RANKERS,
     REQUESTS,
-    RETRIEVED,
     ROLES,
     SPLITS,
     find_name,
@@ -22,22 +18,21 @@ from rankql.registry.column_names import (
     is_called,
     is_distance,
 )
-from rankql.sources import computed, role_values
+from rankql.sources import role_values
 from rankql.sources.account import account_for
 from rankql.sources.ask import verified
-from rankql.sources.candidates import find_list
-from rankql.sources.id_lists import unnest_lists
-from rankql.sources.inputs import Inputs
+from rankql.sources.inputs import Inputs, TidyTables
+from rankql.sources.judgments import assume_grades, keep_highest, mark_forbidden
 from rankql.sources.reader import list_in_order
 from rankql.sources.request import Request
-from rankql.sources.session import Session
-from rankql.sources.shapes import is_several_runs
+from rankql.sources.session import Session, is_several_runs
 from rankql.sources.tables import (
     NUMBERS,
     Data,
     Runs,
     Table,
     assign_roles,
+    id_text,
     is_nested,
     is_number,
     is_text,
@@ -45,7 +40,9 @@ from rankql.sources.tables import (
     require_column,
     unknown_column,
 )
-from rankql.sources.training import read_beyond, split_log
+from rankql.sources.tidy.rows import make_tidy
+from rankql.sources.tidy.split_logs import split_log
+from rankql.sources.training import read_beyond
 from rankql.text import Note, format_count, format_queries, is_or_are
 
 
@@ -124,7 +121,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         ids = []
         for x in (table, judged):
             *_, last = named = [x.roles[role] for role in roles]
-            texts = ", ".join(computed.id_text(quote(y), x.columns[y]) for y in named)
+            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
             ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
         matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
     return matched
@@ -142,62 +139,37 @@ def _read_tables(
 
     by: the attributes, each with the argument that names it.
     """
-    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    system, descending = options["system"], options["descending"]
-    judgments, about, history = (tables[x] for x in ("qrels", "attributes", "train"))
-    if any(table and find_name(table.columns, SPLITS) for table in (judgments, history)):
-        judgments, history = split_log(session, judgments, history, columns)
-    opened_runs = [*runs.values()]
-    forbidden = options.get("forbidden") or ""
-    named = [dict.fromkeys(columns), dict.fromkeys(columns)]
-    if judgments and not about and _is_tidy([*opened_runs, judgments], options, by):
-        tables_of = [replace(t, named=dict.fromkeys(by, "")) for t in (*opened_runs, judgments)]
-        (*opened, judgments), abouts = tables_of, list[Table]()
-        graded = [judgments]
-    else:
-        runs, system = _open_systems(session, runs, system, columns, [*by])
-        opened_runs, options = [*runs.values()], {**options, "system": system}
-        runs, named, tidied = _make_tidy(session, runs, judgments, about, options, by)
-        opened, graded, abouts = tidied
-    for judgments in graded:
-        judgments, named[1] = computed.assume_grades(session, judgments, named[1])
-    runs, notes, unscored = _rank_runs(
-        session, dict(zip(runs, opened, strict=True)), named[0], bool(graded), descending
-    )
-    ranked = [*runs.values()]
-    if judgments:
-        attributes = None if options.get("groups") else [*by, forbidden]
-        judgments = _assign_judgments(session, judgments, named[1], ranked, attributes)
-    prohibitions = None
-    if forbidden:
-        judgments, prohibitions = computed.mark_forbidden(session, judgments, forbidden)
-    ranked += [judgments] if judgments else []
-    if about:  # the query column as the caller names it, or as in the other tables
-        names = named[0] if named[0].get("query") in abouts[0].columns else named[1]
-        same = {"query": [table.roles["query"].lower() for table in ranked]}
-        about = assign_roles(abouts[0], names, ["query"], same, only=True)
-        about = _with_keys_of(session, about, ranked)
-    places = {"run": [*runs.values()]}
-    places = {x: [t] for x, t in (("attributes", about), ("qrels", judgments)) if t} | places
-    ctes = {name: _cte_of_attribute(name, places, argument) for name, argument in by.items()}
-    if system is not None:
-        for table in runs.values():
-            require_column(table, system, "system")
-    inputs = Inputs(runs, judgments, about, system, [*by], ctes, by)
-    inputs = replace(inputs, unscored=unscored, forbidden=prohibitions)
-    if system is not None and opened_runs[0].has(system):
-        inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
-    if history or catalogue is not None:
-        given = {role: options.get(role) for role in ROLES}
-        beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
-        past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
-        inputs = replace(inputs, train=past, catalogue=beyond[1])
-    _require_different_names(inputs)
-    notes += [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
-    inputs = replace(inputs, notes=notes)
-    for table in inputs.tables:
-        refuse_repeated(table, [*by, *([system] if system else [])])
-    return account_for(session, inputs, {x for x, value in options.items() if value is not None})
+    tidy = _make_tidy(session, runs, tables, options, by)
+    tidy = _assume_grades(session, tidy)
+    ranked, notes, unscored = _rank_runs(session, tidy, options["descending"])
+    judgments, forbidden = _judge(session, tidy, ranked, options, by)
+    attributes = _assign_attributes(session, tidy, [*ranked.values(), *filter(None, [judgments])])
+    inputs = Inputs(ranked, judgments, attributes, tidy.system, [*by], arguments=by)
+    inputs = replace(inputs, ctes=_ctes_of(inputs), unscored=unscored, forbidden=forbidden)
+    inputs = _order_systems(session, inputs, tidy.opened)
+    inputs = _read_shown(session, inputs, tidy, options, catalogue)
+    inputs = replace(inputs, notes=[*notes, *_describe(session, inputs)])
+    return account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
+
+
+def _make_tidy(
+    session: Session,
+    runs: Runs,
+    tables: Mapping[str, Table | None],
+    options: Mapping[str, Any],
+    by: Mapping[str, str],
+) -> TidyTables:
+    """The tables with a row per item. Those that have one are left as they are."""
+    qrels, attributes, train = (tables[x] for x in ("qrels", "attributes", "train"))
+    if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
+        qrels, train = split_log(session, qrels, train, {x: options.get(x) for x in ROLES})
+    if qrels and not attributes and _is_tidy([*runs.values(), qrels], options, by):
+        none, named = dict.fromkeys(ROLES), dict.fromkeys(by, "")
+        ranked = {x: replace(table, named=named) for x, table in runs.items()}
+        judged, opened = replace(qrels, named=named), [*runs.values()]
+        return TidyTables(ranked, judged, None, train, None, (none, none), opened, options)
+    tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
+    return make_tidy(session, tidy, by)
 
 
 def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[str]) -> bool:
@@ -217,64 +189,92 @@ def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[s
     return judged and flat and typed and all(names in known for names in rest)
 
 
-def _make_tidy(
+def _assume_grades(session: Session, tidy: TidyTables) -> TidyTables:
+    """The tables; judgments of items alone mean grade 1."""
+    if tidy.qrels is None:
+        return tidy
+    own, others = tidy.names
+    qrels, others = assume_grades(session, tidy.qrels, others)
+    return replace(tidy, qrels=qrels, names=(own, others))
+
+
+def _judge(
+    session: Session, tidy: TidyTables, runs: Runs, options: Mapping[str, Any], by: Iterable[str]
+) -> tuple[Table | None, Table | None]:
+    """The judgments with their roles, and those of forbidden items."""
+    forbidden, judgments = options.get("forbidden") or "", tidy.qrels
+    if judgments:
+        attributes = None if options.get("groups") else [*by, forbidden]
+        ranked = [*runs.values()]
+        judgments = _assign_judgments(session, judgments, tidy.names[1], ranked, attributes)
+    return mark_forbidden(session, judgments, forbidden) if forbidden else (judgments, None)
+
+
+def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Table]) -> Table | None:
+    """The attributes; their query column is called as the caller says, or as in other tables."""
+    if (table := tidy.attributes) is None:
+        return None
+    own, judged = tidy.names
+    names = own if own.get("query") in table.columns else judged
+    same = {"query": [x.roles["query"].lower() for x in others]}
+    table = assign_roles(table, names, ["query"], same, only=True)
+    return _with_keys_of(session, table, others)
+
+
+def _ctes_of(inputs: Inputs) -> dict[str, str]:
+    """The place of each attribute: attributes, judgments or run."""
+    own = (("attributes", inputs.attributes), ("qrels", inputs.qrels))
+    places = {x: [table] for x, table in own if table} | {"run": [*inputs.runs.values()]}
+    ctes = {x: _cte_of_attribute(x, places, argument) for x, argument in inputs.arguments.items()}
+    for table in inputs.runs.values() if inputs.system is not None else ():
+        require_column(table, inputs.system or "", "system")
+    return ctes
+
+
+def _order_systems(session: Session, inputs: Inputs, opened: Sequence[Table]) -> Inputs:
+    """The inputs with the order in which a run has its systems."""
+    if inputs.system is None or not opened[0].has(inputs.system):
+        return inputs
+    return replace(inputs, first_to_last=list_in_order(session, opened[0], inputs.system))
+
+
+def _read_shown(
     session: Session,
-    runs: Runs,
-    judgments: Table | None,
-    about: Table | None,
+    inputs: Inputs,
+    tidy: TidyTables,
     options: Mapping[str, Any],
-    by: Mapping[str, str],
-) -> tuple[Runs, list[dict[str, str | None]], list[list[Table]]]:
-    """The runs, judgments and attributes with a row per item and the columns that are computed,
-    and the names of their columns.
-    """
-    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    system, opened = options["system"], [*runs.values()]
-    if judgments and isinstance(columns.get("query"), list | tuple):
-        judgments = computed.spread_judgments(session, opened, judgments, columns["query"])
-    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-    read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
-    read = [name for name in read if name]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
-    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
-    columns, mapped = computed.map_events(session, columns, graded or opened)
-    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
-    named, groups = computed.resolve_columns(session, columns, groups, [*by, system])
-    for name, argument in by.items():
-        groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
-    if options["order"] == "rows":
-        numbered = (role_values.number_rows(session, x, named[0], system) for x in groups[0])
-        groups[0] = [*numbered]
-    return runs, named, groups
+    catalogue: Data | int | None,
+) -> Inputs:
+    """The inputs with what metrics of shown items read: training and the catalogue."""
+    if tidy.train or catalogue is not None:
+        names = {role: options.get(role) for role in ROLES}
+        train, catalogue = read_beyond(
+            session, tidy.train, catalogue, names, tidy.opened, inputs.tables
+        )
+        others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
+        past = train and _with_keys_of(session, train, others)
+        inputs = replace(inputs, train=past, catalogue=catalogue)
+    _require_different_names(inputs)
+    return inputs
 
 
-def _open_systems(
-    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
-) -> tuple[Runs, str | None]:
-    """The runs, with the column of the systems: the one that the caller names, or a known one."""
-    if system is None:
-        if None in runs and (name := find_system(session, runs[None], columns, by)):
-            context = {**runs[None].context, "system": name}
-            return {None: replace(runs[None], context=context)}, name
-        return runs, None
-    names = [system] if isinstance(system, str) else system
-    ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    require(ok, f"system must be the name of a column, not {system!r}")
-    spec = system if isinstance(system, str) else tuple(system)
-    if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
-        return runs, spec
-    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
-    return added, computed.column_name(spec)
+def _describe(session: Session, inputs: Inputs) -> list[str]:
+    """Notes on types of ids and on attributes. Refuses names that several columns have."""
+    notes = [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
+    for table in inputs.tables:
+        refuse_repeated(table, [*inputs.by, *([inputs.system] if inputs.system else [])])
+    return notes
 
 
 def _rank_runs(
-    session: Session, runs: Runs, names: Mapping[str, Any], judged: bool, descending: bool | None
+    session: Session, tidy: TidyTables, descending: bool | None
 ) -> tuple[Runs, list[str], str]:
     """The runs with their roles and orders, notes, and the first run without scores.
 
     Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
     """
-    runs = {x: _assign_run(session, t, names, judged, descending) for x, t in runs.items()}
+    names, judged = tidy.names[0], tidy.qrels is not None
+    runs = {x: _assign_run(session, t, names, judged, descending) for x, t in tidy.runs.items()}
     for table in runs.values():
         if table.unit == "ids":
             role_values.refuse_padding(session, table)
@@ -321,7 +321,7 @@ def _assign_judgments(
     role_values.refuse_padding(session, table)
     table = _with_keys_of(session, table, runs)
     table = role_values.read_numbers(session, table)
-    table = table if by is None else computed.keep_highest(session, table, by)
+    table = table if by is None else keep_highest(session, table, by)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))
@@ -395,51 +395,8 @@ def _refuse_single_rows(session: Session, table: Table) -> None:
                        [{"query": key}], ", or the column of the queries")  # fmt: skip
 
 
-# Queries that decide whether a column is that of the systems, and rows in which they are sought.
-_FEW_QUERIES, _FIRST_ROWS = 20, 1000
-
-
-def find_system(
-    session: Session,
-    table: Table,
-    columns: Mapping[str, Any],
-    by: Sequence[str],
-    known: Sequence[str] = RANKED_SYSTEMS,
-) -> str | None:
-    """The column of a known name without which items or positions of a query repeat, and with
-    which none does. Without positions, that of a ranker is one if a query has several.
-    """
-    query, item = columns.get("query"), columns.get("item")
-    item = item[0] if isinstance(item, list | tuple) and item else item
-    taken = {*by, *map(str, columns.values())}
-    systems = [find_name(table.columns, [name]) for name in known]
-    if not (names := [name for name in systems if name is not None and name not in taken]):
-        return None
-    try:
-        keys: Any = query if isinstance(query, list | tuple) else [table.find("query", query)]
-    except RankqlError:  # which is raised later, if at all
-        return None
-    if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
-        return None
-    placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
-    if not find_list(table, RETRIEVED, item):
-        ids = [[x] for x in (table.find("item", item), placed) if x] or ids  # or values
-    key = ", ".join(map(quote, keys))
-    sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
-    rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
-    for name in names:
-        counts = ", ".join(
-            f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
-            for own in [[], *ids]
-            for each in ([], [name])
-        )
-        sql = f"SELECT count(*), {counts} FROM {rows}"
-        total, queries, rankings, *each = session.row(sql)
-        several = not placed and queries < rankings and is_called(name, RANKERS)
-        repeats = several or any(count < total for count in each[::2])
-        if repeats and all(count == total for count in each[1::2]):
-            return name
-    return None
+# A request as the query is looked at in the first rows, before all are.
+_FIRST_ROWS = 1000
 
 
 def _require_different_names(inputs: Inputs) -> None:

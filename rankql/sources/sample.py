@@ -9,10 +9,9 @@ from typing import Any
 
 from rankql.errors import Call
 from rankql.macros import literal, quote
-from rankql.sources.candidates import fields_of
-from rankql.sources.computed import id_text
 from rankql.sources.session import Session
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, id_text
+from rankql.sources.tidy.candidates import fields_of
 from rankql.text import Note
 
 # Words for nothing that stand in the place of an id.

@@ -14,21 +14,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
-from rankql.sources import frames, shapes
+from rankql.sources import frames
 from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file, suffix_of
 from rankql.sources.json_files import load_json, load_yaml, may_have_runs, parse_objects
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
-from rankql.sources.wide_columns import fold_columns
+from rankql.sources.tidy import shapes
+from rankql.sources.tidy.wide_columns import fold_columns
 from rankql.writing import HeaderlessPath, Part
 
 
@@ -43,7 +44,7 @@ def open_session(
         relations = any(
             isinstance(each, duckdb.DuckDBPyRelation)
             for data in inputs
-            for each in (data.values() if shapes.is_several_runs(data) else [data])
+            for each in (data.values() if is_several_runs(data) else [data])
         )
         con = duckdb.connect(":default:") if relations else (own := private_connection())
     # Threads that share a connection take turns, because DuckDB refuses them.
@@ -62,6 +63,11 @@ def open_session(
             session.close()
             if own:
                 own.close()
+
+
+def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Is it a dict of name: run, and not one run or judgments?"""
+    return isinstance(data, Mapping) and shapes.has_several_runs(data)
 
 
 @contextmanager
@@ -145,7 +151,7 @@ class Session(Reader):
             if source.entry is None and may_have_runs(source.file):
                 (*objects,) = parse_objects(source.file)
                 several = len(objects) == 1 and len(objects[0]) > 1
-                if several and shapes.is_several_runs(objects[0]):
+                if several and is_several_runs(objects[0]):
                     return objects[0]
         return data
 
@@ -154,9 +160,10 @@ class Session(Reader):
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
         source = Source(self, frames.native(data, label), label, part)
         table = self._load(source)
-        if label == "qrels" or label.startswith("run"):
+        run = label.startswith("run")
+        if (run or label == "qrels") and any(name[-1:].isdigit() for name in table.columns):
             table = fold_columns(self, table)
-        if label.startswith("run"):
+        if run and any(kind.startswith("STRUCT(") for kind in table.columns.values()):
             table = shapes.open_hits(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
@@ -172,7 +179,9 @@ class Session(Reader):
             return data
         if isinstance(data, Mapping):
             return shapes.load_dict(self, label, data, part)
-        if bool(len(data)) if isinstance(data, list) else shapes.is_array(data):
+        listed = isinstance(data, list) and bool(data)
+        arrays = isinstance(data, tuple) or hasattr(data, "tolist")
+        if listed or (arrays and shapes.is_array(data)):
             return shapes.load_list(self, label, data)
         if not is_file:
             return _load_entry(source) if source.name else _load_frame(source)

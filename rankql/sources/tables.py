@@ -306,6 +306,32 @@ def text_number(name: str) -> str:
     return f"TRY_CAST(CASE WHEN NOT contains({column}, '_') THEN {column} END AS DOUBLE)"
 
 
+def key_text(values: Sequence[str], kinds: Sequence[str]) -> str:
+    """A key of several values, in SQL."""
+    return join_key(map(id_text, values, kinds))
+
+
+def join_key(texts: Iterable[str]) -> str:
+    """A key of several texts, in any SQL. A comma in one is doubled, so that keys differ."""
+    return " || ', ' || ".join(map("replace({}, ',', ',,')".format, texts))
+
+
+def id_text(column: str, kind: str) -> str:
+    """The SQL of an id as text; 1.0 is 1, as where numbers are compared, and midnight its day."""
+    text = f"CAST({column} AS VARCHAR)"
+    if kind.startswith("TIMESTAMP"):  # as pandas has days
+        return midnight_as_day(text)
+    if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
+        return text
+    is_whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
+    return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
+
+
+def midnight_as_day(text: str) -> str:
+    """The SQL of a text of which midnight is its day."""
+    return f"regexp_replace({text}, ' 00:00:00$', '')"
+
+
 def repeated_names(names: Iterable[object]) -> list[str]:
     """The names that occur more than once, in any case: DuckDB numbers the later ones."""
     return [name for name, count in Counter(str(x).lower() for x in names).items() if count > 1]

@@ -19,9 +19,9 @@ from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import USERS, squash
-from rankql.sources.choice import suggest_query
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
+from rankql.sources.tidy.choice import suggest_query
 from rankql.text import format_count, format_shares, join_words, run_label
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.

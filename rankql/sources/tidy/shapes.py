@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, islice, repeat
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -20,11 +20,11 @@ from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry import column_names
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
-from rankql.sources import plain
 from rankql.sources.files import DATA, suffix_of
-from rankql.sources.plain import DICTS, LISTS
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
+from rankql.sources.tidy import plain
+from rankql.sources.tidy.plain import DICTS, LISTS
 from rankql.text import format_count
 
 # The names of columns: an object with several such keys is a row, or a column of pandas.
@@ -36,13 +36,11 @@ _QUERY = (*column_names.QUESTIONS, "id")
 _SCALARS = {str, int, float, type(None)}
 
 
-def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
+def has_several_runs(data: Mapping[Any, Any]) -> bool:
     """Is it a dict of name: run, and not one run or judgments?
 
     Text next to rows or arrays names a run only if it is a file.
     """
-    if not isinstance(data, Mapping):
-        return False
     kinds = set[str]()
     for kind in map(_kind_of, data.values()):
         if kind not in ("a run", "rows", "arrays", ""):

@@ -25,23 +25,7 @@ from rankql.registry.column_names import (
     is_called,
     list_side,
 )
-from rankql.sources.candidates import (
-    Ids,
-    Items,
-    entries_of,
-    fields_of,
-    find_field,
-    find_items,
-    find_list,
-    lists_of,
-    split_cell,
-    split_groups,
-    unpack_cells,
-    wrong_type,
-)
-from rankql.sources.choice import ROW, Choice, Specs, choose_all, compute_columns, named_columns
 from rankql.sources.role_values import refuse_rounded
-from rankql.sources.row_keys import find_row_keys, require_one_row
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     CHOSEN,
@@ -56,6 +40,29 @@ from rankql.sources.tables import (
     require_column,
     text_number,
 )
+from rankql.sources.tidy.candidates import (
+    Ids,
+    Items,
+    entries_of,
+    fields_of,
+    find_field,
+    find_items,
+    find_list,
+    lists_of,
+    split_cell,
+    split_groups,
+    unpack_cells,
+    wrong_type,
+)
+from rankql.sources.tidy.choice import (
+    ROW,
+    Choice,
+    Specs,
+    choose_all,
+    compute_columns,
+    named_columns,
+)
+from rankql.sources.tidy.row_keys import find_row_keys, require_one_row
 
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 from rankql.errors import RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PLAIN_IDS, is_called, squash
-from rankql.sources.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
-from rankql.sources.computed import add_column, column_name, parse_pair, split_key
 from rankql.sources.session import Session
 from rankql.sources.tables import CHOSEN, Runs, Table, assign_roles, require_column
+from rankql.sources.tidy.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
+from rankql.sources.tidy.computed import add_column, column_name, parse_pair, split_key
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6

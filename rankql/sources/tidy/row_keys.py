@@ -18,11 +18,11 @@ from rankql.registry.column_names import (
     list_side,
     names_part_of_key,
 )
-from rankql.sources.candidates import find_ids
-from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import Runs, Table, assign_roles, is_id, is_text
+from rankql.sources.tidy.candidates import find_ids
+from rankql.sources.tidy.computed import column_name
 
 
 def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import duckdb
 
-from rankql.errors import RankqlError, as_number, database_message, require
+from rankql.errors import RankqlError, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry import column_names
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
-    format_mapping,
-    is_number,
     is_text,
+    key_text,
     mentioned,
     require_column,
-    same_kind,
     text_number,
     unknown_column,
 )
-from rankql.text import format_count, is_or_are
 
 # The arguments whose expressions are no numbers.
 _IDS = ("query", "item", "collapse")
@@ -264,32 +260,6 @@ def add_column(
     ) from failure
 
 
-def key_text(values: Sequence[str], kinds: Sequence[str]) -> str:
-    """A key of several values, in SQL."""
-    return join_key(map(id_text, values, kinds))
-
-
-def join_key(texts: Iterable[str]) -> str:
-    """A key of several texts, in any SQL. A comma in one is doubled, so that keys differ."""
-    return " || ', ' || ".join(map("replace({}, ',', ',,')".format, texts))
-
-
-def id_text(column: str, kind: str) -> str:
-    """The SQL of an id as text; 1.0 is 1, as where numbers are compared, and midnight its day."""
-    text = f"CAST({column} AS VARCHAR)"
-    if kind.startswith("TIMESTAMP"):  # as pandas has days
-        return midnight_as_day(text)
-    if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
-        return text
-    is_whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
-    return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
-
-
-def midnight_as_day(text: str) -> str:
-    """The SQL of a text of which midnight is its day."""
-    return f"regexp_replace({text}, ' 00:00:00$', '')"
-
-
 def _with_numbers(
     session: Session, table: Table, columns: Sequence[str], times: bool
 ) -> tuple[str, str]:
@@ -345,212 +315,3 @@ def require_scalar(text: str, what: str) -> None:
             f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
             "window function, unnest, a semicolon or parameters. Compute it in the table first"
         )
-
-
-# The column of mapped grades, as errors say it.
-GRADE_OF_EVENT = "grade of the event"
-
-
-def assume_grades(
-    session: Session, table: Table, names: dict[str, Any]
-) -> tuple[Table, dict[str, Any]]:
-    """The judgments with grades, and the names of their columns.
-
-    In BEIR the grade is called score. Judgments of items alone mean grade 1.
-    """
-    if names.get("rel") or table.find("rel"):
-        return table, names
-    score = table.find("score", names.get("score"))
-    if score and "corpusid" in map(column_names.squash, table.columns):
-        value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
-        sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
-        for (number,) in session.rows(sql):
-            raise RankqlError(
-                f"{table.label} looks like a run: {score} is {number}, and grades are whole "
-                f"numbers. Pass the judgments, or rel={score!r} if these are the grades"
-            )
-        return table, {**names, "rel": score}
-    if score or table.find("pos", names.get("pos")):
-        return table, names
-    origins = {**table.origins, "rel": "1 for every row"}
-    return table.with_column("rel", "1", "INTEGER", origins=origins), names
-
-
-def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
-    """The judgments with one row per query and item: of assumed grades, the highest."""
-    rel = table.roles["rel"]
-    if not table.is_assumed("rel") and table.computed.get(rel) != []:
-        return table  # grades in the data must be unique; only a constant like '1' is assumed
-    ids = [table.roles["query"], table.roles["item"]]
-    hashes = f"hash({', '.join(map(quote, ids))})"
-    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
-    if not repeated:
-        return table
-    session.note(
-        table.label,
-        f"{format_count(repeated, 'row')} with an item that its query already has "
-        f"{is_or_are(repeated)} left out. The highest grade counts",
-    )
-    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
-    selected = ", ".join(map(quote, dict.fromkeys(names)))
-    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
-    rows = session.load(table.label, sql, text=table.text)
-    return replace(table, sql=rows.sql, columns=rows.columns)
-
-
-def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Table, Table]:
-    """The judgments, and those of forbidden items: grade -1, and 0 for the other judged ones.
-
-    name: a column of lists of ids, in a table with one row per query, or a BOOLEAN one.
-    """
-    if table is None:
-        raise RankqlError(
-            f"forbidden={name!r} is for judgments of their own. In a table with grades, give these "
-            "items a grade below 0"
-        )
-    name = require_column(table, name, "forbidden")
-    query, item, rel = (table.roles[role] for role in ("query", "item", "rel"))
-    kind, listed, column = table.columns[item], table.columns[name], quote(name)
-    known, forbidden = (
-        quote(item),
-        f"CASE WHEN TRY_CAST({column} AS BOOLEAN) THEN {quote(item)} END",
-    )
-    if listed.endswith("]"):
-        fits = not listed.endswith("][]") and not listed.startswith(("JSON", "MAP", "STRUCT"))
-        forbidden = f"unnest({column})"
-        if not same_kind([kind, listed.removesuffix("[]")]):
-            known, forbidden = (f"CAST({x} AS VARCHAR)" for x in (known, forbidden))
-            kind = "VARCHAR"
-    else:
-        sql = f"SELECT count(TRY_CAST({column} AS BOOLEAN)) = count({column}) FROM {table.sql}"
-        fits = table.unit != "ids" and session.value(sql)
-    what = f"{table.label}: forbidden={name!r} is neither a list of ids, in a table with one row "
-    require(fits, f"{what}per query, nor BOOLEAN, but {listed}. Name such a column")
-    kinds = {query: table.columns[query], item: kind, rel: "INTEGER"}
-    query, item, rel = map(quote, kinds)
-    graded = f"FROM {table.sql} WHERE {rel} IS NOT NULL"  # other queries are not judged
-    sql = f"""(SELECT {query}, {item}, min({rel}) AS {rel} FROM (
-        SELECT {query}, {known} AS {item}, 0 AS {rel} {graded} UNION ALL
-        SELECT {query}, {forbidden}, -1 FROM {table.sql} WHERE {query} IN (SELECT {query} {graded}))
-        WHERE {item} IS NOT NULL OR {rel} = 0 GROUP BY ALL)"""
-    marked = replace(table, context={**table.context, "forbidden": name})
-    return marked, replace(table, sql=sql, columns=kinds)
-
-
-def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
-    """The judgments with one row per item and the list of its subtopics, and a note on it."""
-    if table.has(column_names.SUBTOPICS):
-        return table, []
-    name = column_names.find_name(table.columns, column_names.SUBTOPIC_NAMES)
-    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
-    # The second column of other TREC judgments is the same in all rows.
-    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
-        raise RankqlError(
-            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
-            f"subtopic, with a column subtopic, or a column {column_names.SUBTOPICS} of lists"
-        )
-    grade, rel = table.number("rel"), quote(table.roles["rel"])
-    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
-    subtopic = f"CAST({quote(name)} AS VARCHAR)"
-    others = [x for x in table.columns if x not in (name, *table.roles.values())]
-    fields = [
-        ids,
-        f"max({grade}) AS {rel}",
-        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
-    ]
-    relevant = f"FILTER (WHERE {grade} >= {threshold})"
-    fields.append(f"list(DISTINCT {subtopic}) {relevant} AS {column_names.SUBTOPICS}")
-    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
-    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
-    columns = {x: kind for x, kind in table.columns.items() if x != name}
-    columns |= {table.roles["rel"]: "DOUBLE", column_names.SUBTOPICS: "VARCHAR[]"}
-    return replace(table, sql=rows, columns=columns), [note]
-
-
-def map_events(
-    session: Session, columns: Mapping[str, Any], tables: Sequence[Table]
-) -> tuple[Mapping[str, Any], list[Table]]:
-    """The columns and the tables, with grades of events if rel= maps them, in a column or not."""
-    event, grades = None, columns.get("rel")
-    if isinstance(grades, list | tuple) and len(grades) == 2 and isinstance(grades[1], Mapping):
-        event, grades = grades
-    if not isinstance(grades, Mapping):
-        return columns, [*tables]
-    mapped = [_map_events(session, table, event, grades) for table in tables]
-    return {**columns, "rel": GRADE_OF_EVENT}, mapped
-
-
-def require_event_grades(grades: Mapping[Any, Any]) -> None:
-    """Refuse grades that are no finite numbers by text; None means not judged."""
-    ok = all(isinstance(event, str) for event in grades)
-    known = [grade for grade in grades.values() if grade is not None]
-    ok = ok and bool(known) and all(math.isfinite(as_number(grade)) for grade in known)
-    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
-
-
-def _map_events(
-    session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
-) -> Table:
-    """The table with the grades of its events, in a column of this or a known name."""
-    require_event_grades(grades)
-    known, rel = (*column_names.EVENTS, *column_names.ROLES["rel"]), format_mapping(grades)
-    texts = [name for name, kind in table.columns.items() if is_text(kind)]
-    event = column_names.find_name(texts, known)
-    flags = [table.actual_name(name) for name in grades if table.has(name)]
-    flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
-    if column is not None:
-        event = require_column(table, column, "rel")
-    elif len(flags) == len(grades) and None not in grades.values():
-        if event is not None:
-            raise RankqlError(
-                f"{table.label}: {rel} may map the values of {event}, or the columns "
-                f"{', '.join(flags)}. Pass {format_mapping(grades, event)}, or drop {event}"
-            )
-        columns = dict(zip(flags, grades.values(), strict=True))
-        return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
-    if event not in texts:
-        raise RankqlError(
-            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
-            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "
-            f"{format_mapping(grades, 'COLUMN')}"
-        )
-    value, graded = f"CAST({quote(event)} AS VARCHAR)", ", ".join(map(literal, grades))
-    others = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN ({graded})"
-    if rows := session.rows(f"{others} ORDER BY ALL LIMIT 3"):
-        raise RankqlError(
-            f"{table.label}: {rel} has no grade for {event} "
-            f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
-        )
-    cases = " ".join(f"WHEN {literal(x)} THEN {literal(grade)}" for x, grade in grades.items())
-    return _with_grades(table, grades, f"CASE {value} {cases} END", [event])
-
-
-def _with_grades(
-    table: Table, grades: Mapping[str, float], value: str, reads: Sequence[str]
-) -> Table:
-    """The table with the column of mapped grades, and what the Columns line says of it."""
-    whole = all(isinstance(grade, int | None) for grade in grades.values())
-    kind = "INTEGER" if whole else "DOUBLE"
-    pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
-    origin = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
-    sql = f"CAST({value} AS {kind})"
-    return table.with_column(
-        GRADE_OF_EVENT, sql, kind, reads, origins={**table.origins, GRADE_OF_EVENT: origin}
-    )
-
-
-def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:
-    """The highest grade of the columns that are true, else 0."""
-    values, sum_of_grades = [], " + ".join(f"{x:g} * {name}" for name, x in grades.items())
-    for name, grade in grades.items():
-        value = f"CAST({quote(name)} AS VARCHAR)"
-        true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
-        no = f"(NOT TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 0)"
-        sql = f"SELECT {value} FROM {table.sql} WHERE {value} IS NOT NULL"
-        for (other,) in session.rows(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1"):
-            raise RankqlError(
-                f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
-                f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"
-            )
-        values.append(f"CASE WHEN {true} THEN {grade!r} END")
-    return f"coalesce(greatest({', '.join(values)}), 0)"

@@ -29,9 +29,8 @@ from rankql.registry.column_names import (
     list_side,
     rank_of,
 )
-from rankql.sources.computed import key_text
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, is_id, is_nested, is_number, is_text
+from rankql.sources.tables import Table, is_id, is_nested, is_number, is_text, key_text
 
 # Lists of fractions are not ids.
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")

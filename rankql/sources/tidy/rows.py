@@ -1,0 +1,77 @@
+"""What leaves this package: tables with a row per item, as tidy ones are.
+
+`make_tidy` is its only way in for runs and judgments.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rankql.errors import require
+from rankql.registry.column_names import ROLES
+from rankql.sources import role_values
+from rankql.sources.inputs import TidyTables
+from rankql.sources.session import Session
+from rankql.sources.systems import find_system
+from rankql.sources.tables import Runs
+from rankql.sources.tidy import computed
+from rankql.sources.tidy.events import map_events
+from rankql.sources.tidy.lists import unnest_lists
+
+
+def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
+    """The runs, judgments and attributes with a row per item and the columns that are computed,
+    and the names of their columns.
+
+    by: the attributes, each with the argument that names it.
+    """
+    options, judgments, about = tables.options, tables.qrels, tables.attributes
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    runs, system = _open_systems(session, tables.runs, tables.system, columns, [*by])
+    options = {**options, "system": system}
+    before = opened = [*runs.values()]
+    if judgments and isinstance(columns.get("query"), list | tuple):
+        judgments = computed.spread_judgments(session, opened, judgments, columns["query"])
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
+    read = [name for name in read if name]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
+    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
+    columns, mapped = map_events(session, columns, graded or opened)
+    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
+    (own, judged), groups = computed.resolve_columns(session, columns, groups, [*by, system])
+    for name, argument in by.items():
+        groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
+    if options["order"] == "rows":
+        numbered = (role_values.number_rows(session, x, own, system) for x in groups[0])
+        groups[0] = [*numbered]
+    opened, graded, abouts = groups
+    runs = dict(zip(runs, opened, strict=True))
+    judgments, about = (next(iter(x), None) for x in (graded, abouts))
+    return replace(
+        tables, runs=runs, qrels=judgments, attributes=about, system=system, names=(own, judged),
+        opened=before, options=options,
+    )  # fmt: skip
+
+
+def _open_systems(
+    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, str | None]:
+    """The runs, with the column of the systems: the one that the caller names, or a known one."""
+    if system is None:
+        if None in runs and (name := find_system(session, runs[None], columns, by)):
+            context = {**runs[None].context, "system": name}
+            return {None: replace(runs[None], context=context)}, name
+        return runs, None
+    names = [system] if isinstance(system, str) else system
+    ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    require(ok, f"system must be the name of a column, not {system!r}")
+    spec = system if isinstance(system, str) else tuple(system)
+    if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
+        return runs, spec
+    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+    return added, computed.column_name(spec)
