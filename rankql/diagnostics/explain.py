@@ -236,9 +236,9 @@ def _evaluate(
     else:
         require_unique_rows(evaluation, [("qrels", "item", "")])
     notes = [*([] if is_missing else session.notes), *inputs.notes, *notes]
-    values = fetch_frame(session, evaluation.query.sql)
+    values = fetch_frame(session, evaluation.script.query.sql)
     meta, interval = evaluation.make_meta(), "auto" if of_query is None else None
-    return Result(meta, evaluation.sql, evaluation.columns, notes, interval, values=values)
+    return Result(meta, evaluation.script, evaluation.columns, notes, interval, values=values)
 
 
 # The checks of all queries; and those of which one query may fail.

@@ -71,7 +71,7 @@ class SparkResult(MeansResult):
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""
         values = pl.DataFrame(self.values.toArrow()).sort(self.keys, nulls_last=True)
-        kept = ("meta", "sql", "columns", "notes", "interval", "confidence")
+        kept = ("meta", "_script", "columns", "notes", "interval", "confidence")
         return Result(**{name: getattr(self, name) for name in kept}, values=values)
 
     def weight_sums(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def evaluate_in_spark(
         summary = means.summarise(con, meta, interval, confidence, "groups")
     return SparkResult(
         meta=meta,
-        sql=plan.sql,
+        _script=plan.script.sql,
         columns=plan.columns,
         notes=notes,
         interval=interval,

@@ -68,7 +68,7 @@ def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     values, notes = _compute(reduction)
     evaluation = reduction.evaluation
     if (apart := evaluation.apart) is not None:
-        others, more = _fetch(apart, lambda part: part.query.sql)
+        others, more = _fetch(apart, lambda part: part.script.query.sql)
         values = values.with_columns(others[metric.name] for metric in apart.metrics)
         notes += more
     rules, filled = vars(evaluation.conventions), []
@@ -98,13 +98,14 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     named = [metric for metric, _ in reduction.metrics.values()]
     together = [metric for metric in evaluation.computed if named and is_catalogue(metric)]
     others = [metric for metric in evaluation.computed if metric not in (*named, *together)]
-    query = evaluation.query
+    # Macros check their arguments, because an expression of the user may pass anything.
+    checked = any(metric.record is None for metric in evaluation.computed)
     if not named:
-        return _fetch(evaluation, lambda part: part.query.sql, query.checked)
+        return _fetch(evaluation, lambda part: part.script.query.sql, checked)
     values = _replace_flagged(reduction, named)
     if others:
         rest, more = _fetch(
-            evaluation, lambda x: write_query(x.inputs, others, x.conventions).sql, query.checked
+            evaluation, lambda x: write_query(x.inputs, others, x.conventions).sql, checked
         )
         new = [x for x in rest.get_columns() if x.name not in values.columns]
         values, notes = values.hstack(new), notes + more
@@ -141,7 +142,7 @@ def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
     """
     values: Catalogue = {}
     items: Counts = {}
-    for names, sql in evaluation.catalogue_queries:
+    for names, sql in evaluation.script.catalogue_queries:
         for row in fetch(evaluation.session, sql, True):
             *system, part = row[: 1 + evaluation.inputs.many]
             place = {"system": system[0] if system else None, "slice": part}

@@ -5,12 +5,9 @@ Rankings by score are cut at the k-th score before they are joined with the judg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
-import polars as pl
-
-from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
@@ -43,52 +40,6 @@ def with_ctes(ctes: Mapping[str, str], read_twice: str = "") -> str:
         for name, body in ctes.items()
     )
     return "WITH " + ", ".join(parts) + "\n"
-
-
-class Steps(Mapping[str, str]):
-    """The named steps of an evaluation, in order. Each is a query that ends with this step.
-
-    `result.steps["ranked"]` is the SQL of a step, `result.steps.run("ranked")` its rows. The last
-    step, `values`, is `result.sql`. (`run` reads the inputs again.)
-    """
-
-    def __init__(
-        self, bodies: Mapping[str, str], values: str, run: Callable[[Any], Any] | None
-    ) -> None:
-        self._bodies, self._values, self._run = bodies, values, run
-
-    def __reduce__(self) -> tuple[type[Steps], tuple[Mapping[str, str], str, None]]:
-        return Steps, (self._bodies, self._values, None)  # connections cannot be pickled
-
-    def __getitem__(self, name: str) -> str:
-        if name == "values":
-            return with_ctes(self._bodies) + self._values
-        names = [*self._bodies]
-        first_steps = names[: names.index(name) + 1] if name in self._bodies else []
-        if not first_steps:
-            raise KeyError(name)
-        return with_ctes({name: self._bodies[name] for name in first_steps}) + f"FROM {name}"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._bodies, "values"])
-
-    def __len__(self) -> int:
-        return len(self._bodies) + 1
-
-    def __repr__(self) -> str:
-        return f"Steps: {', '.join(self)}"
-
-    def run(self, name: str, columns: str = "*") -> pl.DataFrame:
-        """The rows of a step, or an SQL expression over them."""
-        sql = self[name]
-        rows: pl.DataFrame = self.read(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")
-        return rows
-
-    def read(self, task: Any) -> Any:
-        """The rows of a query on the inputs, or what a function of the evaluation returns."""
-        if self._run is None:
-            raise RankqlError("The inputs are known in another process. Evaluate them again")
-        return self._run(task)
 
 
 def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:

@@ -16,11 +16,11 @@ from rankql.evaluation import compute
 from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.ctes import Steps
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.result import Result, check_values, write_values
+from rankql.evaluation.script import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.registry.column_names import Named
 from rankql.sources.reader import fetch_frame
@@ -282,10 +282,9 @@ def evaluate_in_duckdb(request: Request) -> Result:
             check_values(meta, values)
         place = values if path is None else write_values(meta, values, path)
         evidence = replace(evidence, values=values, seen=seen, outside=outside)
-        query = evaluation.query
         return Result(
             meta=meta,
-            sql=evaluation.sql,
+            _script=evaluation.script,
             columns=evaluation.columns,
             notes=[
                 *evaluation.session.notes, *evaluation.inputs.notes, *notes,
@@ -294,7 +293,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             interval=request.interval,
             confidence=request.confidence,
             values=place,
-            steps=Steps(query.steps, query.select, partial(_run_step, request)),
+            steps=Steps(evaluation.script, partial(_run_step, request)),
         )  # fmt: skip
 
 
@@ -348,4 +347,4 @@ def render_query(
         run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
     with open_evaluation(request) as evaluation:
-        return evaluation.sql
+        return evaluation.script.sql

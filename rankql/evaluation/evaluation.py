@@ -17,6 +17,7 @@ from rankql.evaluation import readable
 from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.protocol import SCALES
+from rankql.evaluation.script import Script
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -49,32 +50,19 @@ class Evaluation:
         return [*self.metrics, *self.hidden]
 
     @cached_property
-    def query(self) -> readable.Query:
-        """The readable query of the values per query."""
-        return readable.write_query(self.inputs, self.computed, self.conventions)
+    def script(self) -> Script:
+        """The SQL."""
+        loaded = [*self.session.loaded.values()]
+        return Script(self.inputs, self.conventions, self.computed, self.groupings, loaded)
 
-    @cached_property
+    @property
     def apart(self) -> Evaluation | None:
         """The evaluation of metrics of forbidden items, if other grades are read for them."""
-        metrics = [m for m in self.metrics if readable.is_apart(self.inputs, m, self.conventions)]
-        if not metrics:
+        apart = readable.read_apart(self.inputs, self.metrics, self.conventions)
+        if apart is None:
             return None
-        inputs, rules = self.inputs, replace(self.conventions, negative="zero", undefined="skip")
-        if inputs.forbidden:
-            inputs = replace(
-                inputs, qrels=inputs.forbidden, forbidden=None, subtopics=False, by=(), ctes={},
-                weight=None,
-            )  # fmt: skip
-        return replace(self, inputs=inputs, conventions=rules, metrics=metrics, hidden=())
-
-    @cached_property
-    def catalogue_queries(self) -> list[tuple[list[str], str]]:
-        """The queries of metrics of the catalogue, with their names."""
-        metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
-        cutoffs = dict.fromkeys(metric.k for metric in metrics)
-        by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
-        write = readable.write_catalogue_query
-        return [write(self.inputs, x, self.conventions, self.groupings) for x in by_cutoff]
+        inputs, metrics, conventions = apart
+        return replace(self, inputs=inputs, conventions=conventions, metrics=metrics, hidden=())
 
     @cached_property
     def rows(self) -> int:
@@ -93,13 +81,6 @@ class Evaluation:
         """The evaluation of some queries. The condition has the query as {query}."""
         both = " AND ".join(filter(None, [self.inputs.where, condition]))
         return replace(self, inputs=replace(self.inputs, where=both))
-
-    @property
-    def sql(self) -> str:
-        """The queries as a script, after the statements that read the text files."""
-        queries = [*(sql for _, sql in self.catalogue_queries), self.query.sql]
-        queries += [self.apart.query.sql] if self.apart else []
-        return ";\n".join([*self.session.loaded.values(), *queries])
 
     @property
     def columns(self) -> dict[str, dict[str, str]]:
@@ -140,7 +121,7 @@ class Evaluation:
             groupings=[list(group) for group in self.groupings],
             weight=inputs.weight,
             cluster=self.cluster,
-            metric_weights=self.query.weights,
+            metric_weights=readable.weight_columns(self.computed),
             judgments=inputs.qrels is not None,
             version=rankql.__version__,
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},

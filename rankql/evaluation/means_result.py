@@ -19,6 +19,7 @@ from rankql.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.evaluation import means
 from rankql.evaluation.means import COUNTED, MEAN_OF_SLICES, SKEWED, Meta, attribute_columns
 from rankql.evaluation.readable import describe_together
+from rankql.evaluation.script import Script
 from rankql.macros import quote
 from rankql.registry import parse
 from rankql.registry.column_names import squash
@@ -39,7 +40,8 @@ class MeansResult(TableResult):
     """Means by system and slice. Subclasses hold the values per query, or what is left of them."""
 
     meta: Meta
-    sql: str = ""
+    # Its text, or what writes it.
+    _script: Script | str = ""
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
@@ -64,6 +66,11 @@ class MeansResult(TableResult):
 
         def without_judge(self) -> MeansResult:
             """The result of the human labels alone."""
+
+    @property
+    def sql(self) -> str:
+        """The query that gives the values, '' if there is none."""
+        return self._script if isinstance(self._script, str) else self._script.sql
 
     @property
     def summary(self) -> pl.DataFrame:

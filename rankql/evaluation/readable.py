@@ -33,10 +33,6 @@ class Query:
     # The named steps in order, and what is selected from them.
     steps: Mapping[str, str]
     select: str
-    # The column with the weights of each metric that has some.
-    weights: dict[str, str]
-    # The macros check their arguments, because an expression of the user may pass anything.
-    checked: bool = False
 
     @property
     def sql(self) -> str:
@@ -53,8 +49,7 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     alone = inputs.qrels is not None and conventions.undefined != "drop"
     alone = alone and all(is_cut(m) or is_catalogue(m) for m in metrics)
     rows = "placed" if alone else rows_read(inputs, metrics, conventions)
-    weighed = [m.name for m in metrics if m.record and m.record.weight]
-    weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
+    weights = weight_columns(metrics)
     calls = {metric.name: metric_call(inputs, metric, conventions) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
     if conventions.undefined == "drop":
@@ -78,7 +73,13 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     # An order that does not depend on settings.
     order = ", ".join(f"{quote(key)} ASC NULLS LAST" for key in keys)
     select = f"SELECT {fields}\nFROM {source}\nGROUP BY {inputs.keys}\nORDER BY {order}"
-    return Query(steps, select, weights, any(metric.record is None for metric in metrics))
+    return Query(steps, select)
+
+
+def weight_columns(metrics: Sequence[Metric]) -> dict[str, str]:
+    """The column with the weights of each metric that has some."""
+    weighed = (metric.name for metric in metrics if metric.record and metric.record.weight)
+    return {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
 
 
 def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Rows:
@@ -323,6 +324,23 @@ def is_apart(inputs: Inputs, metric: Metric, conventions: Conventions) -> bool:
     """Is it a metric of forbidden items, for which other grades are read than for others?"""
     reads = metric.record is not None and metric.record.reads_forbidden
     return reads and (bool(inputs.forbidden) or conventions.negative == "unjudged")
+
+
+def read_apart(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> tuple[Inputs, list[Metric], Conventions] | None:
+    """What metrics of forbidden items are computed from, if other grades are read for them."""
+    if not inputs.forbidden and conventions.negative != "unjudged":
+        return None
+    apart = [metric for metric in metrics if is_apart(inputs, metric, conventions)]
+    if not apart:
+        return None
+    if inputs.forbidden:
+        inputs = replace(
+            inputs, qrels=inputs.forbidden, forbidden=None, subtopics=False, by=(), ctes={},
+            weight=None,
+        )  # fmt: skip
+    return inputs, apart, replace(conventions, negative="zero", undefined="skip")
 
 
 def own_metric(metric: Metric) -> str:

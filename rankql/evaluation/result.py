@@ -14,10 +14,10 @@ import duckdb
 import polars as pl
 
 from rankql import errors, writing
-from rankql.evaluation.ctes import Steps
 from rankql.evaluation.means import Meta, summarise, values_sql
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
+from rankql.evaluation.script import Steps
 from rankql.evaluation.table_hashes import hash_function, list_values, record_tables
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.manifest import format_manifest, hash_numbers
