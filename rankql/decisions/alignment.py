@@ -183,9 +183,9 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         # The worst value, if another system has one; none if it may be below 0.
         *(
-            pl.when(pl.col(name).is_not_null().any() & ~(pl.col(name) < 0).any())
-            .then(pl.lit(record_of(name).worst, pl.Float64))
-            .alias(worst[name])
+            means.worst_value(
+                name, unless=pl.col(name).is_null().all() | (pl.col(name) < 0).any()
+            ).alias(worst[name])
             for name in metrics
         ),
     )

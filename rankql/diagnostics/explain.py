@@ -18,9 +18,9 @@ from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
-from rankql.evaluation.dropped import read_systems
 from rankql.evaluation.evaluate import open_evaluation
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.filters import read_systems
 from rankql.evaluation.means import MISSED, left_out_if
 from rankql.evaluation.readable import gain_sql, rows_read, unique_columns
 from rankql.evaluation.result import EvaluatedTable, Result, check_values

@@ -21,9 +21,9 @@ from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
 from rankql.evaluation.ctes import number_positions, score_order
-from rankql.evaluation.dropped import is_separator
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.filters import is_separator
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal

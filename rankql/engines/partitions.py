@@ -162,7 +162,7 @@ def _evaluate_rows(
             counts.append(Count("examples of judged", ids=judged))
             _count_matches(evaluation, counts)
         require_unique_rows(evaluation, reduction.unique_columns())
-        values, _ = finish(reduction)
+        values = finish(reduction).per_query
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]
     for system, *numbers, examples in queries:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import duckdb
@@ -22,6 +22,7 @@ from rankql.evaluation.checks.counters import Counters, no_shared_items, read_co
 from rankql.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
 from rankql.evaluation.ctes import TOP, with_ctes
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.means import worst_value
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.macros import INTERNAL_PREFIX, MISSING
@@ -63,28 +64,57 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
     return replace(counted, evaluation=evaluation, failure=failure)
 
 
-def finish(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query, and notes. A missing query has the worst value, or none."""
-    values, notes = _compute(reduction)
+@dataclass(frozen=True)
+class Values:
+    """The values of an evaluation, notes, and what is known of the items shown."""
+
+    per_query: pl.DataFrame
+    notes: list[str] = field(default_factory=list)
+    # Of metrics of the catalogue, by system and slice.
+    catalogue: Catalogue = field(default_factory=dict)
+    # Of each system: the items shown, and those that the user has in train.
+    seen: Counts = field(default_factory=dict)
+    # Of each system: the different items shown, and those that are in the catalogue.
+    outside: Counts = field(default_factory=dict)
+
+
+def finish(reduction: Reduction) -> Values:
+    """The values. A missing query has the worst value, or none."""
     evaluation = reduction.evaluation
-    if (apart := evaluation.apart) is not None:
-        others, more = _fetch(apart, lambda part: part.script.query.sql)
-        values = values.with_columns(others[metric.name] for metric in apart.metrics)
-        notes += more
+    values = Values(*_compute(reduction))
+    for applies, add in SOURCES:
+        if applies(evaluation):
+            values = add(evaluation, values)
+    return values
+
+
+def _add_forbidden(evaluation: Evaluation, values: Values) -> Values:
+    """The values with metrics of forbidden items, for which other grades are read."""
+    if (apart := evaluation.apart) is None:
+        return values
+    others, notes = _fetch(apart, lambda part: part.script.query.sql)
+    columns = [others[metric.name] for metric in apart.metrics]
+    per_query = values.per_query.with_columns(columns)
+    return replace(values, per_query=per_query, notes=[*values.notes, *notes])
+
+
+def _fill_missing(evaluation: Evaluation, values: Values) -> Values:
+    """The values; where a query is missing, the worst one."""
     rules, filled = vars(evaluation.conventions), []
     signed: pl.Expr | None = None
-    for metric in evaluation.metrics if values[MISSING].any() else ():
+    for metric in evaluation.metrics if values.per_query[MISSING].any() else ():
         if metric.record is None or rule(rules, "missing", metric.name) != "zero":
             continue
-        worst, value = pl.lit(metric.record.worst, pl.Float64), pl.col(metric.name)
+        never, value = pl.lit(False), pl.col(metric.name)
         if metric.keeps_sign(rules):
             if signed is None:  # a negative grade has a value below 0
                 frame = evaluation.run_frame("SELECT DISTINCT query FROM qrels WHERE rel < 0")
                 signed = pl.col(evaluation.inputs.query).is_in(frame["query"].implode())
-            worst = pl.when(~signed).then(worst)
+            never = signed
         missing = pl.col(MISSING) & value.is_not_null()
+        worst = worst_value(metric.name, unless=never)
         filled.append(pl.when(missing).then(worst).otherwise(value).alias(metric.name))
-    return values.with_columns(filled) if filled else values, notes
+    return replace(values, per_query=values.per_query.with_columns(filled)) if filled else values
 
 
 def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
@@ -117,30 +147,27 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     return values[[*keys, *(metric.name for metric in evaluation.computed), *weights]], notes
 
 
-def split_hidden(evaluation: Evaluation, values: pl.DataFrame) -> tuple[pl.DataFrame, Counts]:
-    """The values without hidden metrics, and of each system the items shown and those in train.
+def _count_seen(evaluation: Evaluation, values: Values) -> Values:
+    """The values without hidden metrics, which count the items that are in train.
 
     Refuses runs without any item of train, if a metric reads it.
     """
-    if not evaluation.hidden:
-        return values, {}
+    frame = values.per_query
     items_shown, popular, repeated = HIDDEN
     reads = any(metric.shown for metric in evaluation.metrics)
-    if reads and values[items_shown].sum() and not values[popular].sum():
+    if reads and frame[items_shown].sum() and not frame[popular].sum():
         raise no_shared_items(evaluation, "train", evaluation.inputs.popular)
-    visible = [name for name in values.columns if name not in HIDDEN]
-    names = values["system"] if evaluation.inputs.many else pl.lit(None)
-    sums = values.select(system=names, n=items_shown, seen=repeated).group_by("system")
+    visible = [name for name in frame.columns if name not in HIDDEN]
+    names = frame["system"] if evaluation.inputs.many else pl.lit(None)
+    sums = frame.select(system=names, n=items_shown, seen=repeated).group_by("system")
     rows = sums.agg(pl.col("n", "seen").sum()).sort("system").rows()
-    return values[visible], {system: (int(n), int(seen or 0)) for system, n, seen in rows}
+    seen = {system: (int(n), int(seen or 0)) for system, n, seen in rows}
+    return replace(values, per_query=frame[visible], seen=seen)
 
 
-def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
-    """The values of metrics of the catalogue by system and slice.
-
-    Also the different items that each system shows, and those that are in the catalogue.
-    """
-    values: Catalogue = {}
+def _add_catalogue(evaluation: Evaluation, values: Values) -> Values:
+    """The values with those of metrics of the catalogue."""
+    of_slices: Catalogue = {}
     items: Counts = {}
     for names, sql in evaluation.script.catalogue_queries:
         for row in fetch(evaluation.session, sql, True):
@@ -155,7 +182,7 @@ def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
             for name, value in numbers.items():
                 if value is not None and not math.isfinite(value):
                     raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
-                values.setdefault(name, []).append(place | {"value": value})
+                of_slices.setdefault(name, []).append(place | {"value": value})
     if items and not any(known for _, known in items.values()):
         raise no_shared_items(evaluation, "catalogue", evaluation.inputs.known)
     size = evaluation.inputs.catalogue
@@ -165,7 +192,16 @@ def compute_catalogue(evaluation: Evaluation) -> tuple[Catalogue, Counts]:
                 f"catalogue={size} is less than the {total:,} items that {run_label(which)} "
                 "shows. Pass the number of items that could be shown, or a table of them"
             )
-    return values, items
+    return replace(values, catalogue=of_slices, outside=items)
+
+
+# What adds to the values of rankings, in order: when it applies, and how.
+SOURCES: tuple[tuple[Callable[[Evaluation], bool], Callable[[Evaluation, Values], Values]], ...] = (
+    (lambda x: bool(x.inputs.forbidden) or x.conventions.negative == "unjudged", _add_forbidden),
+    (lambda x: x.inputs.qrels is not None, _fill_missing),
+    (lambda x: bool(x.hidden), _count_seen),
+    (lambda x: any(map(is_catalogue, x.metrics)), _add_catalogue),
+)
 
 
 def count_rankings(evaluation: Evaluation) -> Counters:

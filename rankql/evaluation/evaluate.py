@@ -270,25 +270,24 @@ def evaluate_in_duckdb(request: Request) -> Result:
         unique = reduction.unique_columns()
         evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
         notes = inspect(RANKINGS, evidence)
-        values, of_memory = compute.finish(reduction)
-        values, seen = compute.split_hidden(evaluation, values)
-        catalogue, outside = compute.compute_catalogue(evaluation)
-        shares = {system or "run": x / n for system, (n, x) in seen.items() if x}
+        values = compute.finish(reduction)
+        frame = values.per_query
+        shares = {system or "run": x / n for system, (n, x) in values.seen.items() if x}
         fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
-        meta = evaluation.make_meta(catalogue=catalogue, **fields)
+        meta = evaluation.make_meta(catalogue=values.catalogue, **fields)
         if recorded is not None and recorded.systems:
             meta = replace(meta, systems=[*recorded.systems])
         if (path := request.output) is None:
-            check_values(meta, values)
-        place = values if path is None else write_values(meta, values, path)
-        evidence = replace(evidence, values=values, seen=seen, outside=outside)
+            check_values(meta, frame)
+        place = frame if path is None else write_values(meta, frame, path)
+        evidence = replace(evidence, values=frame, seen=values.seen, outside=values.outside)
         return Result(
             meta=meta,
             _script=evaluation.script,
             columns=evaluation.columns,
             notes=[
                 *evaluation.session.notes, *evaluation.inputs.notes, *notes,
-                *inspect(VALUES, evidence), *of_memory,
+                *inspect(VALUES, evidence), *values.notes,
             ],
             interval=request.interval,
             confidence=request.confidence,

@@ -425,6 +425,11 @@ def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
     return BOTH if lacks else ""
 
 
+def worst_value(name: str, unless: pl.Expr) -> pl.Expr:
+    """The value of a missing query, which is the worst; none where values may be below it."""
+    return pl.when(~unless).then(pl.lit(parse.record_of(name).worst, pl.Float64))
+
+
 def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
     """What an undefined value counts, None if it is left out, as where no higher one is better."""
     one_way = parse.lower_is_better(name) or parse.lacks_direction(name)

@@ -15,10 +15,8 @@ import polars as pl
 from rankql.errors import RankqlError, Ungraded, require
 from rankql.evaluation.catalogue import add_training, require_sources
 from rankql.evaluation.checks.columns import validate_columns
-from rankql.evaluation.checks.counters import leave_out_unjudged
-from rankql.evaluation.checks.rankings import NO_GRADES
-from rankql.evaluation.dropped import collapse_chunks, drop_identical, drop_seen, keep_scores
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.filters import OF_ITEMS, OF_RANKINGS, apply_filters
 from rankql.evaluation.readable import reads_judged, require_compatible
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
@@ -46,16 +44,14 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     validate_columns(session, inputs, counted=True)
     if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
-    if request.seen:
-        inputs = drop_seen(session, inputs, conventions)
-    if request.min_score is not None:
-        inputs = keep_scores(session, inputs, request.min_score)
+    inputs = apply_filters(session, inputs, request, OF_ITEMS)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
-    inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
+    if any(metric.expression for metric in metrics):
+        inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
     evaluation = resolve_conventions(Evaluation(session, inputs, conventions, metrics))
     threshold = evaluation.conventions.threshold
     if threshold == Conventions.threshold and "threshold" not in request.rules.options:
@@ -81,13 +77,9 @@ def read_rankings(
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
-    if not keeps_unjudged:
-        inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
-        require(all(each.judged for each in left_out), NO_GRADES)
-        inputs = replace(inputs, left_out=left_out)
-    if rules.ignore_identical_ids:
-        inputs = drop_identical(session, inputs, rules.conventions)
-    return inputs if rules.collapse is None else collapse_chunks(session, inputs, rules)
+    inputs = replace(inputs, collapsible=not keeps_unjudged)
+    filters = OF_RANKINGS[1:] if keeps_unjudged else OF_RANKINGS
+    return apply_filters(session, inputs, request, filters)
 
 
 def plan_metrics(evaluation: Evaluation) -> Evaluation:

@@ -222,7 +222,8 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
         f"{compared} compares grades with scores, but the run has none: score='...'",
     )
     together = [metric.name for metric in metrics if is_catalogue(metric)]
-    refuse_weights(together, inputs.weight)
+    if together:
+        refuse_weights(together, inputs.weight)
     placed = {m.name for m in metrics if m.record is None and re.search(r"\bpos\b", m.expression)}
     placed |= {m.name for m in metrics if is_cut(m) or m.shown or m.name in together}
     for name in [m.name for m in metrics if expected and m.name in placed]:
@@ -330,8 +331,6 @@ def read_apart(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[Inputs, list[Metric], Conventions] | None:
     """What metrics of forbidden items are computed from, if other grades are read for them."""
-    if not inputs.forbidden and conventions.negative != "unjudged":
-        return None
     apart = [metric for metric in metrics if is_apart(inputs, metric, conventions)]
     if not apart:
         return None

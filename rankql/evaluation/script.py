@@ -64,6 +64,7 @@ class Written(NamedTuple):
     query: readable.Query
 
 
+@dataclass(eq=False, repr=False)
 class Steps(Mapping[str, str]):
     """The named steps of an evaluation, in order. Each is a query that ends with this step.
 
@@ -71,8 +72,8 @@ class Steps(Mapping[str, str]):
     step, `values`, is `result.sql`. (`run` reads the inputs again.)
     """
 
-    def __init__(self, script: Script | Written, run: Callable[[Any], Any] | None = None) -> None:
-        self._script, self._run = script, run
+    _script: Script | Written
+    _run: Callable[[Any], Any] | None = None
 
     def __reduce__(self) -> tuple[type[Steps], tuple[Written]]:
         return Steps, (Written(self._script.query),)  # connections cannot be pickled

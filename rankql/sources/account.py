@@ -75,9 +75,18 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
 
     What may change the result is a question. named: the arguments of the caller.
     """
+    if all(map(_is_accounted, inputs.tables)):
+        return inputs
     notes = _find_doubts(session, inputs, frozenset(named)) if session.reads_values else []
     session.notes += [] if session.asks else notes
     return replace(_name_unread(session, inputs), notes=[*inputs.notes, *notes])
+
+
+def _is_accounted(table: Table) -> bool:
+    """Has each column a role or a name that the caller gives, as it came?"""
+    known = {*table.roles.values(), *table.named}
+    odd = table.lists or table.shape or table.origins or table.computed or table.ascending
+    return not odd and known.issuperset(table.columns)
 
 
 def _find_doubts(session: Session, inputs: Inputs, named: frozenset[str]) -> list[Note]:

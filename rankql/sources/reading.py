@@ -140,14 +140,21 @@ def _read_tables(
     by: the attributes, each with the argument that names it.
     """
     tidy = _make_tidy(session, runs, tables, options, by)
-    tidy = _assume_grades(session, tidy)
     ranked, notes, unscored = _rank_runs(session, tidy, options["descending"])
     judgments, forbidden = _judge(session, tidy, ranked, options, by)
-    attributes = _assign_attributes(session, tidy, [*ranked.values(), *filter(None, [judgments])])
-    inputs = Inputs(ranked, judgments, attributes, tidy.system, [*by], arguments=by)
-    inputs = replace(inputs, ctes=_ctes_of(inputs), unscored=unscored, forbidden=forbidden)
-    inputs = _order_systems(session, inputs, tidy.opened)
-    inputs = _read_shown(session, inputs, tidy, options, catalogue)
+    graded = [judgments] if judgments else []
+    about = (
+        _assign_attributes(session, tidy, [*ranked.values(), *graded]) if tidy.attributes else None
+    )
+    inputs = _place_attributes(Inputs(
+        ranked, judgments, about, tidy.system, [*by], arguments=by, unscored=unscored,
+        forbidden=forbidden,
+    ))  # fmt: skip
+    if tidy.system is not None:
+        inputs = _order_systems(session, inputs, tidy.system, tidy.opened[0])
+    if tidy.train or catalogue is not None:
+        inputs = _read_shown(session, inputs, tidy, catalogue)
+    _require_different_names(inputs)
     inputs = replace(inputs, notes=[*notes, *_describe(session, inputs)])
     return account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
 
@@ -164,12 +171,16 @@ def _make_tidy(
     if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
         qrels, train = split_log(session, qrels, train, {x: options.get(x) for x in ROLES})
     if qrels and not attributes and _is_tidy([*runs.values(), qrels], options, by):
-        none, named = dict.fromkeys(ROLES), dict.fromkeys(by, "")
-        ranked = {x: replace(table, named=named) for x, table in runs.items()}
-        judged, opened = replace(qrels, named=named), [*runs.values()]
-        return TidyTables(ranked, judged, None, train, None, (none, none), opened, options)
+        (*ranked, judged), opened = map(_as_named, (*runs.values(), qrels)), [*runs.values()]
+        none, runs = dict.fromkeys(ROLES), dict(zip(runs, ranked, strict=True))
+        return TidyTables(runs, judged, None, train, None, (none, none), opened, options)
     tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
-    return make_tidy(session, tidy, by)
+    tidy = make_tidy(session, tidy, by)
+    own, others = tidy.names
+    if tidy.qrels is None:
+        return tidy
+    qrels, others = assume_grades(session, tidy.qrels, others)
+    return replace(tidy, qrels=qrels, names=(own, others))
 
 
 def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[str]) -> bool:
@@ -189,13 +200,10 @@ def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[s
     return judged and flat and typed and all(names in known for names in rest)
 
 
-def _assume_grades(session: Session, tidy: TidyTables) -> TidyTables:
-    """The tables; judgments of items alone mean grade 1."""
-    if tidy.qrels is None:
-        return tidy
-    own, others = tidy.names
-    qrels, others = assume_grades(session, tidy.qrels, others)
-    return replace(tidy, qrels=qrels, names=(own, others))
+def _as_named(table: Table) -> Table:
+    """The table with the roles that its columns are called, and attributes."""
+    roles = {role: role for role in ROLES if role in table.columns}
+    return replace(table, roles=roles, named={x: "" for x in table.columns if x not in roles})
 
 
 def _judge(
@@ -210,52 +218,43 @@ def _judge(
     return mark_forbidden(session, judgments, forbidden) if forbidden else (judgments, None)
 
 
-def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Table]) -> Table | None:
+def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Table]) -> Table:
     """The attributes; their query column is called as the caller says, or as in other tables."""
-    if (table := tidy.attributes) is None:
-        return None
-    own, judged = tidy.names
+    assert tidy.attributes
+    table, (own, judged) = tidy.attributes, tidy.names
     names = own if own.get("query") in table.columns else judged
     same = {"query": [x.roles["query"].lower() for x in others]}
     table = assign_roles(table, names, ["query"], same, only=True)
     return _with_keys_of(session, table, others)
 
 
-def _ctes_of(inputs: Inputs) -> dict[str, str]:
-    """The place of each attribute: attributes, judgments or run."""
+def _place_attributes(inputs: Inputs) -> Inputs:
+    """The inputs with the place of each attribute: attributes, judgments or run."""
     own = (("attributes", inputs.attributes), ("qrels", inputs.qrels))
     places = {x: [table] for x, table in own if table} | {"run": [*inputs.runs.values()]}
     ctes = {x: _cte_of_attribute(x, places, argument) for x, argument in inputs.arguments.items()}
-    for table in inputs.runs.values() if inputs.system is not None else ():
-        require_column(table, inputs.system or "", "system")
-    return ctes
+    return replace(inputs, ctes=ctes)
 
 
-def _order_systems(session: Session, inputs: Inputs, opened: Sequence[Table]) -> Inputs:
-    """The inputs with the order in which a run has its systems."""
-    if inputs.system is None or not opened[0].has(inputs.system):
+def _order_systems(session: Session, inputs: Inputs, system: str, opened: Table) -> Inputs:
+    """The inputs with the order in which a run, as it was opened, has its systems."""
+    for table in inputs.runs.values():
+        require_column(table, system, "system")
+    if not opened.has(system):
         return inputs
-    return replace(inputs, first_to_last=list_in_order(session, opened[0], inputs.system))
+    return replace(inputs, first_to_last=list_in_order(session, opened, system))
 
 
 def _read_shown(
-    session: Session,
-    inputs: Inputs,
-    tidy: TidyTables,
-    options: Mapping[str, Any],
-    catalogue: Data | int | None,
+    session: Session, inputs: Inputs, tidy: TidyTables, catalogue: Data | int | None
 ) -> Inputs:
     """The inputs with what metrics of shown items read: training and the catalogue."""
-    if tidy.train or catalogue is not None:
-        names = {role: options.get(role) for role in ROLES}
-        train, catalogue = read_beyond(
-            session, tidy.train, catalogue, names, tidy.opened, inputs.tables
-        )
-        others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
-        past = train and _with_keys_of(session, train, others)
-        inputs = replace(inputs, train=past, catalogue=catalogue)
-    _require_different_names(inputs)
-    return inputs
+    names = {role: tidy.options.get(role) for role in ROLES}
+    tables = inputs.tables
+    train, items = read_beyond(session, tidy.train, catalogue, names, tidy.opened, tables)
+    others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
+    train = train and _with_keys_of(session, train, others)
+    return replace(inputs, train=train, catalogue=items)
 
 
 def _describe(session: Session, inputs: Inputs) -> list[str]:
@@ -286,7 +285,8 @@ def _rank_runs(
         named = descending is None and bool(names.get("score"))
         role_values.refuse_rounded_scores(session, table)
         role_values.refuse_wrong_order(session, table, named)
-        notes += role_values.describe_positions(session, table)
+        if "pos" in table.roles:
+            notes += role_values.describe_positions(session, table)
     unscored = ""
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
@@ -321,7 +321,10 @@ def _assign_judgments(
     role_values.refuse_padding(session, table)
     table = _with_keys_of(session, table, runs)
     table = role_values.read_numbers(session, table)
-    table = table if by is None else keep_highest(session, table, by)
+    rel = table.roles["rel"]
+    # Grades in the data must be unique; only a constant like '1' is assumed.
+    if by is not None and (table.is_assumed("rel") or table.computed.get(rel) == []):
+        table = keep_highest(session, table, by)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 from rankql import errors
 from rankql.errors import RankqlError, require
 from rankql.evaluation.catalogue import train_steps
+from rankql.evaluation.checks import counters
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
+from rankql.evaluation.checks.rankings import NO_GRADES
 from rankql.evaluation.ctes import BY_ITEM, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -23,7 +25,7 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
-from rankql.sources.request import RankingRules
+from rankql.sources.request import Request
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 from rankql.sources.tidy.computed import add_column
@@ -34,7 +36,14 @@ SCORES = 20
 LINE, DROPPED = f"{INTERNAL_PREFIX}line", f"{INTERNAL_PREFIX}dropped"
 
 
-def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
+def leave_out_unjudged(session: Session, inputs: Inputs, _: Request) -> Inputs:
+    """Ranked tables without the queries that have no grade."""
+    inputs, left_out = counters.leave_out_unjudged(session, inputs)
+    require(all(each.judged for each in left_out), NO_GRADES)
+    return replace(inputs, left_out=left_out)
+
+
+def drop_seen(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The runs without the items that the user has in train; those below move up. With a note."""
 
     def is_seen(table: Table) -> str:
@@ -44,10 +53,10 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
     remedy = "Pass the interactions before the run as train="
     texts = "seen='drop'", "in train for the same user", remedy
     train = with_ctes(train_steps(inputs))
-    return _drop_rows(session, inputs, conventions, train, is_seen, texts)
+    return _drop_rows(session, inputs, request.rules.conventions, train, is_seen, texts)
 
 
-def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
+def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The runs without items that have the id of their query. With a note."""
     for table in inputs.runs.values():
         errors.require(
@@ -61,7 +70,8 @@ def drop_identical(session: Session, inputs: Inputs, conventions: Conventions) -
         return f"coalesce({table.key('query', True)} = {table.key('item', True)}, false)"
 
     texts = "ignore_identical_ids", "the query itself", "Leave it out"
-    return _drop_rows(session, inputs, conventions, "", is_identical, texts)
+    rules = request.rules.conventions
+    return _drop_rows(session, inputs, rules, "", is_identical, texts)
 
 
 def _drop_rows(
@@ -113,7 +123,7 @@ def _drop_rows(
     return replace(inputs, runs=runs, notes=[*inputs.notes, *notes])
 
 
-def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
+def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The runs with items of at least this score, or of the score of each system by name.
 
     Others count as not retrieved, so a query without one stays in its run and shows nothing. If
@@ -126,7 +136,7 @@ def keep_scores(session: Session, inputs: Inputs, min_score: Any) -> Inputs:
             numbers = [x for x in table.unread if orders_items(x)]
             raise errors.Question(f"min_score needs scores, and {label} has none",
                            [{"score": x} for x in numbers], otherwise="Pass score=")  # fmt: skip
-    asked = min_score
+    asked = min_score = request.min_score
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None
         errors.require(alone, "min_scores compares the scores of one run. Pass one")
@@ -180,8 +190,9 @@ def read_systems(session: Session, inputs: Inputs) -> list[str]:
 POS, REL, PLACE = (f"{INTERNAL_PREFIX}{x}" for x in ("moved", "highest", "chunk"))
 
 
-def collapse_chunks(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:
+def collapse_chunks(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The inputs with documents instead of chunks, and notes on what was dropped."""
+    rules = request.rules
     assert rules.collapse is not None
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
@@ -355,3 +366,30 @@ class _Task:
         loaded = self.session.load(table.label, sql, text=table.text)
         documents = replace(loaded, origins=origins, context=table.context)
         return replace(documents, roles=roles, ascending=table.ascending)
+
+
+# What leaves out rows, in order: when it applies, and the inputs without them, with a note.
+Filter: TypeAlias = tuple[
+    Callable[[Inputs, Request], bool], Callable[[Session, Inputs, Request], Inputs]
+]
+# Of the rankings, before metrics are known.
+OF_RANKINGS: Sequence[Filter] = (
+    (lambda inputs, _: inputs.qrels is None, leave_out_unjudged),
+    (lambda _, request: bool(request.rules.ignore_identical_ids), drop_identical),
+    (lambda _, request: request.rules.collapse is not None, collapse_chunks),
+)
+# Of the items that are shown.
+OF_ITEMS: Sequence[Filter] = (
+    (lambda _, request: bool(request.seen), drop_seen),
+    (lambda _, request: request.min_score is not None, keep_scores),
+)
+
+
+def apply_filters(
+    session: Session, inputs: Inputs, request: Request, filters: Sequence[Filter]
+) -> Inputs:
+    """The inputs without the rows that the request leaves out."""
+    for applies, leave_out in filters:
+        if applies(inputs, request):
+            inputs = leave_out(session, inputs, request)
+    return inputs
