@@ -21,8 +21,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
 from rankql.sources.request import EvaluationOptions, parse_groupings, require_known_options
-from rankql.sources.tables import Data
-from rankql.sources.tidy.choice import require_named
+from rankql.sources.tables import Data, require_named
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:

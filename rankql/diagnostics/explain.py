@@ -403,7 +403,7 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
     ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows or "all")
     rest = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
     if conventions.undefined == "drop":
-        rest += f" QUALIFY count(*) FILTER (WHERE rel >= {conventions.threshold}) {group} > 0"
+        rest += f" QUALIFY count(*) FILTER (WHERE {evaluation.is_relevant()}) {group} > 0"
     ctes["gains"] = f"""
     SELECT {keys}, item, rel, pos, coalesce(CAST({terms.gain} AS DOUBLE), 0) AS gain
     FROM ranked {rest}"""

@@ -328,7 +328,7 @@ def _evaluate_best_orders(
     best = evaluation.run_frame(
         f"""SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
         FROM run JOIN qrels USING (query, item)
-        WHERE rel > 0 OR rel >= {evaluation.conventions.threshold}"""
+        WHERE rel > 0 OR {evaluation.is_relevant()}"""
     )
     metrics = {"best": f"nDCG@{k}", "recall": "R"}
     if best.is_empty() or qrels is None:
@@ -364,7 +364,7 @@ def _find_lost_items(evaluation: Evaluation, k: int, scored: bool) -> pl.DataFra
             SELECT query, item, rel, coalesce(max({_stage_number(names)}), 0) AS stages,
                    any_value(pos) AS position
             FROM qrels LEFT JOIN run USING (query, item) LEFT JOIN ranking USING (query, item)
-            WHERE rel >= {conventions.threshold} GROUP BY query, item, rel
+            WHERE {evaluation.is_relevant()} GROUP BY query, item, rel
         )
         SELECT query, item, rel, position, CASE
             WHEN stages < {len(names)} THEN [{", ".join(map(literal, names))}][stages + 1]

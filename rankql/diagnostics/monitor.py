@@ -27,8 +27,7 @@ from rankql.sources import request
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.request import EvaluationOptions
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data
-from rankql.sources.tidy.choice import require_named
+from rankql.sources.tables import Data, require_named
 from rankql.sources.tidy.computed import add_attribute
 from rankql.text import join_some
 from rankql.writing import remember_inputs

@@ -17,7 +17,7 @@ from rankql.errors import RankqlError, require, require_known, require_package
 from rankql.evaluation.evaluate import evaluate, open_evaluation
 from rankql.macros import literal, quote, sql_folder
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric
+from rankql.registry.metric_record import IS_RELEVANT, Metric
 from rankql.registry.parse import parse
 from rankql.sources.request import DEFAULT_METRICS, RankingRules, Request
 
@@ -233,7 +233,8 @@ def _call(engine: str, qualifier: str, metric: Metric, conventions: Conventions)
     rel = f"{qualifier}exp2_gain(rel)" if gain == "exp2" else "rel"
     as_hits = "threshold" in values.keys() - known and not record.reads_sample
     if gain == "binary" or as_hits:
-        rel = f"CASE WHEN rel >= {threshold!r} THEN 1 WHEN rel IS NOT NULL THEN 0 END"
+        relevant = IS_RELEVANT.format(threshold=threshold)
+        rel = f"CASE WHEN {relevant} THEN 1 WHEN rel IS NOT NULL THEN 0 END"
         values.pop("threshold", None)
     for name, value in values.items():
         problem = f"{metric.name}: the function of {engine} has no option {name} ({value})"

@@ -20,7 +20,7 @@ from rankql.evaluation.protocol import SCALES
 from rankql.evaluation.script import Script
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric
+from rankql.registry.metric_record import IS_RELEVANT, Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, fetch_frame
 from rankql.sources.request import Request
@@ -128,6 +128,12 @@ class Evaluation:
             **fields,
         )
         return average_slices(meta) if self.request and self.request.mean else meta
+
+    def is_relevant(self, metric: Metric | None = None) -> str:
+        """The SQL that says whether an item is relevant, to a metric or by the conventions."""
+        rules = vars(self.conventions)
+        threshold = metric.threshold(rules) if metric else self.conventions.threshold
+        return IS_RELEVANT.format(threshold=threshold)
 
     def has_grade(self, condition: str) -> bool:
         """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""

@@ -36,7 +36,7 @@ SCORES = 20
 LINE, DROPPED = f"{INTERNAL_PREFIX}line", f"{INTERNAL_PREFIX}dropped"
 
 
-def leave_out_unjudged(session: Session, inputs: Inputs, _: Request) -> Inputs:
+def _leave_out_unjudged(session: Session, inputs: Inputs, _: Request) -> Inputs:
     """Ranked tables without the queries that have no grade."""
     inputs, left_out = counters.leave_out_unjudged(session, inputs)
     require(all(each.judged for each in left_out), NO_GRADES)
@@ -374,7 +374,7 @@ Filter: TypeAlias = tuple[
 ]
 # Of the rankings, before metrics are known.
 OF_RANKINGS: Sequence[Filter] = (
-    (lambda inputs, _: inputs.qrels is None, leave_out_unjudged),
+    (lambda inputs, _: inputs.qrels is None, _leave_out_unjudged),
     (lambda _, request: bool(request.rules.ignore_identical_ids), drop_identical),
     (lambda _, request: request.rules.collapse is not None, collapse_chunks),
 )

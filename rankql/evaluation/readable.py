@@ -18,7 +18,7 @@ from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import RELEVANT, Metric, Rows
+from rankql.registry.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
 from rankql.text import join_words
 
@@ -291,7 +291,7 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     return {
         "linear": "rel",
         "exp2": "exp2_gain(rel)",
-        "binary": f"CAST(rel >= {threshold} AS DOUBLE)",
+        "binary": f"CAST({IS_RELEVANT.format(threshold=threshold)} AS DOUBLE)",
     }[gain]
 
 

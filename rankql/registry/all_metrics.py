@@ -11,6 +11,7 @@ from rankql.registry.metric_record import (
     CATALOGUE,
     CONTINUATION,
     GRADED,
+    IS_RELEVANT,
     RELEVANT,
     UNSEEN_NOVELTY,
     ExplanationSql,
@@ -341,7 +342,7 @@ MICRO = (
     _micro("f1_at", "microF1", f"{{size}} + {RELEVANT}"),
 )
 # Of the retrieved items, as SQL that every database takes.
-_HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
+_HITS = f"count(CASE WHEN {IS_RELEVANT} THEN {{pos}} END)"
 _JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
 # Means over rankings that weigh each row the same; of rmse, mse and mae, those of all rows at once.
 _WEIGHT_OF_AUC = f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END"
@@ -434,7 +435,7 @@ SHOWN = (
               "novelty({users_of}, {train_users}, {unseen}, {normalized})",
               "MeanInvUserFreq", "MIUF", level="list"),
     _of_shown("serendipity", "Serendipity",
-              "avg((coalesce({place} > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
+              f"avg((coalesce({{place}} > {{k}}, true) AND coalesce({IS_RELEVANT}, false))::INT)"),
     _of_shown("unexpectedness", "Repeats", "avg(coalesce({seen}, 0))", better="neither"),
 )  # fmt: skip
 

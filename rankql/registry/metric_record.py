@@ -14,8 +14,9 @@ from rankql import macros
 from rankql.errors import as_number, describe, require, require_choice, require_flag
 from rankql.macros import literal
 
-# SQL that every database takes.
-RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"
+# SQL that every database takes. The first is the only place where relevant is defined in SQL.
+IS_RELEVANT = "rel >= {threshold}"
+RELEVANT = f"count(CASE WHEN {IS_RELEVANT} THEN 1 END)"
 RETRIEVED = "coalesce({k}, count({pos}))"
 
 

@@ -276,6 +276,16 @@ class Table:
         require(not self.columns[name].startswith("INTERVAL"), interval)
 
 
+def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse columns that values decided: with other data, others may match."""
+    for label, roles in columns.items():
+        if CHOSEN in roles:
+            raise RankqlError(
+                f"{label}: values decide which columns are the query and the item, and other "
+                f"values may decide otherwise. Name them: {roles[CHOSEN]}"
+            )
+
+
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
     """The error about a column that no table has."""
     from rankql.text import join_words  # imports polars

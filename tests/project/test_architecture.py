@@ -195,3 +195,22 @@ def test_no_code_reads_a_sentence_of_ours():
         if node.func.attr in READING and OURS.search(ast.unparse(node))
     ]
     assert [x.partition("(")[0] for x in reading] == ["errors: str"], reading
+
+
+# A rule stands in one file: what writes it, and where.
+RULES = {
+    r"rel >= \{+\w*threshold": "registry/metric_record.py",  # relevant, in SQL
+    r"rel >= 1\b": None,
+    r"lit\(.*\.worst\b": "evaluation/means.py",  # what a missing query counts
+    r"OF_RANKINGS: ": "evaluation/filters.py",  # what leaves out rows
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_stands_in_one_file(rule):
+    places = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(rule, path.read_text())
+    }
+    assert places == {*filter(None, [RULES[rule]])}

@@ -19,6 +19,7 @@ from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import USERS, squash
+from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
 from rankql.sources.tidy.choice import suggest_query
@@ -35,7 +36,7 @@ MUCH_SEEN = 0.01
 # Ratings go up to this grade at least.
 HIGHEST_RATING = 4
 # Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
-RATINGS = f"""SELECT count(*) FILTER (rel >= {{threshold:g}}) AS count, count(rel) AS judged,
+RATINGS = f"""SELECT count(*) FILTER ({IS_RELEVANT}) AS count, count(rel) AS judged,
     count / count(rel) AS part, count(*) FILTER (rel > 0 AND rel < 1) AS fractions,
     CASE WHEN fractions > 0 THEN ', ' || fractions || ' below 1' ELSE '' END AS below,
     min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
@@ -263,7 +264,7 @@ COMPARED = "; compare uses the same queries for all systems"
 
 def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that are not in catalogue=, or of which many are not in train=."""
-    inputs, threshold = evidence.evaluation.inputs, evidence.evaluation.conventions.threshold
+    inputs, relevant = evidence.evaluation.inputs, evidence.evaluation.is_relevant()
     tables = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
     judged = all("rel" in table.roles for table in inputs.judging)
     for name, table, share in tables:
@@ -271,7 +272,7 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
             known = inputs.rows(table, "item")
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN {known}), min(item)
                 FILTER (item NOT IN {known}) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
-                WHERE rel >= {threshold} AND item IS NOT NULL)"""
+                WHERE {relevant} AND item IS NOT NULL)"""
             for facts in evidence.facts(sql, "total", "count", "example"):
                 if facts["count"] > share * facts["total"]:
                     yield {"name": name, **facts}
@@ -284,7 +285,7 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     train = inputs.rows(inputs.train)
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
         FROM {train})) AS seen FROM {inputs.graded_cte}
-        WHERE rel >= {evaluation.conventions.threshold} AND item IS NOT NULL HAVING seen > 0"""
+        WHERE {evaluation.is_relevant()} AND item IS NOT NULL HAVING seen > 0"""
     return evidence.facts(sql, "total", "count")
 
 
@@ -372,7 +373,7 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
     listed = any(table.unit == "ids" for table in inputs.runs.values())
     if names and not listed and len(evidence.values) >= FEWEST_QUERIES:
-        missed = f"pos IS NULL AND rel >= {evaluation.conventions.threshold}"
+        missed = f"pos IS NULL AND {evaluation.is_relevant()}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
             yield {"names": join_words(names), "metrics": len(names)}
 
@@ -392,7 +393,7 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
     key = "query" if inputs.qrels else inputs.keys
     for metric in evaluation.metrics:
         if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
-            relevant = f"rel >= {metric.threshold(vars(evaluation.conventions))}"
+            relevant = evaluation.is_relevant(metric)
             sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) AS beyond FROM
                 (SELECT count(*) FILTER ({relevant}) AS r
                  FROM {inputs.graded_cte} GROUP BY {key}) HAVING beyond > 0"""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
 from rankql.evaluation.checks.record import Check
+from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.spelling import respell
 from rankql.sources.tables import Table, same_kind
 
@@ -145,7 +146,7 @@ _REVERSED = f"""
               count(*) FILTER (hit IS DISTINCT FROM true) AS m,
               sum(place) FILTER (hit) - n * (n + 1) / 2 AS u,
               min(down) FILTER (hit) AS first, min(up) FILTER (hit) AS last
-          FROM (SELECT *, rel >= 1 AS hit,
+          FROM (SELECT *, {IS_RELEVANT} AS hit,
                     rank() OVER up
                         + (count(*) OVER (PARTITION BY {{keys}}, score) - 1) / 2 AS place,
                     row_number() OVER (PARTITION BY {{keys}} ORDER BY score DESC) AS down,

@@ -13,11 +13,11 @@ from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
-from rankql.errors import RankqlError, require
+from rankql.errors import require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PLAIN_IDS, is_called, squash
 from rankql.sources.session import Session
-from rankql.sources.tables import CHOSEN, Runs, Table, assign_roles, require_column
+from rankql.sources.tables import Runs, Table, assign_roles, require_column
 from rankql.sources.tidy.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
 from rankql.sources.tidy.computed import add_column, column_name, parse_pair, split_key
 
@@ -181,16 +181,6 @@ def choose_columns(
 
 
 _ROLES = ("query", "item")
-
-
-def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse columns that values decided: with other data, others may match."""
-    for label, roles in columns.items():
-        if CHOSEN in roles:
-            raise RankqlError(
-                f"{label}: values decide which columns are the query and the item, and other "
-                f"values may decide otherwise. Name them: {roles[CHOSEN]}"
-            )
 
 
 def suggest_query(session: Session, run: Table, qrels: Table) -> str:
