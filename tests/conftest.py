@@ -7,6 +7,8 @@ RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
 """
 
 import os
+import shutil
+import subprocess
 from collections import defaultdict
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, settings
 import rankql
 from support.components import BROWSERS, COMPONENTS, program
 from support.offered_calls import checked, without_findings
+from support.paths import ROOT
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=3, derandomize=True, **QUIET)
@@ -25,7 +28,28 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 STARTED_BY = {"browser": "browser", "server": "postgres"}
 
 
+def untracked_files():
+    """The files of the project that git neither has nor ignores; None without git."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        return None
+    return {*subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split("\n")}
+
+
+FILES = pytest.StashKey()
+
+
+def pytest_sessionfinish(session):
+    """A run of the tests leaves no file in the project."""
+    before = session.config.stash.get(FILES, None)
+    if before is not None and (left := (untracked_files() or set()) - before):
+        print(f"\nFAILED: the tests left {', '.join(sorted(left))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_configure(config):
+    if not hasattr(config, "workerinput"):  # one process looks for all
+        config.stash[FILES] = untracked_files()
     for name, component in COMPONENTS.items():
         needs = " and ".join([*component.modules, *(group[0] for group in component.programs)])
         config.addinivalue_line("markers", f"{name}: needs {needs}")

@@ -1,8 +1,12 @@
 """The result of an evaluation: its SQL, exports and files."""
 
+import copy
 import os
+import pickle
 from dataclasses import asdict
 
+import duckdb
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -282,3 +286,35 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
     ):
         with pytest.raises(rankql.RankqlError, match=r"are in Spark. Pass result.collect\(\)"):
             use()
+
+
+@pytest.mark.parametrize("change", ["close", "frame", "gain", "pickle", "copy"])
+def test_sql_is_written_late_and_stays_the_same(change):
+    """It is made of texts and names: neither the tables nor the options are read again."""
+    frame = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    judged = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 2]})
+    about = pd.DataFrame({"query": ["a"], "segment": ["new"]})
+    gain = {0: 0, 1: 1, 2: 3}
+
+    def evaluate(con):
+        con.execute("CREATE OR REPLACE TABLE qrels AS FROM judged")
+        options = {"con": con, "gain": gain, "by": "segment"}
+        return rankql.evaluate(frame, "qrels", ["nDCG@2", "AP"], attributes=about, **options)
+
+    con = duckdb.connect()
+    con.register("judged", judged)
+    early, late = evaluate(con), evaluate(con)
+    expected = early.sql, dict(early.steps)
+    if change == "close":
+        con.close()
+    elif change == "frame":
+        frame["score"] = ["a", "b"]
+        frame.columns = ["other", "names", "now"]
+        con.execute("DROP TABLE qrels")
+    elif change == "gain":
+        gain.update({0: 7, 1: 7})
+    elif change == "pickle":
+        late = pickle.loads(pickle.dumps(late))
+    else:
+        late = copy.deepcopy(late)
+    assert (late.sql, dict(late.steps)) == expected
