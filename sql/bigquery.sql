@@ -440,8 +440,6 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: patience
 export function finalize(s, k, p) {
   requireOneRanking(s);
-  const highest = s.rels.reduce((a, b) => Math.max(a, b), 0);
-  if (highest > 0 && highest < 1) fail(`rel must reach the threshold 1, but is at most ${highest}. Pass grades that do`);
   return atMostOne((1 - p) * sum(hits(s, k).map((pos) => p ** (pos - 1))));
 }
 """;

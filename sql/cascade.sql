@@ -84,20 +84,12 @@ CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
          ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
 
--- The value of rbp. An error if all grades are below 1 and the threshold, as probabilities are: none would count.
-CREATE OR REPLACE MACRO rankql_reached(value, highest, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL AND highest > 0 AND highest < least(1, rankql_threshold(threshold))
-         THEN rankql_refuse('rel must reach the threshold ' || rankql_text(threshold) || ', but is at most '
-                          || rankql_text(highest) || '. Pass max_rel, such as 1, so that grades count')
-         ELSE value END;
-
 -- The probability that a user looks at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    rankql_one_ranking(rankql_reached(rankql_at_most_one((1 - rankql_patience(p))
-        * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)),
-        max(rankql_grade(rel)), threshold, max_rel), pos, k);
+    rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
+        * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
 COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the probability that a user sees them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
@@ -141,9 +133,8 @@ CREATE OR REPLACE MACRO list_nerr(rels, k := NULL, max_rel := NULL, p := 1, stop
 COMMENT ON MACRO list_nerr IS 'nerr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    rankql_reached(rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k))),
-        list_max(rankql_grades(rels)), threshold, max_rel);
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k)));
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
@@ -186,9 +177,9 @@ COMMENT ON MACRO nerr_by_score IS 'nerr with a score and an item instead of the 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
 ) AS
-    rankql_reached(rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
-        lambda worth, i: worth * rankql_look(i, p)))), max(rankql_grade(rel)), threshold, max_rel);
+        lambda worth, i: worth * rankql_look(i, p))));
 COMMENT ON MACRO rbp_by_score IS 'rbp with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS

@@ -218,8 +218,7 @@ CREATE OR REPLACE FUNCTION nerr AS (rel, pos, k, max_rel) -> rankql_at_most_one(
 
 -- Rank-biased precision: the hits, weighted by the probability that a user sees them.
 CREATE OR REPLACE FUNCTION rbp AS (rel, pos, k, p) -> rankql_one_ranking(
-    if(throwIf(ifNull(max(rankql_rel(rel)) > 0 AND max(rankql_rel(rel)) < 1, 0), 'rankql: rel must reach the threshold 1. Pass grades that do') = 0,
-       rankql_at_most_one((1 - rankql_p(p)) * ifNull(sumIf(pow(rankql_p(p), rankql_pos(pos) - 1), rankql_hit(rel) AND rankql_within(pos, k)), 0.)), NULL), pos, k);
+    rankql_at_most_one((1 - rankql_p(p)) * ifNull(sumIf(pow(rankql_p(p), rankql_pos(pos) - 1), rankql_hit(rel) AND rankql_within(pos, k)), 0.)), pos, k);
 
 -- Residual of RBP: how much it would rise if every unjudged item were relevant.
 CREATE OR REPLACE FUNCTION rbp_residual AS (rel, pos, k, p) -> rankql_one_ranking(1 - rankql_at_most_one(

@@ -386,7 +386,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_denominator(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE s[10] WHEN 0 THEN coalesce(s[9], s[2]) WHEN 1 THEN s[2] ELSE least(s[1], s[6]) END;
+    RETURN CASE s[10] WHEN 0 THEN coalesce(s[9], s[2]) WHEN 1 THEN s[2] ELSE least(coalesce(s[9], s[2]), s[6]) END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_precision_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -670,8 +670,7 @@ BEGIN
         ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[9], s[10]), 0));
 END $$;
 
--- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 8 minus the highest
--- grade, 9 p, 10 the threshold that a grade must reach.
+-- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 9 p.
 
 CREATE OR REPLACE FUNCTION rankql_rbp_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     p float8 DEFAULT NULL, threshold float8 DEFAULT 1, max_rel float8 DEFAULT NULL
@@ -689,22 +688,19 @@ BEGIN
         END IF;
         PERFORM rankql_patience(p), rankql_threshold(threshold);
         IF max_rel IS NOT NULL THEN PERFORM rankql_scale(max_rel); END IF;
-        s := rankql_start(k, p, CASE WHEN max_rel IS NULL THEN threshold END);
+        s := rankql_start(k, p);
     END IF;
     IF rel > max_rel THEN
         PERFORM rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel));
     END IF;
     IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
-    IF rel IS NOT NULL THEN
-        s[8] := least(s[8], -rel);
-        IF pos <= s[1] THEN
-            look := rankql_power(p, pos - 1);
-            s[6] := s[6] + look;
-            IF max_rel IS NULL AND rel >= threshold THEN
-                s[5] := s[5] + look;
-            ELSIF max_rel IS NOT NULL AND rel > 0 AND look > 1e-150 AND rel / max_rel > 1e-150 THEN
-                s[5] := s[5] + look * (rel / max_rel);
-            END IF;
+    IF rel IS NOT NULL AND pos <= s[1] THEN
+        look := rankql_power(p, pos - 1);
+        s[6] := s[6] + look;
+        IF max_rel IS NULL AND rel >= threshold THEN
+            s[5] := s[5] + look;
+        ELSIF max_rel IS NOT NULL AND rel > 0 AND look > 1e-150 AND rel / max_rel > 1e-150 THEN
+            s[5] := s[5] + look * (rel / max_rel);
         END IF;
     END IF;
     RETURN s;
@@ -713,10 +709,6 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_rbp(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    IF -s[8] > 0 AND -s[8] < least(1, s[10]) AND s[10] IS NOT NULL THEN
-        PERFORM rankql_fail('rel must reach the threshold ' || rankql_text(s[10]) || ', but is at most ' || rankql_text(-s[8])
-            || '. Pass max_rel, such as 1, so that grades count');
-    END IF;
     RETURN coalesce(rankql_at_most_one((1 - s[9]) * s[5]), 0);
 END $$;
 

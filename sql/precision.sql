@@ -4,7 +4,7 @@
 CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) AS CASE rankql_text(denominator)
     WHEN 'k' THEN rankql_size(k, retrieved)
     WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
-    WHEN 'min' THEN least(rankql_cutoff(k), relevant)
+    WHEN 'min' THEN least(rankql_size(k, retrieved), relevant)
     ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
 -- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
@@ -224,13 +224,13 @@ CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 
--- The sum over all rankings of min(k, R).
+-- The sum over all rankings of min(k, R), without k of min(retrieved, R).
 CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
-    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
-         WHEN rankql_slots(pos, k, query) >= 0
+    CASE WHEN rankql_slots(pos, k, query) >= 0
          THEN coalesce(list_sum(list_transform(
-                map_values(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
-                lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
+                map_entries(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
+                lambda relevant: least(CAST(relevant.value AS DOUBLE), rankql_size(k, coalesce(map_extract_value(
+                    histogram(rankql_key(query)) FILTER (WHERE pos IS NOT NULL), relevant.key), 0))))), 0)
     END;
 
 -- The sum over all rankings of the denominator of precision.

@@ -52,5 +52,3 @@ CREATE OR REPLACE MACRO rankql_base(base) AS log2(CAST(base AS DOUBLE));
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS CASE WHEN negative = 'keep' OR rel >= 0 THEN rel ELSE 0 * rel END;
 
 CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rel > 0 AND (ideal = 'judged' OR retrieved);
-
-CREATE OR REPLACE MACRO rankql_reached(value, highest, threshold, max_rel) AS value;

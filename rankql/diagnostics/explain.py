@@ -490,14 +490,17 @@ def metric_terms(evaluation: Evaluation) -> MetricTerms:
     discounts = ()
     if "{over}" in explanation.weight:
         denominator = options.get("denominator", "k")
+        size = f"rankql_size({cutoff}, retrieved)"
+        counts_retrieved = metric.record.counts_retrieved
         over = {
-            "k": f"rankql_size({cutoff}, retrieved)",
+            "k": size,
             "retrieved": "retrieved",
-            "min": f"least({cutoff}, relevant)",
+            "min": f"least({size if counts_retrieved else cutoff}, relevant)",
             "R": "relevant",
             "found": "{found}",
         }[denominator]
-        if denominator == "retrieved" or (denominator == "k" and cutoff == "NULL"):
+        by_size = counts_retrieved or denominator == "k"
+        if denominator == "retrieved" or (by_size and cutoff == "NULL"):
             ideal_cutoff = "retrieved"
     if "{discount}" in explanation.weight:
         discount = f"(log2({{place}} + 1) / log2({options['base']}::DOUBLE))"

@@ -247,6 +247,8 @@ def precision_sum(r: Rankings, o: Options) -> pl.Series:
 
 def average_precision(r: Rankings, o: Options) -> pl.Series:
     """The sum of the precisions at the hits, by the denominator."""
+    if (o["k"], o["denominator"]) == (None, "min"):
+        o = {**o, "denominator": "R"}
     return if_relevant(r, o, at_most_one(precision_sum(r, o) / at_least_one(divisor(r, o))))
 
 
@@ -286,7 +288,11 @@ def divisor(r: Rankings, o: Options) -> pl.Series:
         case "found":
             return hit_count(r, o)
         case "min":
-            return at_most(r.relevant(o["threshold"]), k)
+            relevant = r.relevant(o["threshold"])
+            if k is not None:
+                return at_most(relevant, k)
+            assert r.retrieved is not None
+            return r.retrieved.zip_with(r.retrieved < relevant, relevant)
         case "k" if k is not None:
             return r.zero + k
     assert r.retrieved is not None

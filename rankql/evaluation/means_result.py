@@ -250,7 +250,11 @@ class MeansResult(TableResult):
         named = [f"{text.join_words(labels)}: {x}" for x, labels in tables.items()] or ["as named"]
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
-        used_rules = "; ".join([str(Conventions(**self.conventions)), *others])
+        rules, skipped = str(Conventions(**self.conventions)), "missing=skip"
+        silent = [x for x in self.metrics if parse.record_of(x).if_silent is not None]
+        if silent:  # they measure whether nothing is shown, so missing queries count
+            rules = rules.replace(skipped, f"{skipped} (not {text.join_words(silent)})")
+        used_rules = "; ".join([rules, *others])
         unread = {label: roles[UNREAD] for label, roles in self.columns.items() if UNREAD in roles}
         ends = [text.list_names(names.split(", ")) for names in unread.values()]
         if len(unread) > 1:

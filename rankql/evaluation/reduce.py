@@ -551,5 +551,5 @@ def _reads_hits(metric: Metric, options: formulas.Options) -> bool:
     """Does a metric without a small cutoff follow from the positions of the hits?"""
     assert metric.record
     formula, by = formulas.METRICS[metric.record.function], options.get("denominator")
-    counts_shown = options["k"] is None and by in ("k", "retrieved")
+    counts_shown = options["k"] is None and (metric.record.counts_retrieved or by == "k")
     return formula.reads_hits and not counts_shown and not _is_small(metric)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.errors import RankqlError
-from rankql.expressions.checked_columns import Column, as_float, guard
+from rankql.expressions.checked_columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, stops
 from rankql.expressions.variants import metric
 
@@ -128,23 +127,15 @@ def rbp(
 
     (1 - p) * the sum of p^(pos - 1) over the hits in the first k positions. `p` is the probability
     that the user looks at the next item. With `max_rel`, an item counts rel / max_rel instead of 1;
-    negative grades count 0 and grades above max_rel raise an error. 0 without hits; an error if the
-    highest grade is below 1 and the threshold. Moffat & Zobel 2008.
+    negative grades count 0 and grades above max_rel raise an error. 0 without hits. Moffat & Zobel
+    2008.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
     >>> df.select(rbp("rel", "pos", p=0.5)).item()
     0.625
     """
     r = ranking(rel, pos, k)
-    if max_rel is not None:
-        return _rank_biased(r, r.rel.clip(0) / max_rel, p)
-
-    def require_reached(_: pl.Series, highest: pl.Series) -> None:
-        for grade in highest.filter((highest > 0) & (highest < min(1, threshold))).head(1):
-            wrong = f"rel must reach the threshold {threshold:g}, but is at most {grade}"
-            raise RankqlError(f"{wrong}. Pass max_rel, such as 1, so that grades count")
-
-    return guard(_rank_biased(r, r.hits(threshold), p), require_reached, as_float(r.judged).max())
+    return _rank_biased(r, r.hits(threshold) if max_rel is None else r.rel.clip(0) / max_rel, p)
 
 
 @metric()

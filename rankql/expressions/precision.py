@@ -27,7 +27,8 @@ def precision_at(
     """Precision: the relevant items in the first k positions, divided by k.
 
     denominator="retrieved" divides by the number of items in the first k positions, which is also
-    the default without k; "min" divides by min(k, R). 0 if the denominator is 0.
+    the default without k; "min" divides by min(k, R), without k by min(retrieved, R). 0 if the
+    denominator is 0.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
     >>> df.select(precision_at("rel", "pos", k=5)).item()
@@ -40,7 +41,8 @@ def precision_at(
 def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
     """What the hits are divided by."""
     if denominator in ("min", "R"):
-        return r.relevant(threshold).clip(upper_bound=r.k if denominator == "min" else None)
+        relevant = r.relevant(threshold)
+        return relevant if denominator == "R" else pl.min_horizontal(relevant, r.depth())
     if denominator == "found":
         return r.count_hits(threshold)
     return r.depth() if denominator == "k" else r.in_top.sum()
@@ -161,7 +163,8 @@ def ap(
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     precision = (r.above(hits) + 1) / r.pos
     total = r.top(hits * precision).sum()
-    value = near_one(ratio(total, _size(r, threshold, denominator)).fill_null(0))
+    divisor = _size(r, threshold, "R" if (k, denominator) == (None, "min") else denominator)
+    value = near_one(ratio(total, divisor).fill_null(0))
     return pl.when(relevant > 0).then(value)
 
 
@@ -362,8 +365,8 @@ def micro_precision_at(
 
     `query` identifies the ranking. Without k, the denominator is the number of retrieved items and
     query is not needed. denominator="retrieved" divides by the number of items in the first k
-    positions (query is not needed), "min" by the sum of min(k, R) over the rankings. 0 if the
-    denominator is 0.
+    positions (query is not needed), "min" by the sum of min(k, R) over the rankings, without k of
+    min(retrieved, R). 0 if the denominator is 0.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
     >>> df.pipe(micro_precision_at, k=2, query="query").item()
@@ -377,8 +380,13 @@ def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str)
     """The sum over all rankings of the denominator of precision."""
     if denominator == "retrieved":
         return r.in_top.sum()
-    if denominator == "k" or r.k is None:
-        return _depths(r, query) if denominator == "k" else r.relevant(threshold)
+    if denominator == "k":
+        return _depths(r, query)
+    if r.k is None:
+        from rankql.expressions.in_duckdb import aggregate  # imports duckdb
+
+        call = f"rankql_hits_wanted(rel, pos, NULL, {threshold}, query)"
+        return aggregate(call, rel=r.judged, pos=r.pos, query=query)
     hits = _ranking_key(query).filter(r.hits(threshold) == 1)
     counts = pl.element().unique_counts().cast(pl.Int64).clip(upper_bound=r.k)
     return hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)

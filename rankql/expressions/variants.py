@@ -137,9 +137,10 @@ def metric(
                 rows = from_pandas(frame, [value, *keys], grades)
                 return over_groups(rows, *args, by=by, **options).to_pandas()
             checks.require_numbers(frame.lazy(), arguments)
-            grouped = frame.lazy().select(keys).collect_schema().names()
+            grouped = frame.lazy().select(keys).collect_schema()
             wrong = f"by= contains {name!r}, which is also the name of the result"
             require(name not in grouped, f"{wrong}. Rename the column.")
+            keys[-1:] = map(_require_filled, keys[-1:], grouped.dtypes()[-1:])
             fast = by_group(frame.lazy(), keys, **arguments) if by_group and keys else None
             if fast is not None:
                 return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
@@ -172,6 +173,17 @@ def macro(
         return metric(by, checks_positions=False)(cast("Callable[Args, pl.Expr]", of_group))
 
     return decorate
+
+
+def _require_filled(key: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """The column that identifies the ranking, or an error where the frame runs if it is NULL."""
+    name = key.meta.output_name()
+
+    def check(values: pl.Series) -> pl.Series:
+        require(not values.has_nulls(), f"by: {name} is NULL in some rows. Leave them out")
+        return values
+
+    return key.map_batches(check, dtype, is_elementwise=True)
 
 
 def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[..., pl.Expr]:

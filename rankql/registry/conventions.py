@@ -76,7 +76,8 @@ class Conventions:
         without relevant items have no value, not even a precision of 0.
     missing : str
         A mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval -c
-        does), skips it ('skip'), or raises an 'error'.
+        does), skips it ('skip', but not in FalseAnswer, FalseAbstention and Forbidden), or raises
+        an 'error'.
     """
 
     profile: str = "rankql"

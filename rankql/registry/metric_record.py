@@ -449,7 +449,7 @@ class Metric:
             place, retrieved = "pos", "count(CASE WHEN {pos} <= {k} THEN 1 END)"
         size = {
             "k": RETRIEVED,
-            "min": f"CASE WHEN {RELEVANT} > {{k}} THEN {{k}} ELSE {RELEVANT} END",
+            "min": f"CASE WHEN {RELEVANT} > {RETRIEVED} THEN {RETRIEVED} ELSE {RELEVANT} END",
             "retrieved": "count({pos})" if self.k is None else retrieved,
         }.get(self.value("denominator", conventions), "")
         weight = self.record.weight.replace("{size}", size)

@@ -161,7 +161,6 @@ ROWS = {
     "precision_at(rel, pos, 1)": [(1, 1), (1, 1)],
     "judged_at(rel, pos, 5)": [(1, 3), (1, 3), (0, 3)],
     "f1_at(rel, pos, NULL)": [(1, 1), (0, 2), (1, 1), (0, 2)],
-    "rbp(rel, pos, NULL, 0.5)": [(0.5, 1), (0.25, 2)],
     "ndcg(rel, pos, 0)": [(1, 1)],
     "hit_at(rel, pos, 2.5)": [(1, 1)],
     "nerr(rel, pos, 3, 0)": [(1, 1)],

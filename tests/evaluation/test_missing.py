@@ -187,6 +187,19 @@ def test_an_error_names_the_run_that_lacks_queries():
         rankql.evaluate({"a": GRADED, "b": GRADED[25:]}, JUDGED, "P@3", missing="error")
 
 
+def test_skip_names_the_metrics_that_count_missing_queries():
+    """They measure whether nothing is shown. Without one, or with another rule, the line is plain."""
+    names = ["P@3", "FalseAbstention", "FalseAnswer"]
+    for rules, expected in (
+        ({"missing": "skip"}, "(missing=skip (not FalseAbstention and FalseAnswer))"),
+        ({}, "rankql (defaults)"),
+    ):
+        result = rankql.evaluate(TWO, JUDGED, names, **rules)
+        assert any(note.endswith(expected) for note in result.remarks()), result.remarks()
+    plain = rankql.evaluate(TWO, JUDGED, "P@3", missing="skip").remarks()
+    assert any(note.endswith("(missing=skip)") for note in plain)
+
+
 def test_a_metric_without_a_worst_value_counts_missing_queries_once():
     result = rankql.evaluate(TWO, JUDGED, ["RMSE", "P@3"])
     assert "Queries: 100; 10 of 100 missing" in result.remarks()

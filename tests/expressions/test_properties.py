@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from rankql.registry.all_metrics import FUNCTIONS
@@ -43,6 +43,17 @@ def test_engines_equal_the_definition(metric, forms, data):
     groups, options = data.draw(strategies.calls(metric))
     pool = metric_engines.with_evaluate if metric in signatures.RANKING else None
     agree(metric, groups, options, forms, pool=pool)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["rbp", "precision_at", "f1_at"])
+@seed(0)
+@settings(max_examples=200, database=None)
+@given(data=st.data())
+def test_draws_of_a_fixed_seed_have_fractions_and_no_cutoff(metric, data):
+    """The rules for fractions below the threshold, and for a denominator without k, are drawn."""
+    groups, options = data.draw(strategies.calls(metric))
+    agree(metric, groups, options, ["sql"])
 
 
 @pytest.mark.few(2)

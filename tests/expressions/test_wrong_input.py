@@ -210,6 +210,19 @@ def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern,
 
 
 @pytest.mark.few(2)
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("metric", ["ndcg", "rr"])
+def test_a_null_in_the_last_column_of_by_is_refused_where_the_frame_runs(metric, lazy):
+    """As a query that is NULL in evaluate. Columns before the last one may be NULL."""
+    function = getattr(rankql, metric)
+    rows = pl.DataFrame({"a": ["x", None], "query": [1, 2], "rel": [1, 1], "pos": [1, 1]})
+    frame = rows.lazy() if lazy else rows
+    assert len(frame.pipe(function, by=["a", "query"]).lazy().collect()) == 2
+    for by, name in ((["query", "a"], "a"), ("a", "a"), (pl.col("a").alias("b"), "b")):
+        with pytest.raises(Exception, match=f"by: {name} is NULL in some rows. Leave them out"):
+            frame.pipe(function, by=by).lazy().collect()
+
+
 @pytest.mark.parametrize("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rel_above_max_rel_is_refused(assert_refused, metric, place):

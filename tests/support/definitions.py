@@ -75,7 +75,7 @@ def precision_size(rows, k, threshold, denominator):
     return {
         "k": retrieved if k is None else k,
         "retrieved": retrieved,
-        "min": total if k is None else min(k, total),
+        "min": min(retrieved if k is None else k, total),
     }[denominator]
 
 

@@ -6,8 +6,10 @@ from support import metric_engines, signatures
 
 SMALL = st.sampled_from([0, 1, 2, 3])
 GRADES = st.sampled_from([None, -2, -1, -0.25, 0, 0, 0.5, 1, 1, 1.75, 2, 2, 3, 3])
+FRACTIONS = st.sampled_from([None, -1, 0, 0.25, 0.5, 0.75])
 # How far the next retrieved item stands below the last one; 0: it was not retrieved.
 STEPS = st.sampled_from([0, 1, 1, 1, 1, 2, 5])
+SPARSE = st.sampled_from([0, 0, 0, 1])
 LONGEST = 8
 DEEPEST = 5 * LONGEST
 
@@ -21,8 +23,15 @@ def positions(items):
 
 
 def rankings(grades=GRADES, steps=STEPS):
-    """Rows (rel, pos) with ties in grades, unjudged and not retrieved items, and gaps; or none."""
-    return st.lists(st.tuples(grades, steps), max_size=LONGEST).map(positions)
+    """Rows (rel, pos) with ties in grades, unjudged and not retrieved items, and gaps; or none.
+
+    The highest grade may be a fraction below 1, and fewer items retrieved than are relevant.
+    """
+    both = (grades, FRACTIONS) if grades is GRADES else (grades,)
+    rows = (
+        st.lists(st.tuples(rel, step), max_size=LONGEST) for rel in both for step in (steps, SPARSE)
+    )
+    return st.one_of(*rows).map(positions)
 
 
 def batches(group, most=12):
@@ -32,8 +41,9 @@ def batches(group, most=12):
 @st.composite
 def lists(draw):
     """A list of grades, or none; and the list of all judged ones in any order, or none."""
-    rels = draw(st.lists(GRADES, max_size=LONGEST))
-    more = draw(st.none() | st.lists(GRADES, max_size=3))
+    grades = draw(st.sampled_from([GRADES, FRACTIONS]))
+    rels = draw(st.lists(grades, max_size=LONGEST))
+    more = draw(st.none() | st.lists(grades, max_size=3))
     if draw(st.integers(0, 5)) == 0:
         return None, more
     if more is None:
@@ -47,8 +57,9 @@ SCORE = st.sampled_from([None, 1.0, 1.0, 2.0, -3.5, 0.0, float("inf"), float("-i
 
 def scored(most=LONGEST):
     """Rows (rel, score, item) with ties in scores; the items of a group differ."""
-    row = st.tuples(GRADES, SCORE, st.sampled_from(TEXTS))
-    return st.lists(row, min_size=1, max_size=most, unique_by=lambda row: row[2])
+    rows = (st.tuples(grades, SCORE, st.sampled_from(TEXTS)) for grades in (GRADES, FRACTIONS))
+    lists = (st.lists(x, min_size=1, max_size=most, unique_by=lambda row: row[2]) for x in rows)
+    return st.one_of(*lists)
 
 
 def two_rankings():
@@ -107,10 +118,8 @@ def options(metric):
     if "denominator" in signatures.ROWS[metric]:
         sizes = ["min", "R", "found", "k"] if metric == "ap" else ["k", "retrieved", "min"]
         choices["denominator"] = st.sampled_from(sizes)
+        choices["k"] = st.none() | choices["k"]
     must = {name: choices.pop(name) for name in signatures.REQUIRED.get(metric, ())}
-    if metric == "rbp":  # refused if grades of 0.5 are the highest and do not count
-        choices.pop("threshold")
-        must["threshold"] = st.sampled_from([0.5, 0, -1])
     if metric == "rbo":
         must["p"] = choices.pop("p")
     return st.fixed_dictionaries(must, optional=choices)
