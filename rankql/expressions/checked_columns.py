@@ -223,6 +223,15 @@ def require_number_type(name: str, dtype: pl.DataType, noun: str = "a number") -
     require(ok, f"{name} must be {noun}, not {kind}. Cast it first")
 
 
+def require_texts(name: str, values: pl.Series) -> None:
+    """Refuse a column of a type that polars does not cast to text."""
+    try:
+        values.drop_nulls().head(1).cast(pl.String)
+    except pl.exceptions.PolarsError as error:
+        wrong = f"{name} must be text or a number, not {values.dtype}"
+        raise RankqlError(f"{wrong}. Cast it first") from error
+
+
 def as_time(name: str, values: pl.Series) -> pl.Series:
     """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
     kind = values.dtype

@@ -263,7 +263,7 @@ def _ideal(
     r = ranking(rel, pos, k)
     require_discounts(discounts)
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
-    if discounts is None and not isinstance(rel, Ranking):
+    if discounts is None and (r.flat or not isinstance(rel, Ranking)):
         return ideal_by_counts(judged, r.k, base)
     return ideal_by_sort(judged, r.k, discounts, base)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,18 +29,21 @@ _GROUP = "__rankql_group"
 def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
     """What the call of a macro gives for each group of rows with these columns."""
 
-    def values(groups: pl.Series) -> pl.Series:
-        every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
-        rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
-        sql = f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}"
-        found = run_query(sql, rows)
-        if len(found) < len(every):  # groups without rows
-            none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
-            empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
-            found = pl.concat([found, empty.join(none, how="cross")])
-        return found.sort(_GROUP)["value"]
+    pack = _pack(columns).implode()
+    return pack.map_batches(partial(aggregate_lists, call), result, is_elementwise=True)
 
-    return _pack(columns).implode().map_batches(values, result, is_elementwise=True)
+
+def aggregate_lists(call: str, groups: pl.Series) -> pl.Series:
+    """What the call of a macro gives for each list of rows."""
+    every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
+    rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
+    sql = f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}"
+    found = run_query(sql, rows)
+    if len(found) < len(every):  # groups without rows
+        none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
+        empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
+        found = pl.concat([found, empty.join(none, how="cross")])
+    return found.sort(_GROUP)["value"]
 
 
 def compute(call: str, result: Any, **columns: Any) -> pl.Expr:

@@ -17,12 +17,14 @@ class Ranking:
     """One ranking, cut at k.
 
     `judged` has the grades of all judged items in their own type, because integers sort faster.
+    flat: the rows are columns, not elements of a list.
     """
 
     rel: pl.Expr
     pos: pl.Expr
     judged: pl.Expr
     k: int | None = None
+    flat: bool = False
 
     @property
     def in_top(self) -> pl.Expr:
@@ -86,18 +88,6 @@ def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded:
             require_at_most(1, values)
 
     return guard(value, refuse, excess)
-
-
-def refuse_equal_items(value: pl.Expr, item: Column, score: pl.Expr) -> pl.Expr:
-    """The value, or an error if the item is the same in all rows of a ranking."""
-    items = column(item)
-    equal = (score.count() > 1) & items.eq_missing(items.first()).all()
-
-    def refuse(_: pl.Series, equal: pl.Series) -> None:
-        message = "item must distinguish the items of a group, but is the same in all rows"
-        require(not equal.any(), message)
-
-    return guard(value, refuse, equal)
 
 
 def require_at_most(most: float | pl.Series, values: pl.Series) -> None:

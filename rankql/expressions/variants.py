@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter
 from types import EllipsisType
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
@@ -13,8 +13,9 @@ import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean, require, require_choice, require_cutoff
 from rankql.expressions import checked_columns as checks
+from rankql.expressions.by_score import ROWS, ScoreMetric, positions
 from rankql.expressions.checked_columns import Column, as_float, column, from_pandas, is_pandas
-from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
+from rankql.expressions.ranking import Ranking, refuse_shared_positions
 from rankql.macros import quote, read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
@@ -38,10 +39,6 @@ class PandasFrame(Protocol):
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", bound=pl.DataFrame | pl.LazyFrame | PandasFrame)
 Args = ParamSpec("Args")
-
-
-# Ties are ordered by item as text, descending, as in trec_eval. NULL is not retrieved.
-BEST_FIRST: dict[str, Any] = {"descending": True, "nulls_last": True}
 
 
 class MetricFunction(Protocol[Args]):
@@ -135,7 +132,7 @@ def metric(
             if is_pandas(frame):
                 grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
                 rows = from_pandas(frame, [value, *keys], grades)
-                return over_groups(rows, *args, by=by, **options).to_pandas()
+                return over_groups(rows, by=by, **arguments).to_pandas()
             checks.require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema()
             wrong = f"by= contains {name!r}, which is also the name of the result"
@@ -146,6 +143,7 @@ def metric(
                 return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
 
+        vars(of_columns_or_frame)["by_group"] = by_group
         return of_columns_or_frame
 
     return decorate
@@ -258,31 +256,31 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
         rel: Column, score: Column, item: Column | None, ties: str, **options: Any
     ) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
+        columns, expected = {"rel": as_float(rel), "score": column(score)}, None
         if ties == "expected" and not halves_ties:
-            from rankql.expressions.in_duckdb import aggregate  # imports duckdb
+            from rankql.expressions.in_duckdb import aggregate_lists  # imports duckdb
 
             named = _write_options(name, {**options, "ties": ties})
-            return aggregate(f"{name}_by_score(rel, score, NULL{named})", rel=rel, score=score)
-        item = None if halves_ties else item
-        rel, score = as_float(rel), column(score)
-        order = [score, rel] if item is None else [score, _text(item), rel]
-        rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
-        place = _field("score").rank("min", descending=True) if halves_ties else _RANK
-        pos = pl.when(_field("score").is_not_null()).then(place.cast(pl.Float64))
-        rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos))
-        value = rows.list.agg(of_rows(_ROWS, **options))
-        return value if item is None else refuse_equal_items(value, item, score)
+            expected = partial(aggregate_lists, f"{name}_by_score(rel, score, NULL{named})")
+        elif not halves_ties:
+            columns["item"] = column(cast("Column", item))
+        fast = partial(cast("Any", of_rows), rel="rel", pos="pos", by="group", **options)
+        by_group = fast if vars(of_rows)["by_group"] else None
+        found = ScoreMetric(of_rows(ROWS, **options), by_group, options.get("k"), expected)
+        rows = pl.struct([value.alias(x) for x, value in columns.items()]).implode()
+        return rows.map_batches(found.evaluate, pl.Float64, is_elementwise=True)
 
     return by_score
 
 
 def ranked(
-    frame: Frame, query: Column | None = "query", item: Column = "item", score: Column = "score"
+    frame: Frame, query: By = "query", item: Column = "item", score: Column = "score"
 ) -> Frame:
     """The table with `pos`, the position of each item by its score within its query.
 
     As in the score forms: of equal scores the higher item as text stands first; `pos` is NULL
-    where the score is. With query=None the whole table is one ranking.
+    where the score is. `query` is a column, a list of columns, or None if the whole table is one
+    ranking.
 
     >>> df = pl.DataFrame({"query": [1, 1, 1], "item": ["a", "b", "c"], "score": [0.5, 0.5, None]})
     >>> df.pipe(ranked)["pos"].to_list()
@@ -290,19 +288,20 @@ def ranked(
     """
     require_columns(frame)
     data, names = cast("Any", frame), column_names(frame)
-    if query == "query" and query not in names:
+    if isinstance(query, str) and query == "query" and query not in names:
         query = recognise("query", names) or query
-    score, item = column(score), _text(item)
-    group = [] if query is None else [column(query)]
-    require_columns(frame, score, item, *group)
+    keys = [column(key) for key in ([query] if isinstance(query, Column) else query or [])]
+    columns = {"score": column(score), "item": column(item)}
+    require_columns(frame, *columns.values(), *keys)
     require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
-    rank = pl.int_range(1, pl.len() + 1)
-    pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
-    pos = pl.when(score.is_not_null()).then(pos)
+    columns |= {f"key{n}": key for n, key in enumerate(keys)}
+    rows = pl.struct([value.alias(name) for name, value in columns.items()])
+    pos = rows.map_batches(lambda rows: positions(rows.struct.unnest()), pl.Int64)
+    pos = pl.when(columns["score"].is_not_null()).then(pos)
     pos = checks.with_checks(pos, {"score": score}).alias("pos")
     if is_pandas(data):
-        rows = from_pandas(data, [score, item, *group]).select(pos)
-        return cast("Frame", data.assign(pos=rows["pos"].to_pandas().to_numpy()))
+        result = from_pandas(data, columns.values()).select(pos)
+        return cast("Frame", data.assign(pos=result["pos"].to_pandas().to_numpy()))
     return cast("Frame", data.with_columns(pos))
 
 
@@ -353,10 +352,6 @@ def _field(name: str) -> pl.Expr:
 
 # The rows of a list.
 _ROWS = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
-
-
-def _text(item: Column) -> pl.Expr:
-    return column(item).cast(pl.String)
 
 
 def _derived(
