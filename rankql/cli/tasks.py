@@ -395,6 +395,8 @@ def _describe_held_out(parts: pl.DataFrame, user: str, time: str) -> Iterator[st
 @click.option("--users", type=DATA, metavar="TABLE", help="Table of the users, if not all.")
 @QUERY
 @ITEM
+@click.option("--no-split", "split", flag_value="all", default=None,
+              help="Count all rows, not only those of train, of a split log.")  # fmt: skip
 @click.option("-o", "--output", "file", type=DATA, required=True, metavar="FILE",
               help="File to write: .parquet or .csv.")  # fmt: skip
 def popular_command(train: str, file: str, **options: Any) -> None:
@@ -403,13 +405,15 @@ def popular_command(train: str, file: str, **options: Any) -> None:
     It is the baseline of every recommender: each user gets the most popular items of TRAIN that the
     user does not have in it.
     """
-    from rankql.logs.popular import most_popular
+    from rankql.logs.popular import count_and_rank
 
     target = output_path(file, (".parquet", ".csv"), inputs=[train, *named_paths(options.values())])
-    run = most_popular(train, **options)
+    options |= {"split": None} if "split" in options else {}
+    run, count = count_and_rank(train, **options)
     _write_rows(run, target)
-    seen = "items that a user has in TRAIN are left out"
-    click.echo(f"{target.name}: {len(run):,} rows; {seen}", err=True)
+    rows = f"{count:,} rows of {'TRAIN' if 'split' in options else 'train'}"
+    seen = "items that a user has in them are left out"
+    click.echo(f"{target.name}: {len(run):,} rows, from {rows}; {seen}", err=True)
 
 
 def _write_rows(rows: pl.DataFrame, target: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rankql.errors import RankqlError, require_whole_number
 from rankql.macros import literal, quote
-from rankql.registry.column_names import PARTS, RELEVANT, SPLITS, find_name
+from rankql.registry.column_names import PARTS, RELEVANT, SPLITS, find_name, squash
 from rankql.sources.candidates import find_list
 from rankql.sources.computed import resolve_columns
 from rankql.sources.id_lists import unnest_lists
@@ -34,7 +34,7 @@ def split_log(
         if name is None or key is None:
             continue
         part = f"lower(trim(CAST({quote(name)} AS VARCHAR)))"
-        if name.lower() == "is_test":
+        if squash(name) == "istest":
             part = f"CASE WHEN {part} IN ('1', 'true') THEN 'test' ELSE 'train' END"
         else:
             known = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in PARTS.items())
