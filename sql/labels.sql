@@ -144,19 +144,36 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
     END;
 COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
 
+-- Is it a column with the labels of one annotator? With several such columns, `label` is a list.
+CREATE OR REPLACE MACRO rankql_is_label(name, label) AS
+    name = '__rankql_none' OR rankql_is_list(label) AND rankql_is_in(name, label);
+
+-- The rows of a table of labels; with several columns of labels, a row for each.
+CREATE OR REPLACE MACRO rankql_label_rows(labels, label) AS TABLE
+    SELECT *, unnest(__rankql_names) AS __rankql_name, unnest(__rankql_values) AS __rankql_label
+    FROM (SELECT *, list_value(*COLUMNS(lambda name: rankql_is_label(name, label))) AS __rankql_values,
+                 map_keys(CAST(struct_pack(*COLUMNS(lambda name: rankql_is_label(name, label))) AS MAP(VARCHAR, VARCHAR)))
+                     AS __rankql_names
+          FROM (SELECT *, row_number() OVER () AS __rankql_index, NULL AS __rankql_none FROM query_table(labels)));
+
 -- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
            CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
-                THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
+                THEN rankql_fail(rankql_text(label) || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice. Keep one of the labels')
                 ELSE rankql_key(v) END AS v
-    FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
-                 CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
-                 struct_extract(rankql_row, label) AS v
-          FROM query_table(labels) AS rankql_row)
+    FROM (SELECT rankql_slice(rankql_row, slice) AS s,
+                 rankql_id(rankql_row, CASE WHEN rankql_is_list(label) AND unit = 'unit' THEN '__rankql_index' ELSE unit END) AS u,
+                 CASE WHEN annotator IS NOT NULL
+                      THEN rankql_id(rankql_row, CASE WHEN rankql_is_list(label) THEN '__rankql_name' ELSE annotator END) END AS a,
+                 struct_extract(rankql_row, CASE WHEN rankql_is_list(label) THEN '__rankql_label' ELSE CAST(label AS VARCHAR) END) AS v
+          FROM rankql_label_rows(labels, label) AS rankql_row
+          WHERE CASE WHEN rankql_is_list(label) AND len(__rankql_names) <= len(rankql_keys(label))
+                     THEN rankql_fail('label: the table lacks one of the columns ' || array_to_string(rankql_keys(label), ', '))
+                     ELSE true END)
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
