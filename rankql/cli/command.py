@@ -38,7 +38,7 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *RowOptions.__annotations__, "attributes", "judge", "train", "catalogue", "seen",
+        *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue", "seen",
         "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
         "since", "n", "basket", "users", "split", "moment",
@@ -357,7 +357,10 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
             names = (x + "=no" if higher else x for x, higher in value.items())
             options += [f"--lower-is-better {_quote(x)}" for x in names]
         else:
-            words = [option.format(name), *([_quote(write(value))] if value != "" else [])]
+            words = [
+                option.format(name.replace("_", "-")),
+                *([_quote(write(value))] if value != "" else []),
+            ]
             options.append(" ".join(words))
     return " ".join(options)
 

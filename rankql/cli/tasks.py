@@ -133,7 +133,8 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 
 @task("judges", "decisions.judges", "judges human.qrels llm.qrels",
       "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run",
-      "judges labels.csv --annotators ann,bo --models gpt,llama")  # fmt: skip
+      "judges labels.csv --annotators ann,bo --models gpt,llama",
+      "judges labels.csv --rel human --judge-rel llm")  # fmt: skip
 @click.argument("human", type=DATA)
 @click.argument("llm", type=DATA, nargs=-1, metavar="[LLM...]")
 @click.option("--run", "runs", multiple=True, metavar="RUN",
@@ -142,12 +143,10 @@ def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **option
     """Compare labels of language models with human labels.
 
     HUMAN and LLM are judgments of the same items; NAME=LLM names a judge, and NAME=HUMAN another
-    annotator. With --run, also compare how both order the runs. With --annotators and --models,
-    HUMAN is a table with a column of grades for each of them.
+    annotator. With --run, also compare how both order the runs. With --annotators and --models, or
+    --rel and --judge-rel, HUMAN is a table with a column of grades for each of them.
     """
     if not llm:
-        if not options.keys() & {"annotators", "models"}:
-            raise click.UsageError("Pass LLM, the labels of a model, or --annotators and --models.")
         return show(call(human, None, name_runs(runs) or None, **options))
     name, path = split_name(human)
     named: Any = human if path == human else {name: path}
