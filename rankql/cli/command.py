@@ -38,8 +38,8 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue", "seen",
-        "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
+        *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
+        "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
         "since", "n", "basket", "users", "split", "moment",
     ),
