@@ -67,11 +67,12 @@ _SUGGESTION = re.compile(r"\s*(Candidate (bindings|tables|functions|macros)\b.*:
 def database_message(error: Exception) -> str:
     """Return the message of a DuckDB error on one line.
 
-    It is the message of the macro that failed, or else DuckDB's first line and the names that it
-    suggests, without the SQL.
+    It is the message of the macro that failed, with arguments as in Python, or else DuckDB's first
+    line and the names that it suggests, without the SQL.
     """
     if match := _MACRO_ERROR.search(str(error)):
-        return " ".join(match[1].splitlines())
+        line = " ".join(match[1].splitlines())
+        return re.sub(r"(\w+) := ?(NULL)?", lambda x: f"{x[1]}={'None' if x[2] else ''}", line)
     first, *further = str(error).splitlines() or [""]
     names = [line.strip() for line in further if _SUGGESTION.match(line)]
     return " ".join([re.sub(r"^[\w ]+ Error: ", "", first), *names])

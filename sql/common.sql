@@ -627,14 +627,23 @@ CREATE OR REPLACE MACRO rankql_query_name(query) AS
 CREATE OR REPLACE MACRO rankql_is_key(name, query) AS
     lower(name) <> 'query' AND list_contains(list_transform(rankql_keys(query), lambda key: lower(key)), lower(name));
 
+-- Is a column one of a list, or the only one? The first of them that a type of a struct does not have.
+CREATE OR REPLACE MACRO rankql_names(columns) AS
+    CASE WHEN rankql_is_list(columns) THEN rankql_keys(columns) WHEN columns IS NULL THEN [] ELSE [CAST(columns AS VARCHAR)] END;
+CREATE OR REPLACE MACRO rankql_is_in(name, columns) AS
+    columns IS NOT NULL AND list_contains(list_transform(rankql_names(columns), lambda each: lower(each)), lower(name));
+CREATE OR REPLACE MACRO rankql_absent(kind, columns) AS
+    list_filter(rankql_names(columns), lambda each: NOT contains(lower(kind), lower(each)))[1];
+
 -- The first key of a list that a row does not have, or that is NULL.
 CREATE OR REPLACE MACRO rankql_lacking_key(keys, query) AS
     list_filter(rankql_keys(query), lambda name: lower(name) <> 'query' AND NOT list_contains(list_transform(
         list_filter(map_entries(CAST(keys AS MAP(VARCHAR, VARCHAR))), lambda e: e.value IS NOT NULL),
         lambda e: lower(e.key)), lower(name)))[1];
 
--- The rows of a run or of judgments, one per query and item. The value is a position or a grade.
-CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument) AS TABLE
+-- The rows of a run or of judgments, one per query and item. The value is a position or a grade. It is 1 in a table that has
+-- no column `rel` and none but those that are named.
+CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument, attributes) AS TABLE
     SELECT q, k, i, rankql_only(v, i, label) AS v FROM (
         SELECT rankql_not_null(rankql_there(q, q_type, rankql_query_name(query), label, 'query'), rankql_query_name(query), label) AS q,
                CASE WHEN NOT rankql_is_list(query) OR rankql_lacking_key(k, query) IS NULL THEN k
@@ -642,27 +651,46 @@ CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument
                     THEN rankql_not_null(CASE WHEN false THEN k END, rankql_lacking_key(k, query), label)
                     ELSE rankql_there(k, 'STRUCT(__rankql_none', rankql_lacking_key(k, query), label, 'query') END AS k,
                rankql_not_null(rankql_there(i, i_type, item, label, 'item'), item, label) AS i,
-               rankql_there(v, v_type, value, label, argument) AS v
+               CASE WHEN argument = 'rel' AND value = 'rel' AND o_type LIKE 'STRUCT(__rankql_none%' THEN 1
+                    ELSE rankql_there(v, v_type, value, label, argument) END AS v
         FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
                      struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_key(name, query))) AS k,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none')))) AS q_type,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none')))) AS i_type,
-                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type
-              FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source))))
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_in(name, attributes)))) AS b_type,
+                     typeof(struct_pack(*COLUMNS(lambda name: lower(name) NOT IN (
+                        lower(rankql_query_name(query)), lower(item), '__rankql_zero') AND NOT rankql_is_key(name, query)
+                        AND NOT rankql_is_in(name, attributes)))) AS o_type
+              FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)))
+        WHERE CASE WHEN label = 'run' AND rankql_absent(b_type, attributes) IS NOT NULL
+                   THEN rankql_there(true, 'STRUCT(__rankql_none', rankql_absent(b_type, attributes), label, 'by') ELSE true END)
     GROUP BY q, k, i;
+
+-- The attributes of the queries of a run, as columns of the struct `b`.
+CREATE OR REPLACE MACRO rankql_attributes(source, query, attributes) AS TABLE
+    SELECT q, k, CASE WHEN count(DISTINCT b) > 1
+                      THEN rankql_fail('by must have one value per query, but ' || rankql_text(attributes) || ' of query '
+                                       || rankql_text(q) || ' has ' || rankql_text(count(DISTINCT b)))
+                      ELSE any_value(b) END AS b
+    FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
+                 struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_key(name, query))) AS k,
+                 struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_in(name, attributes))) AS b
+          FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)) WHERE attributes IS NOT NULL)
+    GROUP BY q, k;
 
 -- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
 CREATE OR REPLACE MACRO ranked_table(
-    run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos'
+    run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos', "by" := NULL
 ) AS TABLE
-    SELECT COLUMNS(lambda name: name IN ('item', 'rel', 'pos') OR rankql_is_key(name, query)
+    SELECT COLUMNS(lambda name: name IN ('item', 'rel', 'pos') OR rankql_is_key(name, query) OR rankql_is_in(name, "by")
                                 OR name = 'query' AND rankql_query_name(query) <> '__rankql_zero')
-    FROM (SELECT q AS query, unnest(k), i AS item, r AS rel, CAST(rankql_pos(p, NULL, pos) AS BIGINT) AS pos
-          FROM (SELECT q, k, i, v AS p FROM rankql_items(run, 'run', query, item, pos, 'pos'))
-               FULL JOIN (SELECT q, k, i, v AS r FROM rankql_items(judgments, 'judgments', query, item, rel, 'rel'))
-               USING (q, k, i));
+    FROM (SELECT q AS query, unnest(k), unnest(b), i AS item, r AS rel, CAST(rankql_pos(p, NULL, pos) AS BIGINT) AS pos
+          FROM (SELECT q, k, i, v AS p FROM rankql_items(run, 'run', query, item, pos, 'pos', "by"))
+               FULL JOIN (SELECT q, k, i, v AS r FROM rankql_items(judgments, 'judgments', query, item, rel, 'rel', "by"))
+               USING (q, k, i) LEFT JOIN rankql_attributes(run, query, "by") USING (q, k));
 COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and its judgments, with `rel` and `pos`.';
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.

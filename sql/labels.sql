@@ -144,19 +144,36 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
     END;
 COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
 
+-- Is it a column with the labels of one annotator? With several such columns, `label` is a list.
+CREATE OR REPLACE MACRO rankql_is_label(name, label) AS
+    name = '__rankql_none' OR rankql_is_list(label) AND rankql_is_in(name, label);
+
+-- The rows of a table of labels; with several columns of labels, a row for each.
+CREATE OR REPLACE MACRO rankql_label_rows(labels, label) AS TABLE
+    SELECT *, unnest(__rankql_names) AS __rankql_name, unnest(__rankql_values) AS __rankql_label
+    FROM (SELECT *, list_value(*COLUMNS(lambda name: rankql_is_label(name, label))) AS __rankql_values,
+                 map_keys(CAST(struct_pack(*COLUMNS(lambda name: rankql_is_label(name, label))) AS MAP(VARCHAR, VARCHAR)))
+                     AS __rankql_names
+          FROM (SELECT *, row_number() OVER () AS __rankql_index, NULL AS __rankql_none FROM query_table(labels)));
+
 -- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
            CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
-                THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
+                THEN rankql_fail(rankql_text(label) || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice. Keep one of the labels')
                 ELSE rankql_key(v) END AS v
-    FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
-                 CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
-                 struct_extract(rankql_row, label) AS v
-          FROM query_table(labels) AS rankql_row)
+    FROM (SELECT rankql_slice(rankql_row, slice) AS s,
+                 rankql_id(rankql_row, CASE WHEN rankql_is_list(label) AND unit = 'unit' THEN '__rankql_index' ELSE unit END) AS u,
+                 CASE WHEN annotator IS NOT NULL
+                      THEN rankql_id(rankql_row, CASE WHEN rankql_is_list(label) THEN '__rankql_name' ELSE annotator END) END AS a,
+                 struct_extract(rankql_row, CASE WHEN rankql_is_list(label) THEN '__rankql_label' ELSE CAST(label AS VARCHAR) END) AS v
+          FROM rankql_label_rows(labels, label) AS rankql_row
+          WHERE CASE WHEN rankql_is_list(label) AND len(__rankql_names) <= len(rankql_keys(label))
+                     THEN rankql_fail('label: the table lacks one of the columns ' || array_to_string(rankql_keys(label), ', '))
+                     ELSE true END)
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
@@ -372,21 +389,53 @@ CREATE OR REPLACE MACRO time_split(
     FROM __rankql_placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
+-- Does a row count as training, by the value of a column that splits the log? `found` is the type of a struct of it and of
+-- __rankql_none.
+CREATE OR REPLACE MACRO rankql_trains(value, found) AS
+    CASE WHEN found LIKE 'STRUCT(__rankql_none%' THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('train', 'training') THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('test', 'testing', 'valid', 'validation', 'val', 'dev') THEN false
+         ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
+                          || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
+
+-- Is a column the one that says whether a row is train or test?
+CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
+    split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item)) AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
+
+-- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
+CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
+    SELECT rankql_row
+    FROM (SELECT __rankql_row AS rankql_row,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item) OR name = '__rankql_none')) AS s,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item) OR name = '__rankql_none')) AS f,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item) OR name = '__rankql_none')) AS t,
+                 typeof(struct_pack(*COLUMNS(
+                    lambda name: rankql_splits(name, 'split', split, query, item) OR name = '__rankql_none'))) AS s_type,
+                 typeof(struct_pack(*COLUMNS(
+                    lambda name: rankql_splits(name, 'fold', split, query, item) OR name = '__rankql_none'))) AS f_type
+          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
+    WHERE CASE WHEN NOT coalesce(split = 'auto', true)
+               THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))
+               WHEN s_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(s, s_type)
+               WHEN f_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(f, f_type)
+               ELSE NOT coalesce(lower(trim(CAST(t AS VARCHAR))) IN ('1', 'true'), false) END;
+
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
-    train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item'
+    train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item', split := 'auto'
 ) AS TABLE
-    WITH __rankql_popular AS MATERIALIZED (
-        SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
-        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
-              FROM query_table(train) AS rankql_row)
-        GROUP BY i
-    ), __rankql_had AS MATERIALIZED (
+    WITH __rankql_pairs AS MATERIALIZED (
         SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
-        FROM query_table(train) AS rankql_row WHERE rankql_drops(seen)
+        FROM rankql_train(train, query, item, split)
+    ), __rankql_popular AS MATERIALIZED (
+        SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place FROM __rankql_pairs GROUP BY i
+    ), __rankql_had AS (
+        FROM __rankql_pairs WHERE rankql_drops(seen)
     ), __rankql_people AS (
         SELECT q, count(i) + rankql_whole(k, 'k') AS n
-        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
+        FROM (SELECT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row
+              WHERE users IS NOT NULL
+              UNION SELECT q FROM __rankql_pairs WHERE users IS NULL)
              LEFT JOIN __rankql_had USING (q)
         GROUP BY q
     ), __rankql_listed AS (

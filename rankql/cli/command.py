@@ -38,10 +38,10 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *RowOptions.__annotations__, "attributes", "judge", "train", "catalogue", "seen",
-        "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
-        "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
-        "since", "n", "basket", "users", "moment",
+        *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
+        "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome",
+        "baseline", "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
+        "since", "n", "basket", "users", "split", "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -57,8 +57,9 @@ _COMMON = (
     "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos",
     "conventions", "baseline", "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day",
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
-    "train", "seen", "share", "since", "n", "basket", "users", "moment", "files", "file", "output",
-    "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version", "help_all",
+    "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
+    "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
+    "help_all",
 )  # fmt: skip
 
 
@@ -303,7 +304,7 @@ def _for_terminal(data: str) -> str:
 
 # An argument in a message, with its value if that is in quotes or brackets: rel=, item="lower(id)".
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-_LITERAL = rf"{_TEXT}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\([^()]*\)|\{{[^}}]*\}}|(?:True|False)\b"
+_LITERAL = rf"{_TEXT}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\([^()]*\)|\{{[^}}]*\}}|(?:True|False|None)\b"
 _ARGUMENT = re.compile(rf"(?<![\w(@,])(\w+)=(?:({_LITERAL})|(?!\.?\w|[@\[({{]))", re.ASCII)
 
 
@@ -323,6 +324,8 @@ def as_cli_options(text: str) -> str:
         name = options.get(match[1])
         with suppress(ValueError, SyntaxError):
             value = ast.literal_eval(match[2] or "''")
+            if value is None:
+                return name if name and name.startswith("--no-") else match[0]
             if name and not (isinstance(value, bool) and match[1] != "descending"):
                 return write_options({match[1]: "COLUMN" if value == "..." else value}, name)
         return match[0]
@@ -354,7 +357,10 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
             names = (x + "=no" if higher else x for x, higher in value.items())
             options += [f"--lower-is-better {_quote(x)}" for x in names]
         else:
-            words = [option.format(name), *([_quote(write(value))] if value != "" else [])]
+            words = [
+                option.format(name.replace("_", "-")),
+                *([_quote(write(value))] if value != "" else []),
+            ]
             options.append(" ".join(words))
     return " ".join(options)
 

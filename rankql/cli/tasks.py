@@ -133,7 +133,8 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 
 @task("judges", "decisions.judges", "judges human.qrels llm.qrels",
       "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run",
-      "judges labels.csv --annotators ann,bo --models gpt,llama")  # fmt: skip
+      "judges labels.csv --annotators ann,bo --models gpt,llama",
+      "judges labels.csv --rel human --judge-rel llm")  # fmt: skip
 @click.argument("human", type=DATA)
 @click.argument("llm", type=DATA, nargs=-1, metavar="[LLM...]")
 @click.option("--run", "runs", multiple=True, metavar="RUN",
@@ -142,12 +143,10 @@ def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **option
     """Compare labels of language models with human labels.
 
     HUMAN and LLM are judgments of the same items; NAME=LLM names a judge, and NAME=HUMAN another
-    annotator. With --run, also compare how both order the runs. With --annotators and --models,
-    HUMAN is a table with a column of grades for each of them.
+    annotator. With --run, also compare how both order the runs. With --annotators and --models, or
+    --rel and --judge-rel, HUMAN is a table with a column of grades for each of them.
     """
     if not llm:
-        if not options.keys() & {"annotators", "models"}:
-            raise click.UsageError("Pass LLM, the labels of a model, or --annotators and --models.")
         return show(call(human, None, name_runs(runs) or None, **options))
     name, path = split_name(human)
     named: Any = human if path == human else {name: path}
@@ -395,6 +394,8 @@ def _describe_held_out(parts: pl.DataFrame, user: str, time: str) -> Iterator[st
 @click.option("--users", type=DATA, metavar="TABLE", help="Table of the users, if not all.")
 @QUERY
 @ITEM
+@click.option("--no-split", "split", flag_value="all", default=None,
+              help="Count all rows, not only those of train, of a split log.")  # fmt: skip
 @click.option("-o", "--output", "file", type=DATA, required=True, metavar="FILE",
               help="File to write: .parquet or .csv.")  # fmt: skip
 def popular_command(train: str, file: str, **options: Any) -> None:
@@ -403,13 +404,15 @@ def popular_command(train: str, file: str, **options: Any) -> None:
     It is the baseline of every recommender: each user gets the most popular items of TRAIN that the
     user does not have in it.
     """
-    from rankql.logs.popular import most_popular
+    from rankql.logs.popular import count_and_rank
 
     target = output_path(file, (".parquet", ".csv"), inputs=[train, *named_paths(options.values())])
-    run = most_popular(train, **options)
+    options |= {"split": None} if "split" in options else {}
+    run, count = count_and_rank(train, **options)
     _write_rows(run, target)
-    seen = "items that a user has in TRAIN are left out"
-    click.echo(f"{target.name}: {len(run):,} rows; {seen}", err=True)
+    rows = f"{count:,} rows of {'TRAIN' if 'split' in options else 'train'}"
+    seen = "items that a user has in them are left out"
+    click.echo(f"{target.name}: {len(run):,} rows, from {rows}; {seen}", err=True)
 
 
 def _write_rows(rows: pl.DataFrame, target: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
@@ -13,14 +15,21 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.errors import RankqlError, require, require_choice, require_package, require_probability
+from rankql.errors import (
+    Question,
+    RankqlError,
+    require,
+    require_choice,
+    require_package,
+    require_probability,
+)  # fmt: skip
 from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
-from rankql.registry.column_names import ANNOTATORS, find_name
+from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult
 from rankql.sources.reader import fetch_frame
@@ -32,7 +41,7 @@ from rankql.sources.request import (
     require_known_options,
 )
 from rankql.sources.session import Session, is_several_runs, open_session
-from rankql.sources.tables import Data, is_text, require_column
+from rankql.sources.tables import Data, Rel, is_number, is_text, require_column
 from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -50,6 +59,9 @@ MARGIN, ENOUGH_PAIRS = 0.1, 4_000
 # Intervals of fewer queries are rough: if queries differ much, those of weighted kappa contain the
 # true value in 79% of samples of 10 queries, and in 88.5% of 25.
 FEW_QUERIES = 50
+# Words of the names of columns with labels of people, and of models.
+HUMAN_WORDS = {"human", "annotator", "expert", "manual"}
+MODEL_WORDS = {"llm", "gpt", "model", "ai"}
 
 
 @dataclass(repr=False, eq=False)
@@ -89,6 +101,7 @@ def judges(
     *,
     annotators: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
+    judge_rel: Rel = None,
     consensus: Literal["mean", "median", "majority"] | None = None,
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
@@ -122,9 +135,13 @@ def judges(
     metrics : str or list of str
         Metrics of the runs.
     annotators : list of str, optional
-        Columns of human labels, the first is the reference.
+        Columns of human labels, the first is the reference. Without models, the others are compared
+        with it.
     models : list of str, optional
         Columns of labels by models.
+    judge_rel : str or dict, optional
+        Column of the labels of the models, if it is not called as that of the people, `rel`. One
+        table may have both: judges(labels, rel="human", judge_rel="llm").
     consensus : str, optional
         Combine the annotators into the reference: 'mean', 'median' or 'majority'.
     confidence : float
@@ -145,11 +162,15 @@ def judges(
     threshold = options.get("threshold", 1)
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
-    columns = {name: options.get(name) for name in ("query", "item", "rel")}
+    columns: dict[str, Any] = {name: options.get(name) for name in ("query", "item", "rel")}
     notes: list[str] = []
-    other, tables = "people", dict[str, Any]()
+    other, tables, rels = "people", dict[str, Any](), dict[str, Rel]()
+    labels = dict[str, pl.DataFrame]()
     if annotators is not None or models is not None:
         require(human is None, "human and annotators= are given. Pass one table with annotators=")
+        require(judge_rel is None, "judge_rel= does not go with annotators=. Name models=")
+        if models is None and consensus is None and annotators and len(annotators) > 1:
+            annotators, models = annotators[:1], annotators[1:]
         if consensus is not None:
             require_choice("consensus", consensus, "mean", "median", "majority")
         people, labels = _read_annotators(con, llm, annotators, models, consensus, columns, notes)
@@ -157,18 +178,30 @@ def judges(
         named = {x: y for x, y in columns.items() if isinstance(y, str) and x != "rel"}
         human, tables = people.rename(named), {x: y.rename(named) for x, y in labels.items()}
         options.pop("rel", None)
+        columns["rel"] = None
     else:
         require(consensus is None, "consensus= needs annotators=, the columns of human labels")
         tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
         if is_several_runs(human):
             require(len(human) == 1, "human must be one table of labels, not several")
             ((other, human),) = human.items()
-        require(human is not None, "human is missing. Pass human labels, or annotators=")
         require(bool(tables), "judges needs at least one table of labels: a dict of name: table")
+        alone = next(iter(tables.values()))
         with open_session(con, human, *tables.values()) as session:
+            if human is None and (judge_rel or _find_label(session, alone, "labels", HUMAN_WORDS)):
+                human = alone
+            require(
+                human is not None, "human is missing. Pass human labels, or annotators= and models="
+            )
+            columns["rel"], rels = _find_labels(
+                session, human, tables, options.get("rel"), judge_rel
+            )
             people = _read_labels(session, human, "human", columns)
             labels = {
-                x: _read_labels(session, y, f"judge {x!r}", columns) for x, y in tables.items()
+                x: _read_labels(
+                    session, y, f"judge {x!r}", {**columns, "rel": rels[x]}, "judge_rel"
+                )
+                for x, y in tables.items()
             }
             notes += session.notes
     keywords: dict[str, Any] = {"con": con, **options}
@@ -186,7 +219,11 @@ def judges(
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
             notes += check_pools(people, labels[name])
-            results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
+            sides = ((human, columns["rel"]), (data, rels.get(name)))
+            results = [
+                evaluate(runs, x, metrics, interval=None, **{**keywords, "rel": rel})
+                for x, rel in sides
+            ]
             frames_of_judge |= _compare_systems(results[0], results[1], confidence)
             overall = [x for x in results[0].metrics if x in results[0].overall_metrics]
             if overall:
@@ -207,6 +244,59 @@ def judges(
         title=told[0] if told else "",
         sentences=told[1:],
     )
+
+
+def _find_labels(
+    session: Session, human: Any, tables: Mapping[str, Any], rel: Rel, judge_rel: Rel
+) -> tuple[Rel, dict[str, Rel]]:
+    """The columns of the labels of people and of each judge: named, or found by words of names."""
+    of_people = rel or _find_label(session, human, "human", HUMAN_WORDS, "rel")
+    rels: dict[str, Rel] = {}
+    for name, data in tables.items():
+        of_model = judge_rel
+        if judge_rel is None:
+            found = _find_label(session, data, f"judge {name!r}", MODEL_WORDS, "judge_rel")
+            lacks = isinstance(rel, str) and not session.table(data, "llm").has(rel)
+            of_model = found if rel is None or (lacks and found) else rel
+            if is_same(human, data):
+                calls = [{"rel": of_people, "judge_rel": found}] if of_people and found else []
+                which = "Which columns are the labels of people and of the model?"
+                asked = f"human and {name} are the same table. {which}"
+                raise Question(asked, calls, otherwise="Pass rel= and judge_rel=")
+        elif is_same(human, data) and of_people == judge_rel:
+            message = f"judge_rel={judge_rel!r} is the column of people too. Pass theirs as rel="
+            raise RankqlError(message)
+        rels[name] = of_model
+    return of_people, rels
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Are they one table, or the same path?"""
+    paths = isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike)
+    return one is other or (paths and os.fspath(one) == os.fspath(other))
+
+
+def _find_label(
+    session: Session, data: Any, label: str, words: set[str], argument: str = "rel"
+) -> str | None:
+    """The column of numbers with one of these words in its name, if none is called like a grade."""
+
+    def is_numeric(name: str) -> bool:
+        number = f"TRY_CAST({quote(name)} AS DOUBLE) IS NOT NULL OR {quote(name)} IS NULL"
+        return bool(session.row(f"SELECT bool_and({number}) FROM {table.sql}")[0])
+
+    table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
+    if find_name(table.columns, ROLES["rel"]):
+        return None
+    known = [
+        name for name, kind in table.columns.items()
+        if not (is_like_id(name) or words.isdisjoint(words_of(name)))
+        and (is_number(kind) or (is_text(kind) and is_numeric(name)))
+    ]  # fmt: skip
+    if len(known) > 1:
+        either = f"{label}: {' and '.join(known)} may be the labels"
+        raise Question(either, [{argument: name} for name in known])
+    return known[0] if known else None
 
 
 def _read_annotators(
@@ -282,14 +372,22 @@ def compare_kappas(
 
 
 def _read_labels(
-    session: Session, data: Data, label: str, columns: Mapping[str, Any]
+    session: Session, data: Data, label: str, columns: Mapping[str, Any], argument: str = "rel"
 ) -> pl.DataFrame:
-    """The labels in a table, with ids as text. Several labels of an item are refused."""
+    """The labels in a table, with ids as text. Several labels of an item are refused.
+
+    argument: the one that names their column.
+    """
     # The numbers of a dict are grades if it is called qrels.
     called = "qrels" if isinstance(data, Mapping) else label
     table = replace(session.table(data, called), label=label)
     rules = RankingRules(columns, Conventions())
-    table = read_inputs(session, Request(None, table, (), rules)).judging[0]
+    try:
+        table = read_inputs(session, Request(None, table, (), rules)).judging[0]
+    except RankqlError as error:
+        if argument == "rel":
+            raise
+        raise RankqlError(re.sub(r"\brel=", f"{argument}=", str(error))) from error
     if is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))

@@ -101,11 +101,11 @@ def check_pools(of_human: pl.DataFrame, of_judge: pl.DataFrame) -> list[str]:
     shared = of_judge.join(of_human, on=["query", "item"], how="semi").height
     total = of_human.height + of_judge.height - shared
     pairs = f"of {total:,} pairs of query and item in the queries with human labels"
-    require(
-        shared >= LEAST_SHARED * total,
-        f"judge: only {shared:,} {pairs} have both labels. Let the judge label the items that "
-        "people labelled",
-    )
+    remedy = "Let the judge label the items that people labelled"
+    if of_human.height < of_judge.height:
+        remedy = "Draw whole queries, or see Random pairs in the page on judges"
+    message = f"judge: only {shared:,} {pairs} have both labels. {remedy}"
+    require(shared >= LEAST_SHARED * total, message)
     few = [f"{total - shared:,} {pairs} have a label of only one of people and judge"]
     return few if shared < total else []
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.expressions.checked_columns import Column, as_float
+from rankql.expressions.checked_columns import Column, Cutoff, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, stops
 from rankql.expressions.variants import metric
 
 
 @metric()
-def rr(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
-) -> pl.Expr:
+def rr(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1) -> pl.Expr:
     """Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 
     0 if no relevant item is in the first k positions, NULL if no judged item is relevant. The mean
@@ -33,9 +31,7 @@ def rr(
 
 
 @metric()
-def arhr(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
-) -> pl.Expr:
+def arhr(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1) -> pl.Expr:
     """Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.
 
     NULL if no judged item is relevant. The mean over rankings is the ARHR. Deshpande & Karypis
@@ -54,7 +50,7 @@ def arhr(
 def err(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     max_rel: float | None = None,
     p: float = 1,
     stop: str = "exp2",
@@ -81,7 +77,7 @@ def err(
 def nerr(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     max_rel: float | None = None,
     p: float = 1,
     stop: str = "exp2",
@@ -118,7 +114,7 @@ def _chance(rel: pl.Expr, max_rel: float | None, stop: str) -> pl.Expr:
 def rbp(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     p: float | None = None,
     threshold: float = 1,
     max_rel: float | None = None,
@@ -140,7 +136,7 @@ def rbp(
 
 @metric()
 def rbp_residual(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, p: float | None = None
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, p: float | None = None
 ) -> pl.Expr:
     """Residual of RBP: how much it would rise if every unjudged item were relevant.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError, as_number, is_whole_number, require
-from rankql.expressions.checked_columns import Column, as_float, as_time, column
+from rankql.expressions.checked_columns import Column, Cutoff, as_float, as_time, column
 from rankql.expressions.gain import require_list, value_at
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
@@ -170,7 +170,7 @@ def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
 
 @metric(by=None)
 def exposure(
-    pos: Column = "pos", k: int | None = None, attention: Sequence[float] | None = None
+    pos: Column = "pos", k: Cutoff = None, attention: Sequence[float] | None = None
 ) -> pl.Expr:
     """Exposure: the attention that the positions of a group of items get.
 

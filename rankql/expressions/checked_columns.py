@@ -13,6 +13,8 @@ from rankql.errors import RankqlError, require
 from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr
+# A cutoff for all rankings, or the column with that of each.
+Cutoff: TypeAlias = int | str | pl.Expr | None
 # For `map_batches` with a function that needs all rows and columns of a frame.
 NO_PUSHDOWN = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.checked_columns import Column, column
+from rankql.expressions.checked_columns import Column, Cutoff, column
 from rankql.expressions.ranking import Ranking, ranking, ratio
 from rankql.expressions.variants import macro, metric
 
@@ -18,7 +18,7 @@ from rankql.expressions.variants import macro, metric
 def category_diversity(
     category: Column = "category",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     missing: str = "drop",
 ) -> None:
     """Intra-list diversity by category: the share of pairs of different categories.
@@ -37,7 +37,7 @@ def category_diversity(
 def jaccard_diversity(
     attributes: Column = "attributes",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     missing: str = "drop",
 ) -> None:
     """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
@@ -55,7 +55,7 @@ def jaccard_diversity(
 def cosine_diversity(
     embedding: Column = "embedding",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     missing: str = "drop",
 ) -> pl.Expr:
     """Intra-list diversity by embedding: the mean cosine distance of the pairs.
@@ -74,9 +74,7 @@ def cosine_diversity(
 
 
 @metric()
-def missing_at(
-    attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+def missing_at(attribute: Column = "attribute", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """The share of the items shown that lack the attribute.
 
     Missing is NULL or an empty list. Diversity metrics ignore such items by default.
@@ -99,7 +97,7 @@ def missing_at(
 
 
 @metric()
-def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def duplicate_share(item: Column = "item", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """The share of the items shown that already appear above.
 
     Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
@@ -117,7 +115,7 @@ def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = 
 def near_duplicate_share(
     embedding: Column = "embedding",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     similarity: float | None = None,
 ) -> None:
     """The share of the items shown that are near-duplicates of an item above.
@@ -132,9 +130,7 @@ def near_duplicate_share(
 
 
 @metric()
-def unexpectedness(
-    baseline: Column = "baseline", pos: Column = "pos", k: int | None = None
-) -> pl.Expr:
+def unexpectedness(baseline: Column = "baseline", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """Unexpectedness: the share of the items shown that the baseline does not show.
 
     `baseline` says whether a simple recommender, such as the most popular items, shows the item
@@ -152,7 +148,7 @@ def serendipity(
     rel: Column = "rel",
     baseline: Column = "baseline",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     threshold: float = 1,
 ) -> pl.Expr:
     """Serendipity: the share of the items shown that are relevant and not in the baseline.
@@ -168,9 +164,7 @@ def serendipity(
 
 
 @macro()
-def subtopic_recall(
-    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None
-) -> None:
+def subtopic_recall(subtopics: Column = "subtopics", pos: Column = "pos", k: Cutoff = None) -> None:
     """Subtopic recall: the share of the subtopics that the items shown cover.
 
     `subtopics` is the list of subtopics that the item is relevant to, NULL if unjudged. All rows of
@@ -185,7 +179,7 @@ def subtopic_recall(
 
 @macro()
 def alpha_dcg(
-    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+    subtopics: Column = "subtopics", pos: Column = "pos", k: Cutoff = None, alpha: float = 0.5
 ) -> None:
     """DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.
 
@@ -200,7 +194,7 @@ def alpha_dcg(
 
 @macro()
 def alpha_ndcg(
-    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+    subtopics: Column = "subtopics", pos: Column = "pos", k: Cutoff = None, alpha: float = 0.5
 ) -> None:
     """alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.
 
@@ -217,7 +211,7 @@ def alpha_ndcg(
 
 @macro()
 def err_ia(
-    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+    subtopics: Column = "subtopics", pos: Column = "pos", k: Cutoff = None, alpha: float = 0.5
 ) -> None:
     """Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from rankql.errors import RankqlError, as_number, require
 from rankql.expressions import checked_columns as checks
-from rankql.expressions.checked_columns import Column, as_float, column
+from rankql.expressions.checked_columns import Column, Cutoff, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, require_at_most
 from rankql.expressions.variants import metric
 
@@ -192,7 +192,7 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
 
 
 @metric()
-def cg(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def cg(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """Cumulative gain: the sum of the grades in the first k positions.
 
     Negative grades are subtracted. 0 if nothing is judged. Järvelin & Kekäläinen 2002.
@@ -208,7 +208,7 @@ def cg(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
 def dcg(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     discounts: Sequence[float] | None = None,
     base: float = 2,
 ) -> pl.Expr:
@@ -233,7 +233,7 @@ def dcg(
 def idcg(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     discounts: Sequence[float] | None = None,
     base: float = 2,
     ideal: str = "judged",
@@ -254,7 +254,7 @@ def idcg(
 def _ideal(
     rel: Rel,
     pos: Column,
-    k: int | None,
+    k: Cutoff,
     discounts: Sequence[float] | None,
     base: float,
     ideal: str,
@@ -272,7 +272,7 @@ def _ideal(
 def ndcg(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     discounts: Sequence[float] | None = None,
     base: float = 2,
     ideal: str = "judged",

@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message
+from rankql.errors import RankqlError, database_message, require
 from rankql.expressions.checked_columns import Column, column
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
@@ -27,23 +27,42 @@ _GROUP = "__rankql_group"
 
 
 def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
-    """What the call of a macro gives for each group of rows with these columns."""
+    """What the call of a macro gives for each group of rows with these columns.
 
+    A column `k` has the cutoff of each group.
+    """
     pack = _pack(columns).implode()
-    return pack.map_batches(partial(aggregate_lists, call), result, is_elementwise=True)
+    several = partial(aggregate_lists, call, by_k="k" in columns)
+    return pack.map_batches(several, result, is_elementwise=True)
 
 
-def aggregate_lists(call: str, groups: pl.Series) -> pl.Series:
-    """What the call of a macro gives for each list of rows."""
+def aggregate_lists(call: str, groups: pl.Series, by_k: bool = False) -> pl.Series:
+    """What the call of a macro gives for each list of rows; by_k: with the cutoff in `k`."""
+    keys = f"{_GROUP}, k" if by_k else _GROUP
     every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
     rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
-    sql = f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {_GROUP}"
-    found = run_query(sql, rows)
+    if by_k:
+        _require_one_k(rows)
+    found = run_query(f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {keys}", rows)
     if len(found) < len(every):  # groups without rows
-        none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} WHERE false", rows)
+        end = "WHERE false GROUP BY k" if by_k else "WHERE false"
+        none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} {end}", rows)
+        none = none if len(none) else pl.DataFrame({"value": [None]}, schema=none.schema)
         empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
         found = pl.concat([found, empty.join(none, how="cross")])
     return found.sort(_GROUP)["value"]
+
+
+def _require_one_k(rows: pl.DataFrame) -> None:
+    """Refuse groups with several cutoffs, and cutoffs that are not whole numbers from 1."""
+    k, wrong = rows["k"], "k must be one whole number from 1 in a group"
+    require(k.dtype.is_numeric() or k.dtype == pl.Null, f"{wrong}, not {k.dtype}")
+    number = k.cast(pl.Float64)
+    for bad in k.filter(~((number >= 1) & (number % 1 == 0))).head(1):
+        raise RankqlError(f"{wrong}, not {bad}")
+    of_group = rows.group_by(_GROUP).agg(pl.col("k").unique().sort())["k"]
+    for several in of_group.filter(of_group.list.len() > 1).head(1):
+        raise RankqlError(f"{wrong}, not {' and '.join(map(str, several.head(2)))}")
 
 
 def compute(call: str, result: Any, **columns: Any) -> pl.Expr:

@@ -14,14 +14,14 @@ from typing import cast
 import polars as pl
 
 from rankql.errors import require
-from rankql.expressions.checked_columns import Column
+from rankql.expressions.checked_columns import Column, Cutoff
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import metric
 
 
 @metric(in_order=True)
 def kendall_tau_distance(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, normalized: bool = False
 ) -> pl.Expr:
     """Kendall's distance: the number of pairs in which the lower grade is above the higher.
 
@@ -37,7 +37,7 @@ def kendall_tau_distance(
 
 
 @metric(in_order=True)
-def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 
     (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower above, n0
@@ -74,7 +74,7 @@ def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
 
 
 @metric(checks_positions=False)
-def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def tau_ap(reference: Column = "reference", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """AP correlation with a reference order: Kendall's tau with more weight at the top.
 
     2 / (N - 1) * the sum of C(i) / (i - 1) over the places i from 2 to N, minus 1. Of the N items
@@ -98,7 +98,7 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
 def rbo(
     reference: Column = "reference",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     p: float | None = None,
     bound: str = "ext",
 ) -> pl.Expr:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.checked_columns import Column, as_float, column, guard
+from rankql.expressions.checked_columns import Column, Cutoff, as_float, column, guard
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 
@@ -20,7 +20,7 @@ from rankql.expressions.variants import metric
 def precision_at(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     threshold: float = 1,
     denominator: str = "k",
 ) -> pl.Expr:
@@ -50,7 +50,7 @@ def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
 
 @metric()
 def recall_at(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1
 ) -> pl.Expr:
     """Recall: the share of the relevant items that are in the first k positions.
 
@@ -68,7 +68,7 @@ def recall_at(
 def f1_at(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     threshold: float = 1,
     denominator: str = "k",
 ) -> pl.Expr:
@@ -93,7 +93,7 @@ def _f1(r: Ranking, threshold: float, size: pl.Expr) -> pl.Expr:
 
 @metric()
 def hit_at(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1
 ) -> pl.Expr:
     """Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.
 
@@ -110,7 +110,7 @@ def hit_at(
 
 @metric()
 def all_rel_at(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1
 ) -> pl.Expr:
     """All relevant: 1 if every relevant item is in the first k positions, else 0.
 
@@ -145,7 +145,7 @@ def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
 def ap(
     rel: Rel = "rel",
     pos: Column = "pos",
-    k: int | None = None,
+    k: Cutoff = None,
     threshold: float = 1,
     denominator: str = "min",
 ) -> pl.Expr:
@@ -260,7 +260,7 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
 
 
 @metric()
-def judged_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def judged_at(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """Judged share: the judged items in the first k positions, divided by k.
 
     Without k, divided by the number of retrieved items; 0 if there is none.
@@ -338,7 +338,7 @@ def false_abstention(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1
 
 
 @metric()
-def forbidden_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+def forbidden_at(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None) -> pl.Expr:
     """Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.
 
     NULL if no grade is below 0.

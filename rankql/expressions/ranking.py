@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import polars as pl
 
 from rankql.errors import require, require_cutoff
-from rankql.expressions.checked_columns import Column, as_float, column, guard
+from rankql.expressions.checked_columns import Column, Cutoff, as_float, column, guard
 from rankql.macros import NEAR_ONE
 
 
@@ -60,10 +60,10 @@ class Ranking:
 Rel: TypeAlias = Column | Ranking
 
 
-def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
+def ranking(rel: Rel, pos: Column, k: Cutoff = None) -> Ranking:
     """The ranking of a metric. Checks k."""
     require_cutoff(k)
-    k = k and int(k)
+    k = None if k is None else int(cast("int", k))
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
     return Ranking(as_float(rel), as_float(pos), judged=column(rel), k=k)

@@ -11,7 +11,14 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, require, require_choice, require_cutoff
+from rankql.errors import (
+    RankqlError,
+    did_you_mean,
+    parse_number,
+    require,
+    require_choice,
+    require_cutoff,
+)
 from rankql.expressions import checked_columns as checks
 from rankql.expressions.by_score import ROWS, ScoreMetric, positions
 from rankql.expressions.checked_columns import Column, as_float, column, from_pandas, is_pandas
@@ -91,6 +98,8 @@ def metric(
                 value = arguments.get(place)
                 wrong = f"{place} must be a column, not {value}. k comes after {place}"
                 require(not checks.is_literal(value), wrong)
+            if _is_column(k) and "query" not in arguments:  # not of all rankings
+                return checks.with_checks(_with_k(name, arguments), arguments).alias(name)
             if name in FUNCTIONS:
                 arguments = FUNCTIONS[name].check_options(arguments)
             if isinstance(arguments.get("rel"), Ranking):  # another form has checked it
@@ -138,7 +147,8 @@ def metric(
             wrong = f"by= contains {name!r}, which is also the name of the result"
             require(name not in grouped, f"{wrong}. Rename the column.")
             keys[-1:] = map(_require_filled, keys[-1:], grouped.dtypes()[-1:])
-            fast = by_group(frame.lazy(), keys, **arguments) if by_group and keys else None
+            grouped_fast = by_group and keys and not _is_column(arguments.get("k"))
+            fast = by_group(frame.lazy(), keys, **arguments) if by_group and grouped_fast else None
             if fast is not None:
                 return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
@@ -147,6 +157,25 @@ def metric(
         return of_columns_or_frame
 
     return decorate
+
+
+def _is_column(k: object) -> bool:
+    """Is a cutoff an expression or a name, and not a number as text?"""
+    return isinstance(k, pl.Expr) or (isinstance(k, str) and parse_number(k) is None)
+
+
+def _with_k(name: str, arguments: Mapping[str, Any]) -> pl.Expr:
+    """A metric with a cutoff of each group, by the macro of its name."""
+    from rankql.expressions.in_duckdb import aggregate  # imports duckdb
+
+    of_metric = name.removesuffix("_by_score")
+    named = (*FUNCTIONS[of_metric].options, "ties")
+    options = {x: y for x, y in arguments.items() if x in named and x != "k"}
+    columns = {x: y for x, y in arguments.items() if x not in named and x != "k"}
+    read = ", ".join("NULL" if y is None else quote(x) for x, y in columns.items())
+    columns = {x: y for x, y in columns.items() if y is not None}
+    call = f"{name}({read}, k := k{_write_options(of_metric, options)})"
+    return aggregate(call, **columns, k=arguments["k"])
 
 
 def macro(
@@ -205,11 +234,15 @@ def list_form(metric: Callable[..., pl.Expr], example: str = "") -> Callable[...
 
     @_derived(metric, f"list_{name}", doc, {"rels": "rels"}, ideal, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
-        if ideal is not None:
+        columns = {} if ideal is None else {"ideal": ideal}
+        columns |= {"k": options["k"]} if _is_column(options.get("k")) else {}
+        if columns:
             from rankql.expressions.in_duckdb import compute  # imports duckdb
 
-            call = f"list_{name}(rels, ideal := ideal{_write_options(name, options)})"
-            return compute(call, pl.Float64, rels=rels, ideal=ideal)
+            constant = {x: y for x, y in options.items() if x not in columns}
+            named = "".join(f", {x} := {x}" for x in columns)
+            call = f"list_{name}(rels{named}{_write_options(name, constant)})"
+            return compute(call, pl.Float64, rels=rels, **columns)
         rels = checks.as_grade_lists(rels, options.get("max_rel"), options.get("stop", "exp2"))
         rows = rels.list.eval(pl.struct(rel=pl.element(), pos=_RANK))
         # list.agg of polars < 1.39 panics if a list is NULL and all results are NULL.

@@ -12,10 +12,10 @@ from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
 from rankql.expressions.in_duckdb import value_sql
 from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.sources.reader import count_values, fetch_frame
+from rankql.registry.column_names import SPLITS, find_name
+from rankql.sources.reader import count_values, fetch, fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles, require_column, same_kind
-from rankql.sources.tidy.split_logs import split_log
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 
@@ -27,6 +27,7 @@ def most_popular(
     users: Data | None = None,
     query: str = "user",
     item: str = "item",
+    split: str | None = "auto",
 ) -> Any:
     """A run that shows each user the most popular items of a log that the user does not have yet.
 
@@ -34,6 +35,8 @@ def most_popular(
     and an item. The popularity of an item is the number of its users, and ties go to the lower
     item. With seen="drop", users get the first k of the items that they do not have in the log,
     with None the first k of all.
+    Of a log with a column `split`, `fold` or `is_test`, as `leave_one_out` and `time_split` write
+    it, only the rows of train count; split=None counts all rows.
     The run has a list for each user of the log, or of `users`, a table or a list of ids: users
     without a row in the log get the most popular items. The score is 1 / pos, for an evaluation
     with runs that have scores. The result is in polars, or in pandas for a
@@ -43,7 +46,22 @@ def most_popular(
     >>> most_popular(log, k=1, users=[1, 2, 3]).rows()
     [(2, 'a', 1, 1.0), (3, 'b', 1, 1.0)]
     """
+    run, _ = count_and_rank(train, k, seen, users, query, item, split)
+    return run.to_pandas() if is_pandas(train) else run
+
+
+def count_and_rank(
+    train: Data,
+    k: int = 10,
+    seen: str | None = "drop",
+    users: Data | None = None,
+    query: str = "user",
+    item: str = "item",
+    split: str | None = "auto",
+) -> tuple[pl.DataFrame, int]:
+    """The run of `most_popular`, and how many rows of the log count."""
     require_whole_number("k", k, 1)
+    require(split in (None, "auto"), f"split must be 'auto' or None, not {split!r}")
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     if isinstance(users, list | tuple | range | pl.Series):
         users = pl.DataFrame({query: pl.Series(users)})
@@ -56,7 +74,7 @@ def most_popular(
         for name, known in ((query, "user"), (item, "item")):
             if name != known:
                 require_column(log, name, "query" if known == "user" else known)
-        log = split_log(session, log, None, {})[1] or log
+        parts = find_name(log.columns, [x for x in SPLITS if x not in (query, item)])
         log = assign_roles(log, names, ("query", "item"), only=True)
         tables, others = [log], ""
         if users is not None:
@@ -77,12 +95,20 @@ def most_popular(
         text = not same_kind([table.columns[table.roles["query"]] for table in tables])
         ctes = []
         for name, table in zip((LOG, ASKED), tables, strict=False):
-            columns = (f"{table.key(r, text and r == 'query')} AS {r}" for r in table.roles)
+            columns = [f"{table.key(r, text and r == 'query')} AS {r}" for r in table.roles]
+            columns += [quote(parts)] if parts and table is log else []
             ctes.append(f"{name} AS (SELECT {', '.join(columns)} FROM {table.sql})")
         keys = [quote(log.roles[role]) for role in ("query", "item")]
-        options = f"k := {k}, seen := {value_sql(seen)}{others}, query := 'query'"
+        of_log = f"query := 'query', split := {value_sql(split)}"
+        options = f"k := {k}, seen := {value_sql(seen)}{others}, {of_log}"
         fields = f'"user" AS {keys[0]}, item AS {keys[1]}, pos, score'
         sql = f"WITH {', '.join(ctes)} SELECT {fields} FROM most_popular('{LOG}', {options})"
+        rows = (
+            f"WITH {ctes[0]} SELECT count(*) FROM rankql_train('{LOG}', {of_log}, item := 'item')"
+        )
         with duckdb_errors():
             run = fetch_frame(session, sql, checked=True)
-    return run.to_pandas() if is_pandas(train) else run
+            ((count,),) = fetch(session, rows, checked=True)
+        lacks = f"train has no row of train in {parts}. Pass split=None to count all rows"
+        require(count > 0 or not parts, lacks)
+    return run, count

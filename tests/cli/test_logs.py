@@ -53,7 +53,8 @@ def test_users_of_whom_a_hash_chose_are_counted(tmp_path, monkeypatch):
     (*_, none) = run_cli(*command, "--basket").stderr.splitlines()
     assert none.startswith("2 of 3 users have no row of test")
     popular = run_cli("popular", "train.csv", "-o", "popular.csv").stderr
-    assert popular == "popular.csv: 5 rows; items that a user has in TRAIN are left out\n"
+    seen = "items that a user has in them are left out"
+    assert popular == f"popular.csv: 5 rows, from 4 rows of train; {seen}\n"
 
 
 @pytest.mark.parametrize(

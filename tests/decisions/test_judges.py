@@ -141,7 +141,7 @@ def test_labels_as_dicts():
 def test_several_judges():
     """If all queries agree, the interval is that of equal values; a coefficient has none."""
     human, llm, runs = simulated()
-    report = judges({"good": llm, "perfect": human}, human, runs)
+    report = judges({"good": llm, "perfect": human.clone()}, human, runs)
     assert report.table["judge"].to_list() == ["good"] * 7 + ["perfect"] * 7
     assert "krippendorff_alpha" in repr(report) and "best_stays" in repr(report)
     parts = {"table", "grades", "confusion", "systems", "orders", "threshold"}
@@ -308,3 +308,88 @@ def test_constant_labels_have_no_kappa_and_an_answer(constant):
     assert result.title.startswith("Cannot tell whether gpt agrees with ann as much as bo does")
     kappas = result.table.filter(pl.col("measure").str.contains("kappa"))
     assert kappas["lo"].null_count() == kappas["hi"].null_count() == 4
+
+
+def both_labels():
+    """40 prompts with 5 passages; the model is off by a grade in some of them."""
+    rng = np.random.default_rng(11)
+    rows = [
+        (f"p{q}", f"d{d}", human, min(2, max(0, human + int(rng.integers(-1, 2)))))
+        for q in range(40)
+        for d in range(5)
+        for human in [int(rng.integers(0, 3))]
+    ]
+    names = ["prompt_id", "passage_id", "human", "llm"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def agreement(report):
+    return report.table.filter(measure="exact_agreement")["value"].item()
+
+
+def test_two_columns_of_one_table(tmp_path):
+    table = both_labels()
+    expected = (table["human"] == table["llm"]).mean()
+    key = {"query": "prompt_id"}
+    named = {**key, "rel": "human", "judge_rel": "llm"}
+    assert agreement(judges(table, table, **named)) == expected
+    assert agreement(judges(table, **named)) == expected
+    assert agreement(judges(table, annotators=["human", "llm"], **key)) == expected
+    table.write_csv(tmp_path / "labels.csv")
+    path = str(tmp_path / "labels.csv")
+    right = "the same table. Which .* of the model? Pass rel='human', judge_rel='llm'"
+    for tables in ((table, table), (table,), (path, tmp_path / "labels.csv")):
+        for options in (key, {**key, "rel": "human"}):
+            if len(tables) == 1 and "rel" in options:
+                continue
+            with pytest.raises(RankqlError, match=right.replace("?", r"\?")):
+                judges(*tables, **options)
+    with pytest.raises(RankqlError, match="judge_rel='llm' is the column of people too"):
+        judges(table, table, **key, rel="llm", judge_rel="llm")
+    command = ["judges", path, "--query", "prompt_id", "--format", "csv"]
+    printed = CliRunner().invoke(main, [*command, "--rel", "human", "--judge-rel", "llm"])
+    assert f"llm,exact_agreement,{expected}" in printed.stdout
+    printed = CliRunner().invoke(main, command)
+    assert "Pass --rel human --judge-rel llm" in printed.stderr
+
+
+@pytest.mark.parametrize(
+    ("human", "llm"),
+    [("human_label", "llm_label"), ("expertGrade", "GPT"), ("manual", "model_grade"), ("a", "b")],
+)
+def test_two_tables_with_names_of_their_own(human, llm):
+    table = both_labels()
+    expected = (table["human"] == table["llm"]).mean()
+    judge = table.rename({"llm": llm}).drop("human")
+    people = table.rename({"human": human}).drop("llm")
+    key = {"query": "prompt_id"}
+    assert agreement(judges(judge, people, **key, rel=human, judge_rel=llm)) == expected
+    if human != "a":
+        assert agreement(judges(judge, people, **key)) == expected
+        assert agreement(judges(judge, people, **key, rel=human)) == expected
+    else:
+        with pytest.raises(
+            RankqlError, match="judge_rel='a': no column of that name in judge 'llm'"
+        ):
+            judges(judge, people, **key, rel=human)
+
+
+def test_a_word_of_two_columns_asks_and_names_of_people_are_no_labels():
+    table = both_labels().rename({"llm": "gpt_label", "human": "human_label"})
+    judge = table.with_columns(llm=1 - pl.col("gpt_label")).drop("human_label")
+    people = table.drop("gpt_label").with_columns(annotator=pl.lit("ann"))
+    wrong = "gpt_label and llm may be the labels. Pass judge_rel='gpt_label' or judge_rel='llm'"
+    with pytest.raises(RankqlError, match=wrong):
+        judges(judge, people, query="prompt_id")
+    judge = judge.drop("llm")
+    expected = (table["human_label"] == table["gpt_label"]).mean()
+    assert agreement(judges(judge, people, query="prompt_id")) == expected
+
+
+def test_random_pairs_are_refused_with_a_remedy():
+    table = both_labels()
+    people = table.select("prompt_id", "passage_id", rel="human").sample(60, seed=1)
+    judge = table.select("prompt_id", "passage_id", rel="llm")
+    run = table.select("prompt_id", "passage_id", score="llm")
+    with pytest.raises(RankqlError, match=r"labels\. Draw whole queries, or see Random pairs"):
+        judges(judge, people, run, "P@1", query="prompt_id")

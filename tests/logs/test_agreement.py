@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import duckdb
 import krippendorff
 import polars as pl
 import pytest
@@ -203,6 +204,13 @@ def test_columns_of_annotators_are_rows_of_labels():
             assert lazy.collect().equals(expected)
             pandas = wide.to_pandas().pipe(function, label=["ann", "bo"], **options)
             assert pl.from_pandas(pandas).equals(expected)
+            con = metric_engines.connect()
+            con.register("labels", wide)
+            names = "".join(f", {name} := {value!r}" for name, value in options.items())
+            in_sql = f"FROM {function.__name__}('labels', label := ['ann', 'bo']{names})"
+            assert con.sql(in_sql).pl().equals(expected)
+    with pytest.raises(duckdb.Error, match="the table lacks one of the columns ann, cy"):
+        con.sql("FROM cohen_kappa('labels', label := ['ann', 'cy'])").fetchall()
     assert wide.pipe(rankql.cohen_kappa, label=["ann", "bo"])["units"].item() == 3
     with pytest.raises(rankql.RankqlError, match="Leave out annotator="):
         wide.pipe(rankql.cohen_kappa, label=["ann", "bo"], annotator="site")

@@ -100,3 +100,44 @@ def test_a_column_that_is_missing_or_null_is_named(con, call, message):
     con.execute(f"CREATE OR REPLACE TABLE gaps AS {gaps}")
     with pytest.raises(duckdb.Error, match=message):
         con.execute(f"FROM ranked_table({call})").fetchall()
+
+
+def test_items_that_were_missed_have_the_attributes_of_their_query(con):
+    """bob's jar was not shown, and cem bought nothing; dan was not asked, so has no country."""
+    con.execute(
+        "CREATE OR REPLACE TABLE shown AS FROM (VALUES ('ann', 'tea', 1, 'DE'), ('ann', 'mug', 2, "
+        "'DE'), ('bob', 'mug', 1, 'FR'), ('cem', 'pot', 4, 'DE')) t (user, item, pos, country)"
+    )
+    con.execute(
+        "CREATE OR REPLACE TABLE bought AS "
+        "FROM (VALUES ('ann', 'mug'), ('bob', 'jar'), ('dan', 'pot')) t (user, item)"
+    )
+    for by in ("['Country']", "'country'"):
+        table = f"ranked_table('shown', 'bought', query := 'user', by := {by})"
+        rows = con.sql(f"SELECT query, item, country, rel, pos FROM {table} ORDER BY ALL")
+        assert rows.fetchall() == [
+            ("ann", "mug", "DE", 1, 2), ("ann", "tea", "DE", None, 1),
+            ("bob", "jar", "FR", 1, None), ("bob", "mug", "FR", None, 1),
+            ("cem", "pot", "DE", None, 4), ("dan", "pot", None, 1, None),
+        ]  # fmt: skip
+    other = "SELECT *, 'XX' AS lang FROM shown UNION ALL SELECT 'ann', 'jar', 3, 'FR', 'XX'"
+    con.execute(f"CREATE OR REPLACE TABLE shown AS {other}")
+    for by, message in (
+        ("['lang', 'country']", "by must have one value per query, but .* of query ann has 2"),
+        ("['town']", "ranked_table needs by: run has no column 'town'. Name a column: by :="),
+    ):
+        with pytest.raises(duckdb.Error, match=message):
+            con.sql(f"FROM ranked_table('shown', 'bought', query := 'user', by := {by})").fetchall()
+
+
+def test_judgments_without_a_grade_count_as_1_if_nothing_may_be_one(con):
+    con.execute("CREATE OR REPLACE TABLE plain AS SELECT user, product FROM liked")
+    con.execute(
+        "CREATE OR REPLACE TABLE run AS FROM (VALUES ('ann', 'mug', 1)) t (user, product, pos)"
+    )
+    call = "query := 'user', item := 'product'"
+    rows = con.sql(f"SELECT rel FROM ranked_table('run', 'plain', {call})").fetchall()
+    assert {*rows} == {(1,)}
+    for table, rel in (("liked", ""), ("plain", ", rel := 'stars'")):  # its stars may be the grade
+        with pytest.raises(duckdb.Error, match=r"judgments has no column '(rel|stars)'"):
+            con.sql(f"FROM ranked_table('run', '{table}', {call}{rel})").fetchall()

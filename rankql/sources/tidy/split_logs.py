@@ -8,7 +8,7 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import PARTS, SPLITS, find_name
+from rankql.registry.column_names import PARTS, SPLITS, find_name, squash
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
@@ -29,7 +29,7 @@ def split_log(
         if name is None or key is None:
             continue
         part = f"lower(trim(CAST({quote(name)} AS VARCHAR)))"
-        if name.lower() == "is_test":
+        if squash(name) == "istest":
             part = f"CASE WHEN {part} IN ('1', 'true') THEN 'test' ELSE 'train' END"
         else:
             known = " ".join(f"WHEN {literal(x)} THEN {literal(y)}" for x, y in PARTS.items())
