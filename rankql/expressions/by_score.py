@@ -7,10 +7,11 @@ items. The groups come as a column with a list of rows for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import polars as pl
+import polars.selectors as cs
 
 from rankql.errors import require
 from rankql.expressions.checked_columns import require_texts
@@ -66,7 +67,7 @@ class Rankings:
         """The position of the first item with the same score."""
         return self.pos.set(self.tied, None).forward_fill()
 
-    def order_by_item(self, undecided: pl.Series, item: pl.Series) -> pl.Series:
+    def order_by_item(self, undecided: pl.Series) -> pl.Series:
         """The order, where undecided the higher item as text first, and then the higher grade."""
         if not undecided.any():
             return self.order
@@ -76,9 +77,8 @@ class Rankings:
         runs = rows["run"].filter(rows["undecided"]).unique(maintain_order=True)
         rows = rows.filter(rows["run"].is_in(runs.implode()))
         keys = {"run": False, "item": True, "rel": True, "order": False}
-        rows = rows.with_columns(item=item.gather(rows["order"]).cast(pl.String))
-        if "rel" in self.rows.columns:
-            rows = rows.with_columns(rel=self.rows["rel"].gather(rows["order"]))
+        tied = self.rows.select("item", cs.by_name("rel", require_all=False))[rows["order"]]
+        rows = rows.hstack(tied.with_columns(pl.col("item").cast(pl.String)))
         by = [key for key in keys if key in rows.columns]
         ordered = rows.sort(by, descending=[keys[key] for key in by], nulls_last=True)
         return self.order.clone().scatter(rows["place"], ordered["order"])
@@ -106,20 +106,30 @@ class ScoreMetric:
             return self.expected(lists)
         if len(some) and "item" in cast("Any", some.dtype).inner.to_schema():
             refuse_equal_items(some)
-        parts = [self._evaluate(part) for part in _in_parts(some)]
-        if len(some) == len(lists) and parts:
-            return pl.concat(parts)
         none = pl.DataFrame(schema={"rel": pl.Float64, "pos": pl.Int64}).select(self.value)
         values = none.to_series().new_from_index(0, len(lists))
-        return values.scatter(filled.arg_true(), pl.concat(parts)) if parts else values
+        return values.scatter(filled.arg_true(), self._evaluate(some)) if len(some) else values
 
     def _evaluate(self, lists: pl.Series) -> pl.Series:
-        rankings = Rankings.of_lists(lists)
+        values, again, first = [], [], 0
+        for part in _in_parts(lists):
+            rankings = Rankings.of_lists(part)
+            values.append(self._value(rankings))
+            if self.expected is not None:
+                groups = rankings.group.filter(rankings.undecided(self.k))
+                again.append(groups.unique(maintain_order=True) + first)
+            first += len(part)
+        if self.expected is None:
+            return pl.concat(values)
+        # At least one, because DuckDB refuses metrics that have no expected value.
+        some = pl.concat(again) if sum(map(len, again)) else pl.Series([0])
+        return pl.concat(values).scatter(some, self.expected(lists.gather(some)))
+
+    def _value(self, rankings: Rankings) -> pl.Series:
         rel, pos = rankings.in_order("rel"), rankings.pos
         if "item" in rankings.rows.columns:
-            item = rankings.rows["item"]
-            require_texts("item", item)
-            order = rankings.order_by_item(rankings.undecided(self.k), item)
+            require_texts("item", rankings.rows["item"])
+            order = rankings.order_by_item(rankings.undecided(self.k))
             rel = rankings.rows["rel"].gather(order)
         elif self.expected is None:
             pos = rankings.first_of_ties()
@@ -127,16 +137,9 @@ class ScoreMetric:
         pos = pos.set(score.is_null(), None) if score.null_count() else pos
         table = pl.DataFrame({"group": rankings.group, "rel": rel, "pos": pos})
         if self.by_group is not None:
-            values = self.by_group(table.lazy()).collect().sort("group").to_series(1)
-        else:
-            grouped = table.group_by("group", maintain_order=True)
-            values = grouped.agg(self.value.alias("value"))["value"]
-        if self.expected is None:
-            return values
-        again = rankings.group.filter(rankings.undecided(self.k)).unique(maintain_order=True)
-        # At least one, because DuckDB refuses metrics that have no expected value.
-        again = again if len(again) else rankings.group.head(1)
-        return values.scatter(again, self.expected(lists.gather(again)))
+            return self.by_group(table.lazy()).collect().sort("group").to_series(1)
+        grouped = table.group_by("group", maintain_order=True)
+        return grouped.agg(self.value.alias("value"))["value"]
 
 
 def refuse_equal_items(lists: pl.Series) -> None:
@@ -153,18 +156,20 @@ def positions(rows: pl.DataFrame) -> pl.Series:
     """The position of each row by score and item; the other columns are those of the query."""
     require_texts("item", rows["item"])
     keys = rows.drop("score", "item").columns
-    numbered, packed = rows.with_row_index("row"), pl.struct("row", "score").implode()
-    grouped = numbered.group_by(keys).agg(packed) if keys else numbered.select(packed)
-    lists = grouped["row"]
-    if _has_many_ties(lists):
+    sample = rows.head(SAMPLE_ROWS)
+    if sample.n_unique([*keys, "score"]) < len(sample) * (1 - MANY_TIES):
         by_item = {"order_by": ["score", pl.col("item").cast(pl.String)], **BEST_FIRST}
         return rows.select(pl.int_range(1, pl.len() + 1).over(keys or None, **by_item)).to_series()
+    numbered, packed = rows.with_row_index("row"), pl.struct("row", "score").implode()
+    if keys:
+        grouped = numbered.group_by(keys, maintain_order=True).agg(packed)
+    else:
+        grouped = numbered.select(packed)
     placed = pl.Series([0]).new_from_index(0, len(rows))
-    for part in _in_parts(lists):
-        rankings = Rankings.of_lists(part)
-        row = rankings.rows["row"]
-        order = rankings.order_by_item(rankings.tied, rows["item"].gather(row))
-        placed.scatter(row.gather(order), rankings.pos)
+    for lists in _in_parts(grouped["row"]):
+        rankings = Rankings.of_lists(lists)
+        rankings = replace(rankings, rows=rows, order=rankings.in_order("row"))
+        placed.scatter(rankings.order_by_item(rankings.tied), rankings.pos)
     return placed
 
 
