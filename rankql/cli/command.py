@@ -39,7 +39,8 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
-        "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome", "baseline",
+        "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome",
+        "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
         "since", "n", "basket", "users", "split", "moment",
     ),

@@ -68,7 +68,7 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
-      leave_out=["order", "system", "undefined", "missing"])  # fmt: skip
+      leave_out=["order", "undefined", "missing"])  # fmt: skip
 @INPUTS
 def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     """Show which stage of a pipeline loses how much nDCG.
@@ -77,7 +77,9 @@ def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     lists of retrieved and of relevant ids.
     """
     runs, qrels = split_inputs(inputs)
-    show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
+    if not isinstance(runs, dict) and "system" not in options:
+        runs = dict([split_name(runs)])
+    show(call(runs, qrels, **options))
 
 
 @task("min-scores", "diagnostics.min_scores", "min-scores my.run my.qrels -m nDCG@10",
