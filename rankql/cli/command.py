@@ -39,6 +39,7 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
+        "unjudged_queries",
         "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome",
         "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",
