@@ -39,7 +39,7 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
-        "unjudged_queries",
+        "unjudged_queries", "named_qrels",
         "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome",
         "baseline",
         "queries", "annotators", "models", "consensus", "dialect", "day", "period", "share",

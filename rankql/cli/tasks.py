@@ -30,7 +30,8 @@ InputPath: TypeAlias = "str | HeaderlessPath"
 
 _FILES = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 # The judgments are the last file, but people name them too.
-_QRELS = remembered("--qrels", "named_qrels", type=DATA, hidden=True)
+_QRELS = remembered("--qrels", "named_qrels", type=DATA, metavar="FILE",
+                    help="The judgments, as the last file is.")  # fmt: skip
 WIDE = click.option(
     "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
 )
@@ -144,8 +145,7 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 
 @task("judges", "decisions.judges", "judges human.qrels llm.qrels",
       "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run",
-      "judges labels.csv --annotators ann,bo --models gpt,llama",
-      "judges labels.csv --rel human --judge-rel llm")  # fmt: skip
+      "judges labels.csv --annotators ann,bo --models gpt,llama")  # fmt: skip
 @click.argument("human", type=DATA)
 @click.argument("llm", type=DATA, nargs=-1, metavar="[LLM...]")
 @click.option("--run", "runs", multiple=True, metavar="RUN",
