@@ -217,20 +217,25 @@ class TableResult:
             parts.append(text.format_markdown(each.rows, each.right))
         return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
 
-    def to_latex(self) -> str:
+    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         """The table for LaTeX with the package booktabs; findings and notes are comments.
 
         If it has a caption, it is a table with a label, and the caption says how it was tested.
+        `caption` and `label` replace these; a caption is LaTeX.
         """
-        return self._typeset(self._rendered(), self.method)
+        return self._typeset(self._rendered(), self.method, (), caption, label)
 
-    def _typeset(self, blocks: Sequence[Block], method: str, more: Sequence[str] = ()) -> str:
+    def _typeset(
+        self, blocks: Sequence[Block], method: str, more: Sequence[str] = (),
+        own_caption: str | None = None, own_label: str | None = None,
+    ) -> str:  # fmt: skip
         """The blocks for LaTeX, with lines that are comments."""
         parts = [text.format_latex(each.rows, each.right, each.title) for each in blocks]
-        if self.caption or method:
+        if self.caption or method or own_caption or own_label:
             method = f" {method[0].upper()}{method[1:]}." if method else ""
             caption = text.escape_latex(f"{self.caption}.{method}")
-            label = f"tab:{self.caption.partition(' ')[0].lower()}"
+            caption = own_caption or caption
+            label = own_label or f"tab:{self.caption.partition(' ')[0].lower() or 'rankql'}"
             begin = ["\\begin{table}", "\\centering", f"\\caption{{{caption}}}"]
             parts = [*begin, f"\\label{{{label}}}", *parts, "\\end{table}"]
         lines = [self._headline(), *self.sentences, *more, *self.remarks()]

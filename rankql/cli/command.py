@@ -39,9 +39,9 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
-        "seen", "min_score", "runs", "database", "min_scores", "k", "of", "on", "outcome",
-        "baseline", "queries", "annotators", "models", "consensus", "dialect", "day", "period",
-        "share", "since", "n", "basket", "users", "split", "moment",
+        "unjudged_queries", "named_qrels", "seen", "min_score", "runs", "database", "min_scores",
+        "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models", "consensus",
+        "dialect", "day", "period", "share", "since", "n", "basket", "users", "split", "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -97,6 +97,10 @@ class Command(click.Command):
         texts = [text for text in named_paths(others) if text]
         for output in outputs:
             output_path(output, inputs=[*texts, *(text.partition("=")[2] for text in texts)])
+        if ctx.meta.get("named_qrels") is not None and "qrels" in ctx.params:
+            if ctx.params["qrels"] is not None:
+                raise click.UsageError("The judgments are named twice. Leave out --qrels.")
+            ctx.params["qrels"] = ctx.meta["named_qrels"]
         # Standard output is then a file, which nothing else may be in.
         ctx.meta["silent"] = STDOUT in map(output_path, outputs)
         if ctx.meta["silent"] and sys.stdout.isatty():
@@ -168,16 +172,16 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     ctx.meta[str(option.name)] = value
 
 
-_remembered = partial(click.option, is_eager=True, expose_value=False, callback=_remember)
-_DATABASE = _remembered(
+remembered = partial(click.option, is_eager=True, expose_value=False, callback=_remember)
+_DATABASE = remembered(
     "--database", metavar="FILE", help="DuckDB file with the tables that are named."
 )
-_QUIET = _remembered(
+_QUIET = remembered(
     "--quiet",
     is_flag=True,
     help="Leave out conventions, columns and notes, but for warnings and shares above 5%.",
 )
-COLUMNS = _remembered(
+COLUMNS = remembered(
     "--columns", metavar="NAME,...", multiple=True, help="Names of the columns of text files "
     "without a header, such as query,item,rel. Repeat it if those of run and judgments differ.",
 )  # fmt: skip

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from rankql.cli.command import COLUMNS, as_cli_options, call, command, show, task
+from rankql.cli.command import COLUMNS, as_cli_options, call, command, remembered, show, task
 from rankql.cli.options import DATA, PATH
 from rankql.writing import named_paths, output_path, write_file
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 # A path that the user wrote, with its columns if --columns names them.
 InputPath: TypeAlias = "str | HeaderlessPath"
 
-INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
+_FILES = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
+# The judgments are the last file, but people name them too.
+_QRELS = remembered("--qrels", "named_qrels", type=DATA, metavar="FILE",
+                    help="The judgments, as the last file is.")  # fmt: skip
 WIDE = click.option(
     "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
 )
@@ -37,6 +40,11 @@ LONG = click.option(
 )
 PAIRS = click.option("--pairs", is_flag=True, help="Print a row per metric, slice and pair.")
 PER_QUERY = click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
+
+
+def INPUTS(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the runs and the judgments."""
+    return _FILES(_QRELS(function))
 
 
 @task("eval", "evaluation.evaluate", "eval my.run my.qrels -m nDCG@10 -m AP",
@@ -68,7 +76,7 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
-      leave_out=["order", "system", "undefined", "missing"])  # fmt: skip
+      leave_out=["order", "undefined", "missing"])  # fmt: skip
 @INPUTS
 def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     """Show which stage of a pipeline loses how much nDCG.
@@ -77,13 +85,16 @@ def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     lists of retrieved and of relevant ids.
     """
     runs, qrels = split_inputs(inputs)
-    show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
+    if not isinstance(runs, dict) and "system" not in options:
+        runs = dict([split_name(runs)])
+    show(call(runs, qrels, **options))
 
 
 @task("min-scores", "diagnostics.min_scores", "min-scores my.run my.qrels -m nDCG@10",
       "min-scores rag.jsonl --min-scores 0.2,0.4,0.6 -o scores.html",
       leave_out=["system", "interval"])  # fmt: skip
 @click.argument("run", type=DATA)
+@_QRELS
 @click.argument("qrels", type=DATA, required=False)
 def min_scores_command(run: str, qrels: str | None = None, **options: Any) -> None:
     """Compare lowest scores to show.
@@ -115,6 +126,7 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
       "monitor runs.parquet my.qrels --baseline 56", "monitor daily.csv",
       leave_out=["system"])  # fmt: skip
 @click.argument("days", type=DATA)
+@_QRELS
 @click.argument("qrels", type=DATA, required=False)
 def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None:
     """Raise an alarm if a metric drops or drifts, or if labels age.
@@ -133,8 +145,7 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 
 @task("judges", "decisions.judges", "judges human.qrels llm.qrels",
       "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run",
-      "judges labels.csv --annotators ann,bo --models gpt,llama",
-      "judges labels.csv --rel human --judge-rel llm")  # fmt: skip
+      "judges labels.csv --annotators ann,bo --models gpt,llama")  # fmt: skip
 @click.argument("human", type=DATA)
 @click.argument("llm", type=DATA, nargs=-1, metavar="[LLM...]")
 @click.option("--run", "runs", multiple=True, metavar="RUN",
@@ -276,6 +287,7 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
 @task("gate", "decisions.gate", "gate my.run my.qrels --min 'nDCG@10>=0.45'",
       "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01")  # fmt: skip
 @click.argument("run", type=DATA)
+@_QRELS
 @click.argument("qrels", type=DATA, required=False)
 @click.option("--junit", metavar="FILE", type=PATH, help="Write JUnit XML.")
 def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
@@ -338,7 +350,7 @@ ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
 )
 @QUERY
 @ITEM
-@click.option("--time", "moment", metavar="COLUMN", help="Column of the time.")
+@click.option("--time", "--moment", "moment", metavar="COLUMN", help="Column of the time.")
 @click.option("-o", "--output", "files", type=(DATA, DATA), required=True, metavar="TRAIN TEST",
               help="Files to write: .parquet or .csv.")  # fmt: skip
 def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
@@ -429,9 +441,11 @@ def split_inputs(
     A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
     eval --output wrote it, if it has lists of retrieved ids, or is one of the files of values.
     """
+    if (named := click.get_current_context().meta.get("named_qrels")) is not None:
+        inputs = [*inputs, named]
     path = split_name(inputs[-1])[1]
     is_run = len(inputs) == 1 or path != inputs[-1] or os.fspath(path) in values
-    is_run = is_run or _has_rankings(path, item)
+    is_run = named is None and (is_run or _has_rankings(path, item))
     runs, qrels = (inputs, None) if is_run else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels

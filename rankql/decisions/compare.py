@@ -135,6 +135,18 @@ def compare(
         "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
         "min_score": min_score, **options,
     }  # fmt: skip
+    scores = options.get("score")
+    if isinstance(scores, list | tuple) and len(scores) > 1 and not isinstance(runs, Mapping):
+        require(all(isinstance(x, str) for x in scores), f"score must be names, not {scores}")
+        results = {
+            name: evaluate(
+                runs, qrels, metrics or request.DEFAULT_METRICS, by=groups, weight=weight,
+                cluster=cluster, judge=judge, judge_rel=judge_rel, mean=mean, interval=None,
+                **{**keywords, "score": name},
+            )
+            for name in scores
+        }  # fmt: skip
+        return compare(results, by=by, higher_is_better=higher_is_better, **asdict(settings))
     runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]

@@ -16,7 +16,13 @@ from rankql import results, text
 from rankql.decisions import alignment
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, name_arguments, require, require_known
-from rankql.evaluation.means_result import LARGE, TURNED, WideTable, make_wide_table
+from rankql.evaluation.means_result import (
+    LARGE,
+    TURNED,
+    WideTable,
+    find_across,
+    make_wide_table,
+)  # fmt: skip
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, record_of, resolve_names
@@ -234,20 +240,22 @@ class Comparison(EvaluatedTable):
     def wide(
         self,
         rows: str | None = None,
-        columns: str | None = None,
+        columns: str | Sequence[str] | None = None,
         n: bool = False,
         margins: bool = False,
     ) -> WideTable:
         """The means with systems as rows and metrics as columns, as papers have them.
 
-        With `rows` and `columns`, the means of slices by two attributes, as those of `evaluate`.
+        With `rows` and `columns`, the means of slices by two attributes, or of metrics and the
+        values of one, as those of `evaluate`.
 
         The best system is bold, the best system first or, with a baseline, that one. Of three or
         more systems, letters name those that are significantly worse. With a baseline, or two
         systems, † marks those that are significantly better than the baseline and ‡ those that are
         significantly worse.
         """
-        turned = TURNED.get((rows, columns))
+        across = find_across(self.result, rows, columns)
+        turned = False if across else TURNED.get((rows, str(columns) if columns else None))
         if n or margins or turned is None:
             return self.result.wide(rows, columns, n, margins)
         base = self._marked_against
@@ -256,7 +264,7 @@ class Comparison(EvaluatedTable):
         marks = mark_pairs(self.pairs, letters, base)
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
-            self.result, [*dict.fromkeys(order)], turned, marks, letters,
+            self.result, [*dict.fromkeys(order)], turned, marks, letters, across,
             method=method, notes=self.notes, source=self,
         )  # fmt: skip
 
@@ -273,20 +281,20 @@ class Comparison(EvaluatedTable):
             frame = frame.drop("p_adjusted")
         return results.drop_idle_columns(frame)
 
-    def to_latex(self) -> str:
+    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         """The table for LaTeX with the package booktabs.
 
         Of two systems it fits a column of 12.2 cm: differences have their interval in brackets and
         † or ‡ for better or worse. p and verdicts are comments, as are findings and notes.
         """
         if self._view() is not None or self._long:
-            return super().to_latex()
+            return super().to_latex(caption, label)
         block = typeset_pair(self.pairs)
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
         tested = [f"{x}, {y}: p {text.format_p_cell(p, alpha)}, {word}" for x, y, p, word in rows]
         method = f"{self.tests}; intervals in brackets; {self._legend()}"
-        return self._typeset([block], method, tested)
+        return self._typeset([block], method, tested, caption, label)
 
     def _headline(self) -> str:
         return "" if self.pairs.is_empty() else self.title

@@ -63,8 +63,9 @@ def explain(
     ----------
     run, qrels, con, **options
         As in `evaluate`, whose value is explained.
-    of : query id, optional
-        Explain each position of this query. By default, the queries and items that lose most.
+    of : query id or list, optional
+        Explain each position of this query, or of several. By default, the queries and items that
+        lose most.
     metric : str
         Metric to explain.
     worst : int
@@ -79,7 +80,12 @@ def explain(
     """
     require_whole_number("worst", worst, 1)
     with _open(run, qrels, metric, con, options) as evaluation:
-        return _explain_run(evaluation, worst) if of is None else _explain_query(evaluation, of)
+        if of is None:
+            return _explain_run(evaluation, worst)
+        if not isinstance(of, list):
+            return _explain_query(evaluation, of)
+        require(bool(of), "of must name a query, not []")
+        return _combine([_explain_query(evaluation, each) for each in of])
 
 
 def explain_items(
@@ -167,6 +173,24 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
         positions=rows.drop("total", "outside"),
         formula=formula,
     )
+
+
+def _combine(parts: Sequence[Explanation]) -> Explanation:
+    """The explanations of several queries as one, whose positions have the query."""
+    first, queries = parts[0], [part.query for part in parts]
+    frames = [
+        part.positions.select(pl.lit(part.query).alias("query"), pl.all())
+        for part in parts if part.positions is not None
+    ]  # fmt: skip
+    values = pl.concat([part.result.frame() for part in parts], how="vertical_relaxed")
+    notes = [*dict.fromkeys(note for part in parts for note in part.notes)]
+    return replace(
+        first,
+        result=replace(first.result, values=values, notes=notes, _summary=None),
+        query_sql=";\n".join(part.query_sql for part in parts),
+        query=queries, value=None, ideal=None, parts=parts,
+        positions=pl.concat(frames, how="vertical_relaxed"),
+    )  # fmt: skip
 
 
 def _explain_run(evaluation: Evaluation, worst: int) -> Explanation:
@@ -271,6 +295,8 @@ class Explanation(EvaluatedTable):
     means: pl.DataFrame | None = None
     worst: int = 10
     formula: str = ""
+    # Of several queries.
+    parts: Sequence[Explanation] = ()
     _details = ("metric", "system", "query", "value", "ideal", "items?", *EvaluatedTable._details)
 
     @property
@@ -291,6 +317,8 @@ class Explanation(EvaluatedTable):
     @property
     def sentences(self) -> list[str]:
         """The value and that of the ideal ranking, by system; of a query also the formula."""
+        if self.parts:
+            return [line for part in self.parts for line in part.sentences]
         if self.means is not None:
             return [self._value_of(row) for row in self.means.to_dicts()]
         system = "" if self.system is None else f"{text.escape_controls(self.system)}, "

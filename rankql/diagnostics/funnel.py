@@ -29,9 +29,10 @@ from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.results import Chart, draw_chart
+from rankql.sources.reader import fetch_frame
 from rankql.sources.request import EvaluationOptions, RankingRules, Request, parse_groupings
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data, Table, require_column
 from rankql.sources.tidy.lists import unnest_lists
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, adjust_p_values
@@ -83,7 +84,8 @@ def funnel(
     ----------
     stages : dict or list
         The items after each stage, such as {"retrieval": ..., "rerank": ...}, each a table with one
-        list of ids per query, or with one row per query and item.
+        list of ids per query, or with one row per query and item; or one table of rows with their
+        stage in the column `system`, in the order in which they occur.
 
         Without qrels, each table also has the list of relevant ids. Of rows, the last stage is the
         final ranking and needs scores or positions; the others need none.
@@ -111,6 +113,11 @@ def funnel(
     └───────────┴──────────┴──────┘
     """
     require_whole_number("k", k, 1)
+    system = options.get("system")
+    if system is not None and not isinstance(stages, Mapping | list | tuple):
+        with open_session(con, stages) as session:
+            stages = _split_stages(session, stages, system)
+        options.pop("system")
     if isinstance(stages, list | tuple):
         stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
     valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
@@ -194,6 +201,15 @@ def funnel(
     items = items.rename({"query": final.meta.query})
     own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added, own)
+
+
+def _split_stages(session: Session, data: Data, system: Any) -> dict[str, pl.DataFrame]:
+    """The rows of each stage, in the order in which the stages occur."""
+    table = session.table(data, "stages")
+    require_column(table, system, "system")
+    rows = fetch_frame(session, f"FROM {table.sql}")
+    parts = rows.partition_by(system, as_dict=True, maintain_order=True, include_key=False)
+    return {str(name): part for (name,), part in parts.items()}
 
 
 @dataclass(repr=False, eq=False)

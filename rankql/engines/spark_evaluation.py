@@ -38,7 +38,7 @@ from rankql.sources.session import open_session
 # The options of `rankql.evaluate` for rows that are not as Spark has them.
 _NOT_IN_SPARK = (
     *("order", "collapse", "positions", "forbidden", "groups", "columns", "part"),
-    "ignore_identical_ids",
+    *("ignore_identical_ids", "unjudged_queries"),
 )
 
 

@@ -174,6 +174,10 @@ def evaluate(
         position empty, which counts a duplicate once.
     ignore_identical_ids : bool, optional
         Drop items that have the id of their query, and move the rest up, as BEIR does.
+    unjudged_queries : 'skip' or 'count', optional
+        Queries of a run without judgments: leave them out, which is the default, or count them as
+        queries with nothing relevant, such as users without a purchase. 'count' sets
+        undefined='zero'.
     forbidden : str, optional
         Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
         or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.
@@ -205,6 +209,8 @@ def evaluate(
         require(qrels is not None, "judge= needs human labels of some queries. Pass them as qrels")
         require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
         require(output is None, "output= does not support judge=. Leave out one of them")
+        counted = options.get("unjudged_queries") == "count"
+        require(not counted, "unjudged_queries='count' does not support judge=. Leave out one")
     if cluster is not None or mean is not None:
         require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
     rules = of_judge = RankingRules.of(options, evaluate)

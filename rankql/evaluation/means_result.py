@@ -32,6 +32,8 @@ from rankql.stats.means import ROUNDING
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
+# The slices that are not by an attribute.
+OF_ALL = (MEAN_OF_SLICES, "all")
 TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
 
 
@@ -181,7 +183,7 @@ class MeansResult(TableResult):
     def wide(
         self,
         rows: str | None = None,
-        columns: str | None = None,
+        columns: str | Sequence[str] | None = None,
         n: bool = False,
         margins: bool = False,
     ) -> WideTable:
@@ -190,10 +192,15 @@ class MeansResult(TableResult):
         Slices of several systems have a column for each system. Of slices by two attributes, the
         values of `rows` are rows and those of `columns` columns; with `n`, the number of queries of
         each mean is right of it, and with `margins` there are the slices by each attribute alone
-        and all queries too, as "all".
+        and all queries too, as "all". With rows="system" and columns=["collection", "metric"], each
+        value of the attribute has a column for each metric, as in the table of a paper.
         """
         notes = [text.join_queries(self._count_parts()), *self.notes]
-        turned = TURNED.get((rows, columns))
+        if across := find_across(self, rows, columns):
+            return make_wide_table(
+                self, self.systems, False, across=across, notes=notes, source=self
+            )
+        turned = TURNED.get((rows, str(columns) if columns else None))
         if turned is not None and (not turned or len(self.systems) > 1):
             for name, value in {"n": n, "margins": margins}.items():
                 needs = f"{name}= needs slices by two attributes. Pass rows= and columns="
@@ -427,26 +434,58 @@ class WideTable(TableResult):
         return {*table.select(is_best & (is_best.sum() == 1)).to_series().arg_true()}
 
 
+def find_across(
+    result: MeansResult, rows: str | None, columns: str | Sequence[str] | None
+) -> list[str]:
+    """The attribute and "metric", in the order of the heads; [] if no list of columns is given."""
+    if columns is None or isinstance(columns, str):
+        return []
+    by = [name for name in columns if name != "metric"]
+    known = [group[0] for group in result.meta.groupings if len(group) == 1]
+    one = len(columns) == 2 and len(by) == 1 and by[0] in known
+    offer = f"[{known[0]!r}, 'metric']" if known else "an attribute of by= and 'metric'"
+    message = f"wide has no columns={[*columns]}. Pass rows='system' and columns={offer}"
+    require(rows == "system" and one, message)
+    require(len(result.systems) > 1, "rows='system' needs several systems. Leave out rows=")
+    return [*columns]
+
+
 def make_wide_table(
     result: MeansResult,
     systems: Sequence[str],
     turned: bool,
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
+    across: Sequence[str] = (),
     **fields: Any,
 ) -> WideTable:
     """Turn a summary around: one row per slice or system, one column per metric.
 
     Of slices of several systems, or `turned`, one row per metric and slice, one column per system.
-    Marks are by metric, slice and system.
+    Marks are by metric, slice and system. With `across`, one row per system and one column per
+    value of an attribute and metric.
     """
-    summary = result.summary
+    summary, by_system = result.summary, False
     higher_is_better = {name: result.higher_is_better(name) for name in result.metrics}
+    directions = [*higher_is_better.values()]
     means = {(x["slice"], x.get("system"), x["metric"]): x for x in summary.to_dicts()}
     slices = [*dict.fromkeys(part for part, *_ in means)]
     several, sliced, labels = "system" in summary.columns, len(slices) > 1, {}
     rows: list[tuple[list[Any], list[tuple[Any, Any, str]]]] = []
-    if by_system := len(systems) > 1 and (turned or sliced):
+    if across:
+        (by,) = (name for name in across if name != "metric")
+        labels = _label_slices(summary, [[by]])
+        parts = {part: label[by] for part, label in labels.items() if part not in OF_ALL}
+        order = [(part, metric) for part in parts for metric in higher_is_better]
+        if across[0] == "metric":
+            order = [(part, metric) for metric in higher_is_better for part in parts]
+        keys = [*["letter"] * bool(letters), "system"]
+        names = [" ".join({by: parts[x], "metric": y}[z] for z in across) for x, y in order]
+        directions = [higher_is_better[metric] for _, metric in order]
+        for name in systems:
+            rows.append(([*[(letters or {}).get(name)] * bool(letters), name],
+                         [(part, name, metric) for part, metric in order]))  # fmt: skip
+    elif by_system := len(systems) > 1 and (turned or sliced):
         labels = _label_slices(summary, result.meta.groupings)
         keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
         names = [f"{letters[name]} {name}" if letters else name for name in systems]
@@ -476,7 +515,7 @@ def make_wide_table(
         fields |= {"parts": ["metric"] * (len(labels) > 1), "directions": higher_is_better}
         return WideTable(table, dict.fromkeys(heads, True), **fields)
     table = table.select(*keys, *(x for name in heads for x in (name, marks_of.get(name)) if x))
-    return WideTable(table, dict(zip(heads, higher_is_better.values(), strict=True)), **fields)
+    return WideTable(table, dict(zip(heads, directions, strict=True)), **fields)
 
 
 def _label_slices(

@@ -18,6 +18,7 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import OF_ITEMS, OF_RANKINGS, apply_filters
 from rankql.evaluation.readable import reads_judged, require_compatible
+from rankql.evaluation.unjudged import count_unjudged
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
@@ -42,6 +43,8 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     metrics = [*map(of_groups, metrics)] if grouped else metrics
     inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
+    if request.rules.unjudged_queries == "count":
+        inputs = count_unjudged(session, inputs, metrics)
     if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
     inputs = apply_filters(session, inputs, request, OF_ITEMS)

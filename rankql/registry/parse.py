@@ -245,7 +245,7 @@ def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
         subtopics, shown = _subtopic_record(match["name"]), find_shown(text)
-        record = subtopics or shown or _find_record(match["name"])
+        record = subtopics or shown or _find_record(match["name"], match["k"])
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         twice = match["k"] is not None and (k is not None or RECALL.name in options)
@@ -352,7 +352,7 @@ def _bare(name: str) -> str:
     return re.sub("^(mean|retrieval)", "", squash(name))
 
 
-def _find_record(name: str) -> MetricRecord:
+def _find_record(name: str, k: str | None = None) -> MetricRecord:
     squashed = _index(squash)
     record = _index().get(name.lower()) or squashed.get(squash(name)) or squashed.get(_bare(name))
     if record:
@@ -362,6 +362,7 @@ def _find_record(name: str) -> MetricRecord:
     others = {squash(each): row for row in OTHERS for each in row[0].split(",")}
     if row := others.get(squash(name)) or others.get(_bare(name)):
         _, tool, meaning, closest = row
+        closest = re.sub(r"@10\b", f"@{k}", closest) if k else closest
         other = f"{name!r} of {tool}: {meaning}. The closest in rankql: {closest}"
         raise RankqlError(other.replace("`", ""))
     names = [record.name for record in EVALUATED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from numbers import Number
 from pathlib import Path
@@ -60,6 +60,7 @@ class EvaluationOptions(RowOptions, ConventionOptions, total=False):
 
     forbidden: str | None
     groups: Literal["any"] | None
+    unjudged_queries: Literal["skip", "count"] | None
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class RankingRules:
     forbidden: str | None = None
     # "any": relevant ids are lists of lists, and one of each inner list suffices.
     groups: str | None = None
+    # "count": queries of a run without judgments are judged, with nothing relevant.
+    unjudged_queries: str | None = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,6 +103,8 @@ class RankingRules:
             f"groups must be 'any' or None, not {self.groups!r}. KILT's evidence sets need all "
             "items of one inner list, which no metric counts",
         )
+        if self.unjudged_queries is not None:
+            require_choice("unjudged_queries", self.unjudged_queries, "skip", "count")
         if self.positions is not None:
             require_choice("positions", self.positions, "renumber", "keep")
             require(
@@ -114,8 +119,18 @@ class RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
-                 "forbidden", "groups")  # fmt: skip
+                 "forbidden", "groups", "unjudged_queries")  # fmt: skip
         conventions = choose(options)
+        if options.get("unjudged_queries") == "count":
+            undefined = conventions.undefined
+            values = undefined.values() if isinstance(undefined, Mapping) else [undefined]
+            for value in {*values} - {"zero", "skip"}:
+                raise RankqlError(
+                    "unjudged_queries='count' sets undefined='zero', and does not go with "
+                    f"undefined={value!r}. Leave out one of them"
+                )
+            if undefined == "skip" and options.get("undefined") is None:
+                conventions = replace(conventions, undefined="zero")
         of_tool = tool_of(conventions.profile).options
         return cls(
             {role: options.get(role) for role in ROLES},

@@ -410,3 +410,17 @@ def test_sentences():
     (sentence,) = explain(RUN, QRELS, metric="nDCG@3", **BY_HALVES).sentences
     assert sentence == "nDCG@3 is 0.2353, that of the ideal ranking 1.0000."
     assert result.table is result.positions and "rankql_explained AS" in result.sql
+
+
+def test_several_queries_are_those_of_each():
+    run = {"a": {"x": 2.0, "y": 1.0}, "b": {"z": 1.0}, "c": {"x": 1.0}}
+    qrels = {"a": {"y": 1}, "b": {"q": 0}, "c": {"x": 2}}
+    both = rankql.explain(run, qrels, ["a", "b"])
+    each = [rankql.explain(run, qrels, query) for query in ("a", "b")]
+    assert both.positions.columns == ["query", *each[0].positions.columns]
+    for query, one in zip("ab", each, strict=True):
+        assert both.positions.filter(query=query).drop("query").rows() == one.positions.rows()
+    assert both.sentences == [line for one in each for line in one.sentences]
+    assert both.query == ["a", "b"] and both.result["nDCG@10"] == each[0].value
+    with pytest.raises(rankql.RankqlError, match="Unknown query 'w'"):
+        rankql.explain(run, qrels, ["a", "w"])

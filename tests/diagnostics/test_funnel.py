@@ -374,3 +374,20 @@ def test_both_tables_name_the_query_alike():
     stages = {"first": pl.DataFrame({"question": ["q"], "item": ["a"], "pos": [1]})}
     funnel = rankql.funnel(stages, pl.DataFrame({"question": ["q"], "item": ["a"], "rel": [1]}))
     assert funnel.items.columns[0] == funnel.per_query.columns[0] == "question"
+
+
+def test_stages_of_one_table():
+    """In the order in which they occur, as tables of their own."""
+    qrels = pl.DataFrame({"query": [1, 1, 2], "item": [*"abc"], "rel": [2, 1, 1]})
+    stages = {
+        "retrieval": pl.DataFrame({"query": [1, 1, 2], "item": [*"xac"], "score": [3.0, 2.0, 1.0]}),
+        "filter": pl.DataFrame({"query": [1, 2], "item": [*"ac"], "score": [1.0, 1.0]}),
+        "ann": pl.DataFrame({"query": [1], "item": ["a"], "score": [1.0]}),
+    }
+    long = pl.concat(rows.with_columns(stage=pl.lit(name)) for name, rows in stages.items())
+    expected = rankql.funnel(stages, qrels)
+    result = rankql.funnel(long, qrels, system="stage")
+    assert result.table.equals(expected.table) and result.items.equals(expected.items)
+    assert result.table["stage"].to_list() == ["retrieval", "filter", "ann", "order"]
+    with pytest.raises(rankql.RankqlError, match="system='step': no column of that name"):
+        rankql.funnel(long, qrels, system="step")

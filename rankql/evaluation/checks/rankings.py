@@ -292,6 +292,8 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     """Queries of which nothing is relevant, where the caller may care about them."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    if evaluation.request and evaluation.request.rules.unjudged_queries == "count":
+        return
     best = "SELECT query, max(rel) AS best FROM"
     sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
         {evaluation.conventions.threshold}) FROM ({best} {inputs.graded_cte} GROUP BY query

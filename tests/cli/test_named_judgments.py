@@ -1,0 +1,42 @@
+"""--qrels FILE names the judgments, which else are the last file."""
+
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+
+COMMANDS = [
+    "eval run.csv", "eval run.csv other.csv", "compare run.csv other.csv", "check run.csv",
+    "explain run.csv", "explain run.csv --of a", "gate run.csv --min nDCG@10>=0.1",
+    "min-scores run.csv -m RR", "funnel a=run.csv b=other.csv",
+]  # fmt: skip
+
+
+def run_cli(command):
+    result = CliRunner().invoke(main, command.split())
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_judgments_may_be_named(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{query},{item},{score}\n" for query in "abc" for item, score in (("x", 1), ("y", 2))]
+    for name in ("run", "other"):
+        (tmp_path / f"{name}.csv").write_text("query,item,score\n" + "".join(rows))
+    (tmp_path / "gold.csv").write_text("query,item,rel\na,x,1\nb,y,1\nc,x,0\nc,y,0\n")
+    option, last = run_cli(f"{command} --qrels gold.csv"), run_cli(f"{command} gold.csv")
+    assert option == last and last[0] in (0, 1, 3), last
+    if command.startswith("gate"):
+        code, _, printed = run_cli(f"{command} gold.csv --qrels gold.csv")
+        assert code == 2 and "named twice" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("Hits@3", "closest in rankql: Success@3"), ("p-MRR", "'p-MRR' of FollowIR")],
+)
+def test_names_of_other_tools_keep_their_cutoff(name, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate({"a": {"x": 1.0}}, {"a": {"x": 1}}, name)

@@ -1,0 +1,81 @@
+"""wide(rows="system", columns=["collection", "metric"]): the cells are those of the summary."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+RUN = pl.DataFrame(
+    [
+        (system, f"t{q}", f"d{d}", float((step * q + 3 * d * step) % 11), ["A", "B & C"][q % 3 > 0])
+        for system, step in (("bm25", 2), ("dense", 5), ("ours", 7))
+        for q in range(24)
+        for d in range(6)
+    ],
+    schema=["system", "query", "item", "score", "collection"],
+    orient="row",
+)
+QRELS = RUN.filter(system="ours").select("query", "item", rel=(pl.col("score") > 6).cast(int))
+METRICS = ["nDCG@3", "AP"]
+
+
+def results():
+    options = {"by": "collection"}
+    yield rankql.evaluate(RUN, QRELS, METRICS, **options)
+    yield rankql.compare(RUN, QRELS, METRICS, **options)
+    yield rankql.compare(RUN, QRELS, METRICS, baseline="bm25", **options)
+
+
+@pytest.mark.parametrize("order", [["collection", "metric"], ["metric", "collection"]])
+def test_cells_are_means_of_the_summary(order):
+    for result in results():
+        table = result.wide(rows="system", columns=order)
+        summary = getattr(result, "result", result).summary
+        heads = [x for x in table.table.columns if x in table.higher_is_better]
+        values = ["A", "B & C"]
+        pairs = [(x, y) for x in values for y in METRICS]
+        if order[0] == "metric":
+            pairs = [(x, y) for y in METRICS for x in values]
+        assert heads == [" ".join(p if order[0] == "collection" else p[::-1]) for p in pairs]
+        assert {*table.table["system"]} == {"bm25", "dense", "ours"} and table.table.height == 3
+        for row in table.table.to_dicts():
+            for head, (value, metric) in zip(heads, pairs, strict=True):
+                part = summary.filter(
+                    system=row["system"], metric=metric, slice=f"collection={value}"
+                )
+                assert row[head] == part["mean"].item()
+        latex = table.to_latex(caption="Means of \\textsc{ours}", label="tab:ours")
+        assert latex.count("\\begin{tabular}") == 1 and "B \\& C AP" in latex.replace(
+            "AP B \\& C", "B \\& C AP"
+        )
+        assert "\\caption{Means of \\textsc{ours}}\n\\label{tab:ours}" in latex
+
+
+def test_a_comparison_has_its_signs():
+    result = rankql.compare(RUN, QRELS, METRICS, by="collection", baseline="bm25")
+    table = result.wide(rows="system", columns=["collection", "metric"])
+    marked = {
+        (mark[: -len(" marks")], row["system"])
+        for mark in table.marks.values()
+        for row in table.table.to_dicts()
+        if row[mark]
+    }
+    significant = result.pairs.filter(pl.col("verdict").is_in(["better", "worse"]))
+    significant = significant.filter(pl.col("slice") != "all")
+    expected = {
+        (f"{row['slice'].removeprefix('collection=')} {row['metric']}", row["b"])
+        for row in significant.to_dicts()
+    }
+    assert marked == expected and marked
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [("system", ["metric"]), ("system", ["town", "metric"]), ("metric", ["collection", "metric"])],
+)
+def test_other_heads_are_refused(rows, columns):
+    right = r"Pass rows='system' and columns=\['collection', 'metric'\]"
+    for result in results():
+        with pytest.raises(RankqlError, match=right):
+            result.wide(rows=rows, columns=columns)
