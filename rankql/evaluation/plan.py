@@ -48,7 +48,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     if request.seen:
         inputs = drop_seen(session, inputs, conventions)
     if request.min_score is not None:
-        inputs = keep_scores(session, inputs, request.min_score)
+        inputs = keep_scores(session, inputs, request.min_score, conventions.threshold)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
