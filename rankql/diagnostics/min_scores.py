@@ -152,11 +152,11 @@ def min_scores(
         pl.coalesce(answered, 1 - abstained).alias(ANSWERED),
         *(pl.when(abstained.is_not_null()).then(name).alias(name) for name in names),
     ).select("system", key, *SHARES, *names)
-    share = values.select("system", key, Success=ANSWERED)  # in the range of a share
+    shares = values.select("system", key, Success=ANSWERED)  # in the range of a share
     means = [
         read_values(frame, query=key, metrics=frame.columns[2:], system="system")
         .derive(interval=interval, confidence=confidence).summary
-        for frame in (share, values.drop(ANSWERED))
+        for frame in (shares, values.drop(ANSWERED))
     ]  # fmt: skip
     rows = pl.concat([means[0].with_columns(metric=pl.lit(ANSWERED)), means[1]], how="diagonal")
     score = pl.col("system").cast(pl.Float64).alias("min_score")
