@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 
 from rankql import macros
-from rankql.sources.request import DEFAULT_METRICS
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.column_names import DISTANCES, MEASURES, ROLES
+from rankql.sources.request import DEFAULT_METRICS
 
 SOURCES = Path(__file__).parent / "browser"
 CACHE = SOURCES.parents[1] / ".browser_cache"

@@ -17,6 +17,7 @@ from rankql.registry.parse import parse
 from rankql.results import Chart, TableResult, draw_chart
 from rankql.sources.request import EvaluationOptions, RankingRules, Request
 from rankql.sources.tables import Data
+from rankql.stats.means import ROUNDING
 from rankql.writing import remember_inputs
 
 ANSWERED, FALSE_ANSWER, FALSE_ABSTENTION = SHARES = ("answered", "FalseAnswer", "FalseAbstention")
@@ -28,8 +29,9 @@ class MinScores(TableResult):
 
     `table` has one row per lowest score: the share of queries for which something is shown, the
     shares of false answers and false abstentions, and the means of the metrics, each with the ends
-    of its interval. `per_query` has the values behind them. `chosen` is the lowest score at which
-    FalseAnswer is at most `max_false_answer`; None if there is none, or no such limit.
+    of its interval. `per_query` has the values behind them. `chosen` is the lowest score of the run
+    (or of `min_scores`) at which FalseAnswer is at most `max_false_answer`; None if there is none,
+    or no such limit.
     """
 
     table: pl.DataFrame
@@ -37,6 +39,9 @@ class MinScores(TableResult):
     metrics: list[str]
     notes: list[str] = field(default_factory=list)
     max_false_answer: float | None = None
+    # What the scores are called in the title, and whether the caller chose them.
+    _name: str = "score"
+    _tried: bool = False
     caption = "Means by lowest score shown"
     _is_drawn = True
     _details = ("max_false_answer?", "chosen?")
@@ -46,9 +51,9 @@ class MinScores(TableResult):
         """The score that shows most, of those at which FalseAnswer is within its limit."""
         if self.max_false_answer is None:
             return None
-        within = self.table.filter(pl.col(FALSE_ANSWER) <= self.max_false_answer)
-        scores: list[float] = within.sort(ANSWERED, descending=True)["min_score"].to_list()
-        return scores[0] if scores else None
+        within = self.table.filter(pl.col(FALSE_ANSWER) <= self.max_false_answer + ROUNDING)
+        most = within.filter(pl.col(ANSWERED) == pl.col(ANSWERED).max())["min_score"].to_list()
+        return (max if self._name == "distance" else min)(most, default=None)
 
     @property
     def title(self) -> str:
@@ -56,10 +61,17 @@ class MinScores(TableResult):
         if self.max_false_answer is None:
             return ""
         limit = f"a FalseAnswer of at most {self.max_false_answer:g}"
-        if self.chosen is None:
+        far = self._name == "distance"
+        if self.chosen is not None:
+            first = "of those tried" if self._tried else self._name
+            end = "highest" if far else "lowest"
+            return f"min_score={self.chosen:g} is the {end} {first} with {limit}"
+        if self._tried:
             least = min(self.table[FALSE_ANSWER].to_list())
-            return f"No lowest score has {limit}: the least is {least:.4f}"
-        return f"min_score={self.chosen:g} is the lowest score with {limit}"
+            return f"No {self._name} of those tried has {limit}: the least is {least:.4f}"
+        last = (min if far else max)(self.table["min_score"].to_list())
+        beyond = f"every {self._name} {'below' if far else 'above'} {last:g} shows nothing"
+        return f"No {self._name} of the run has {limit}; {beyond}"
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means without their intervals, and a mark at the chosen score."""
@@ -106,7 +118,8 @@ def min_scores(
     min_scores : list of float, optional
         Lowest scores; by default up to 20 quantiles of the best score of each query.
     max_false_answer : float, optional
-        Mark the lowest score at which the mean of FalseAnswer is at most this.
+        Mark the lowest score of the run at which the mean of FalseAnswer is at most this; with
+        `min_scores`, the lowest of those.
     interval, confidence, con, **options
         As in `evaluate`.
 
@@ -125,7 +138,8 @@ def min_scores(
     require(cutoffs is None or bool(cutoffs), "min_scores is empty. Pass scores, or leave it out")
     names = [metric.name for metric in parse(metrics) if metric.name not in SHARES]
     columns, rules = [FALSE_ANSWER, FALSE_ABSTENTION, *names], _read_rules(options)
-    request = Request(run, qrels, columns, rules, con=con, min_score=(cutoffs,), interval=None)
+    asked = (cutoffs, max_false_answer)
+    request = Request(run, qrels, columns, rules, con=con, min_score=asked, interval=None)
     result = evaluate_in_duckdb(request)
     if not result.per_query[FALSE_ANSWER].count():
         raise RankqlError(
@@ -138,8 +152,13 @@ def min_scores(
         pl.coalesce(answered, 1 - abstained).alias(ANSWERED),
         *(pl.when(abstained.is_not_null()).then(name).alias(name) for name in names),
     ).select("system", key, *SHARES, *names)
-    means = read_values(values, query=key, metrics=[*SHARES, *names], system="system")
-    rows = means.derive(interval=interval, confidence=confidence).summary
+    shares = values.select("system", key, Success=ANSWERED)  # in the range of a share
+    means = [
+        read_values(frame, query=key, metrics=frame.columns[2:], system="system")
+        .derive(interval=interval, confidence=confidence).summary
+        for frame in (shares, values.drop(ANSWERED))
+    ]  # fmt: skip
+    rows = pl.concat([means[0].with_columns(metric=pl.lit(ANSWERED)), means[1]], how="diagonal")
     score = pl.col("system").cast(pl.Float64).alias("min_score")
     table = rows.select(score).unique().sort("min_score")
     for name in (*SHARES, *names):
@@ -151,7 +170,12 @@ def min_scores(
     share = "FalseAnswer is the share of them that get an answer"
     notes = [f"{nothing}: {share}", *result.notes]
     per_query = values.with_columns(score).drop("system")
-    return MinScores(table.sort("min_score"), per_query, [*names], notes, max_false_answer)
+    table = table.sort("min_score")
+    far = table[ANSWERED][0] < table[ANSWERED][-1]  # the lowest score shows least
+    return MinScores(
+        table, per_query, [*names], notes, max_false_answer,
+        _name="distance" if far else "score", _tried=cutoffs is not None,
+    )  # fmt: skip
 
 
 def _read_rules(options: EvaluationOptions) -> RankingRules:

@@ -29,6 +29,7 @@ from rankql.sources.request import Request
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 from rankql.sources.tidy.computed import add_column
+from rankql.stats.means import ROUNDING
 from rankql.text import is_or_are, run_label, unique_names
 
 # So many lowest scores are compared, unless the caller names them.
@@ -127,8 +128,8 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The runs with items of at least this score, or of the score of each system by name.
 
     Others count as not retrieved, so a query without one stays in its run and shows nothing. If
-    the lowest score is best, it is the highest score that is kept. A tuple with a list of scores,
-    or None for those of `list_best_scores`, makes a system of each.
+    the lowest score is best, it is the highest score that is kept. A tuple makes a system of each
+    score in its list, or if that is None of `list_best_scores` and `find_min_score`.
     """
     for table in inputs.runs.values():
         if "score" not in table.roles:
@@ -140,8 +141,13 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None
         errors.require(alone, "min_scores compares the scores of one run. Pass one")
-        (table,), (scores,) = inputs.runs.values(), min_score
-        min_score = {str(x): x for x in scores or list_best_scores(session, inputs, table)}
+        (table,), (scores, limit) = inputs.runs.values(), min_score
+        if scores is None:
+            scores = list_best_scores(session, table)
+            scores += find_min_score(
+                session, inputs, table, limit, request.rules.conventions.threshold
+            )
+        min_score = {str(x): x for x in sorted({*scores})}
         inputs = replace(inputs, runs=dict.fromkeys(min_score, table))
     limits = min_score if isinstance(min_score, Mapping) else {None: min_score}
     for value in limits.values():
@@ -166,7 +172,7 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     return replace(inputs, runs=runs, min_score=asked)
 
 
-def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[float]:
+def list_best_scores(session: Session, table: Table) -> list[float]:
     """Up to 20 quantiles of the best score of each query."""
     best = (
         f"SELECT max({table.read('score')}) AS best FROM {table.sql} GROUP BY {table.key('query')}"
@@ -175,6 +181,29 @@ def list_best_scores(session: Session, inputs: Inputs, table: Table) -> list[flo
     sql = f"SELECT unnest(list_distinct(quantile_disc(best, [{shares}]))) AS x FROM ({best})"
     scores = [float(x) for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
     return [-x for x in scores] if table.ascending else scores
+
+
+def find_min_score(
+    session: Session, inputs: Inputs, table: Table, limit: float | None, threshold: float
+) -> list[float]:
+    """The lowest score of the run at which FalseAnswer is within its limit, if there is one."""
+    if limit is None:
+        return []
+    (judging,), score, key = inputs.judging, table.read("score"), table.key("query")
+    rel = judging.read("rel")
+    unanswerable = (
+        f"SELECT {judging.key('query')} AS q FROM {judging.sql} GROUP BY q "
+        f"HAVING count({rel}) > 0 AND NOT coalesce(bool_or({rel} >= {threshold}), false)"
+    )
+    count = len(fetch(session, unanswerable))
+    allowed = math.floor((limit + ROUNDING) * count)
+    best = (
+        f"SELECT max({score}) AS x FROM {table.sql} WHERE {key} IN ({unanswerable}) GROUP BY {key} "
+        f"ORDER BY x DESC NULLS LAST LIMIT 1 OFFSET {allowed}"
+    )
+    above = f"{score} > coalesce(({best}), '-Infinity'::DOUBLE)"
+    ((lowest,),) = fetch(session, f"SELECT min({score}) FROM {table.sql} WHERE {above}")
+    return [] if lowest is None else [-lowest if table.ascending else lowest]
 
 
 def read_systems(session: Session, inputs: Inputs) -> list[str]:

@@ -185,6 +185,9 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
         ends = means.NO_INTERVAL
         if sample is not None and sample.units > 1 and result.interval is not None:
             ends = means.describe_interval(sample.moments, result.confidence, result.interval)
+            if isinstance(sample, SlicedSample):
+                wider = sample.interval(result.confidence, result.interval)
+                ends = (*(wider or ends[:2]), ends[2])
         return dict(zip(("lo", "hi", means.SKEWED), ends, strict=True))
 
     for row in summary.iter_rows(named=True):

@@ -1,4 +1,4 @@
-"""Rankings by score, of all groups at once: one sort by score, and another of the tied items alone.
+"""ScoredGroups by score, of all groups at once: one sort by score, and another of the tied items alone.
 
 Sorting every group by score and item takes 2 to 7 times as long, most of it for the text of the
 items. The groups come as a column with a list of rows for each.
@@ -28,7 +28,7 @@ ROWS = Ranking(pl.col("rel"), pl.col("pos").cast(pl.Float64), judged=pl.col("rel
 
 
 @dataclass(frozen=True)
-class Rankings:
+class ScoredGroups:
     """The rows of some groups, group by group, the highest score first. Ties are in no order.
 
     rows: the columns of the rows, before they were ordered.
@@ -43,7 +43,7 @@ class Rankings:
     tied: pl.Series
 
     @classmethod
-    def of_lists(cls, lists: pl.Series) -> Rankings:
+    def of_lists(cls, lists: pl.Series) -> ScoredGroups:
         """From lists of rows, structs with a score, none of them empty."""
         rows, (group, pos) = lists.explode().struct.unnest(), _number(lists.list.len())
         by_score = pl.element().struct.field("score").arg_sort(**BEST_FIRST)
@@ -113,7 +113,7 @@ class ScoreMetric:
     def _evaluate(self, lists: pl.Series) -> pl.Series:
         values, again, first = [], [], 0
         for part in _in_parts(lists):
-            rankings = Rankings.of_lists(part)
+            rankings = ScoredGroups.of_lists(part)
             values.append(self._value(rankings))
             if self.expected is not None:
                 groups = rankings.group.filter(rankings.undecided(self.k))
@@ -125,7 +125,7 @@ class ScoreMetric:
         some = pl.concat(again) if sum(map(len, again)) else pl.Series([0])
         return pl.concat(values).scatter(some, self.expected(lists.gather(some)))
 
-    def _value(self, rankings: Rankings) -> pl.Series:
+    def _value(self, rankings: ScoredGroups) -> pl.Series:
         rel, pos = rankings.in_order("rel"), rankings.pos
         if "item" in rankings.rows.columns:
             require_texts("item", rankings.rows["item"])
@@ -167,7 +167,7 @@ def positions(rows: pl.DataFrame) -> pl.Series:
         grouped = numbered.select(packed)
     placed = pl.Series([0]).new_from_index(0, len(rows))
     for lists in _in_parts(grouped["row"]):
-        rankings = Rankings.of_lists(lists)
+        rankings = ScoredGroups.of_lists(lists)
         rankings = replace(rankings, rows=rows, order=rankings.in_order("row"))
         placed.scatter(rankings.order_by_item(rankings.tied), rankings.pos)
     return placed

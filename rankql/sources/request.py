@@ -176,8 +176,11 @@ class Request:
     train: Data | None = None
     catalogue: Data | int | None = None
     seen: str | None = None
-    # The lowest score that is shown, or that of each system; of `min_scores`, a list of them.
-    min_score: float | Mapping[str, float] | tuple[Sequence[float] | None] | None = None
+    # The lowest score that is shown, or that of each system; of `min_scores`, a list of them
+    # and the highest FalseAnswer.
+    min_score: float | Mapping[str, float] | tuple[Sequence[float] | None, float | None] | None = (
+        None
+    )
     # The file for the values per query.
     output: Path | None = None
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankql.stats.means import ROUNDING, Moments, adjusted_skewness
+from rankql.stats.means import ROUNDING, Interval, Moments, adjusted_skewness, mean_interval
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -219,6 +219,21 @@ class SlicedSample(Sample):
         pooled = BORROWED * (variances @ freedom) / (freedom.sum() or 1.0)
         shrunk = (variances * freedom + pooled) / (freedom + BORROWED) / sizes
         return math.sqrt(np.maximum(squares, shrunk).sum()) / len(self.parts)
+
+    def interval(self, confidence: float, interval: str | None = "auto") -> Interval | None:
+        """The interval of the mean, at each end the wider of that of the moments and of MOVER.
+
+        MOVER (Zou and Donner 2008) squares and adds the distances of each slice's mean to its own
+        end. It knows how skewed a slice is, and the moments how little its few values say.
+        """
+        ends = mean_interval(self.moments, confidence, interval)
+        each = [mean_interval(part.moments, confidence, interval) for part in self.parts]
+        if ends is None or interval != "auto":
+            return ends
+        sides = [(part.mean, x) for part, x in zip(self.parts, each, strict=True) if x]
+        below = math.hypot(*(mean - x.lo for mean, x in sides)) / len(self.parts)
+        above = math.hypot(*(x.hi - mean for mean, x in sides)) / len(self.parts)
+        return Interval(min(ends.lo, self.mean - below), max(ends.hi, self.mean + above))
 
     @cached_property
     def freedom(self) -> float:

@@ -240,7 +240,7 @@ def test_a_model_is_held_to_a_second_person():
 def test_few_labels_do_not_tell_and_much_better_is_said():
     wide = labelled({"ann": 0.6, "bo": 0.6, "gpt": 0.8, "best": 0.0}, queries=12, seed=8)
     report = judges(wide, annotators=["ann", "bo"], models=["gpt", "best"])
-    assert report.title.startswith("Too few labels to tell whether gpt agrees with ann as much as")
+    assert report.title.startswith("Too few queries to tell whether gpt agrees with ann as much as")
     many = labelled({"ann": 0.9, "bo": 0.9, "best": 0.0}, queries=200)
     better = judges(many, annotators=["ann", "bo"], models=["best"]).title
     assert better.startswith("best agrees with ann more than bo does")

@@ -180,3 +180,19 @@ def test_tables_of_two_attributes_leave_it_out():
     systems = {"a": ranked(1), "b": ranked(2)}
     sliced = rankql.evaluate(systems, qrels, "RR", by="country", mean="slices").table
     assert sliced["country"].to_list() == ["all", "de", "fr", "NULL", MEAN_OF_SLICES]
+
+
+def test_its_interval_is_as_wide_as_the_slices_say():
+    """300 almost steady queries and 4 that vary: each end by square-and-add, or by the moments."""
+    shares = [[1.0] * 291 + [0.0] * 9, [1.0, 0.0, 0.0, 0.0]]
+    rows = [(f"{x}{i}", x, v) for x, values in zip("ab", shares, strict=True)
+            for i, v in enumerate(values)]  # fmt: skip
+    table = pl.DataFrame(rows, ["query", "country", "v"], orient="row")
+    table = table.with_columns(item=pl.lit("x"), score=1.0, rel=pl.col("v").cast(int))
+    options = {"metrics": "P@1", "by": "country", "mean": "slices"}
+    summary = rankql.evaluate(table, **options).summary
+    mean = row(summary, "P@1")
+    slices = summary.filter(pl.col("slice").str.starts_with("country"))
+    for end, side in (("lo", -1), ("hi", 1)):
+        distance = np.hypot(*(slices["mean"] - slices[end])) / 2
+        assert side * (mean[end] - mean["mean"]) >= distance - 1e-12

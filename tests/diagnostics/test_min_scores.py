@@ -128,7 +128,9 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     expected = rankql.min_scores(run, qrels, "RR", min_scores=[0, 0.5]).table
     assert_frame_equal(pl.read_csv("scores.csv"), expected, check_dtypes=False)
     done = CliRunner().invoke(main, [*command, "0,0.88,0.9", "--max-false-answer", "0.2"])
-    assert done.exit_code == 0 and done.stdout.startswith("min_score=0.88 is the lowest score")
+    assert done.exit_code == 0 and done.stdout.startswith(
+        "min_score=0.88 is the lowest of those tried with"
+    )
 
 
 @pytest.mark.report
@@ -162,8 +164,10 @@ def test_the_lowest_score_with_few_false_answers_is_marked(form):
     assert report.chosen == rows["min_score"][-1]
     others = report.table.filter(pl.col("answered") > rows["answered"][-1])
     assert len(others) and others["FalseAnswer"].min() > 0.2
+    first = "highest" if form == "distances" else "lowest"
     assert report.title == (
-        f"min_score={report.chosen:g} is the lowest score with a FalseAnswer of at most 0.2"
+        f"min_score={report.chosen:g} is the {first} of those tried with a FalseAnswer of at most "
+        "0.2"
     )
     marked = report.displayed()[0].filter(pl.col("chosen") != "")
     assert marked["min_score"].to_list() == [report.chosen]
@@ -172,9 +176,65 @@ def test_the_lowest_score_with_few_false_answers_is_marked(form):
     assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
 
 
+@pytest.mark.parametrize("form", ["scores", "distances"])
+@pytest.mark.parametrize("limit", [0, 0.04, 0.1, 0.5, 1])
+@pytest.mark.parametrize("decimals", [1, 3])
+def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):
+    """Against every score of the run, one by one; also with ties, and rows below the best one."""
+    run, qrels = questions(60)
+    draws = pl.Series(np.random.default_rng(4).normal(0, 0.3, len(run)))
+    run = run.with_columns((pl.col("score") + draws).round(decimals))
+    absent = pl.DataFrame({"query": ["x"], "item": "d0", "rel": [0]})  # it counts, without a score
+    qrels = pl.concat([qrels, absent])
+    none = qrels.filter(rel=0)["query"].to_list()
+    best = run.filter(pl.col("query").is_in(none)).group_by("query").agg(pl.col("score").max())
+    scores = run["score"].unique().sort()
+    rates = [(best["score"] >= x).sum() / len(none) for x in scores]
+    within = [x for x, rate in zip(scores, rates, strict=True) if rate <= limit + 1e-12]
+    sign = -1 if form == "distances" else 1
+    if form == "distances":
+        run = run.select("query", "item", distance=-pl.col("score"))
+    report = rankql.min_scores(run, qrels, "RR", max_false_answer=limit)
+    assert report.chosen == (sign * within[0] if within else None)
+    assert len(report.table) <= 21
+    row = report.table.filter(min_score=report.chosen)
+    assert not within or row["FalseAnswer"].item() == pytest.approx(
+        rates[scores.index_of(within[0])]
+    )
+    name = "highest distance" if form == "distances" else "lowest score"
+    assert report.title == (
+        f"min_score={report.chosen:g} is the {name} with a FalseAnswer of at most {limit:g}"
+    )
+
+
+def test_no_score_of_the_run_is_within_the_limit():
+    """The best score is that of a question without an answer."""
+    run, qrels = questions(40)
+    silent = qrels.filter(rel=0)["query"][0]
+    score = pl.when(query=silent).then(9.0).otherwise("score").alias("score")
+    for form, text in (("scores", "score above 9"), ("distances", "distance below -9")):
+        rows = run.with_columns(score)
+        if form == "distances":
+            rows = rows.select("query", "item", distance=-pl.col("score"))
+        report = rankql.min_scores(rows, qrels, "RR", max_false_answer=0)
+        name = text.split()[0]
+        assert report.chosen is None and report.title == (
+            f"No {name} of the run has a FalseAnswer of at most 0; every {text} shows nothing"
+        )
+
+
+def test_intervals_of_answered_are_those_of_a_share():
+    table = rankql.min_scores(*questions(8), "RR").table
+    assert table.select(pl.col("answered_lo").min() >= 0, pl.col("answered_hi").max() <= 1).row(
+        0
+    ) == (True, True)
+
+
 def test_no_score_within_the_limit_is_said_and_a_wrong_limit_refused():
     report = rankql.min_scores(*questions(), "RR", min_scores=[0.1, 0.5], max_false_answer=0.1)
-    assert report.title == ("No lowest score has a FalseAnswer of at most 0.1: the least is 0.6800")
+    assert report.title == (
+        "No score of those tried has a FalseAnswer of at most 0.1: the least is 0.6800"
+    )
     with pytest.raises(RankqlError, match=r"max_false_answer must be from 0 to 1, not 1\.5"):
         rankql.min_scores(*questions(), max_false_answer=1.5)
 

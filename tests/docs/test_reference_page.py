@@ -33,6 +33,12 @@ def test_functions_md_names_every_function_of_sql():
     assert sorted({*map(signatures.metric_of, read_comments())} - named) == []
 
 
+def test_the_list_of_all_functions_has_each_metric():
+    text = (ROOT / "docs/metrics/index.md").read_text().split("## All functions")[1]
+    listed = {*re.findall(r"`(\w+)", text)}
+    assert {name for name in FUNCTIONS if not name.startswith("micro_")} - listed == set()
+
+
 def test_dir_has_all_names_but_variants():
     names = set(dir(rankql))
     assert names < set(rankql.__all__)

@@ -188,7 +188,7 @@ def test_an_error_names_the_run_that_lacks_queries():
 
 
 def test_skip_names_the_metrics_that_count_missing_queries():
-    """They measure whether nothing is shown. The line is plain without one or by another rule."""
+    """They measure whether nothing is shown. Without them the line is plain."""
     names = ["P@3", "FalseAbstention", "FalseAnswer"]
     for rules, expected in (
         ({"missing": "skip"}, "(missing=skip (not FalseAbstention and FalseAnswer))"),

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import polars as pl
 
-from rankql.decisions.judges import ENOUGH_PAIRS, MARGIN, compare_kappas
+from rankql.decisions.judges import MARGIN, compare_kappas
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import correct_sample
 from rankql.stats.sample import Sample
@@ -134,14 +134,21 @@ def judge_table(repeats):
 
 
 # Labels of two people and of a model: grades 0 to 3, or 10% relevant. The size of errors of people,
-# and of models whose weighted kappa is lower by about 0, 0.05 and 0.1.
-ANNOTATED = {"grades 0 to 3": (0.9, (0.9, 1.13, 1.36)), "10% relevant": (0.12, (0.12, 0.15, 0.184))}
-ITEMS, QUERIES = 10, (20, 100, 400)
+# and of models whose weighted kappa is lower by about 0, 0.05 and 0.1. "By query", each labeller
+# finds other queries hard, so that labels of one query err together.
+ANNOTATED = {
+    "grades 0 to 3": (0.9, (0.9, 1.13, 1.36)),
+    "10% relevant": (0.12, (0.12, 0.15, 0.184)),
+    "grades, by query": (0.75, (0.75, 1.17)),
+}
+# Queries and items in each. Many items in few queries are few observations.
+SHAPES = dict.fromkeys(ANNOTATED, ((20, 10), (100, 10), (400, 10)))
+SHAPES["grades, by query"] = ((5, 800), (10, 400), (25, 177), (400, 11))
 
 
-def annotate(kind, error, rng, queries):
+def annotate(kind, error, rng, queries, items):
     """The counts of pairs of grades, by query, of one person with the model and with another."""
-    size, own = (queries, ITEMS), ANNOTATED[kind][0]
+    size, own = (queries, items), ANNOTATED[kind][0]
     hard = np.clip(rng.normal(1, 0.5, (queries, 1)), 0.2, None)
     if kind == "10% relevant":
         truth = rng.random(size) < rng.beta(0.5, 4.5, (queries, 1))
@@ -153,23 +160,23 @@ def annotate(kind, error, rng, queries):
         truth = np.round(rng.normal(1 + rng.normal(0, 0.7, (queries, 1)), 1, size)).clip(0, 3)
 
         def label(e):
-            return np.round(truth + rng.normal(0, 1, size) * e * hard).clip(0, 3)
+            of_query = rng.lognormal(0, 0.5, (queries, 1)) if kind == "grades, by query" else hard
+            return np.round(truth + rng.normal(0, 1, size) * e * of_query).clip(0, 3)
 
     first = label(own).astype(int)
-    codes = np.repeat(np.arange(queries), ITEMS)
+    codes = np.repeat(np.arange(queries), items)
     cells = np.zeros((2, queries, 4, 4))
     for counts, other in zip(cells, (label(error), label(own)), strict=True):
         np.add.at(counts, (codes, first.ravel(), other.astype(int).ravel()), 1)
     return cells
 
 
-def agreement(kind, error, queries, repeats):
-    """How often the model agrees less, as much, or labels are too few; and the mean kappas."""
+def agreement(kind, error, queries, items, repeats):
+    """How often the model agrees less, as much, or nothing can be told; and the mean kappas."""
     rng, verdicts, kappas = np.random.default_rng([queries, 7]), np.zeros(3), np.zeros(2)
     for _ in range(repeats):
-        values, _, lo, hi = compare_kappas(annotate(kind, error, rng, queries), GRADES, 0.95)
-        few = lo <= -MARGIN and hi >= 0 and queries * ITEMS < ENOUGH_PAIRS
-        verdicts[0 if hi < 0 else 2 if few else 1] += 1
+        values, _, lo, hi = compare_kappas(annotate(kind, error, rng, queries, items), GRADES, 0.95)
+        verdicts[0 if hi < 0 else 2 if lo <= -MARGIN else 1] += 1
         kappas += values
     return *(verdicts / repeats).tolist(), *(kappas / repeats).tolist()
 
@@ -179,12 +186,12 @@ GRADES = np.arange(4.0)
 
 def annotator_table(repeats):
     """The table on the verdict whether a model agrees as much as a second person."""
-    print("| labels | kappa of the model | of the person | items | less | as much | too few |")
+    print("| labels | kappa of the model | of the person | items | less | as much | cannot tell |")
     print("|---|---|---|---|---|---|---|")
     for kind, (_, errors) in ANNOTATED.items():
         for error in errors:
-            for queries in QUERIES:
-                *verdicts, model, person = agreement(kind, error, queries, repeats)
+            for shape in SHAPES[kind]:
+                *verdicts, model, person = agreement(kind, error, *shape, repeats)
                 shares = " | ".join(f"{100 * x:.0f}%" for x in verdicts)
-                items = f"{queries * ITEMS:,}"
+                items = "{} x {}".format(*shape)
                 print(f"| {kind} | {model:.2f} | {person:.2f} | {items} | {shares} |")

@@ -415,9 +415,46 @@ def slices_covered(count, shape, repeats=REPEATS, ends=(10, 200)):
                 values = rng.choice(places, n, p=p / p.sum())
                 true[i] = p @ places / p.sum()
             parts.append(Sample(values, None, None, 0.0, 1.0))
-        interval = mean_interval(SlicedSample.of(parts).moments, 1 - ALPHA)
+        interval = SlicedSample.of(parts).interval(1 - ALPHA)
         held += interval.lo <= true.mean() <= interval.hi
     return held / repeats
+
+
+# Slices of unlike sizes and means, of 0/1 or of the shape "sparse RR" with this share above 0.
+MIXES = {
+    "300 at .97, 4 at .3": ("share", (300, 0.97), (4, 0.3)),
+    "300 at .97, 10 at .9": ("share", (300, 0.97), (10, 0.9)),
+    "300 at .9, 10 at .9": ("share", (300, 0.9), (10, 0.9)),
+    "300 at .99, 20 at .9": ("share", (300, 0.99), (20, 0.9)),
+    "300 at .5, 2 at .5": ("share", (300, 0.5), (2, 0.5)),
+    "30 at .9, 30 at .1, 2 at .5": ("share", (30, 0.9), (30, 0.1), (2, 0.5)),
+    "sparse RR, 2 x 30": ("sparse RR", (30, 0.3), (30, 0.1)),
+    "sparse RR, 300 and 10": ("sparse RR", (300, 0.3), (10, 0.3)),
+    "ten of 6 at .8": ("share", *[(6, 0.8)] * 10),
+}
+
+
+def mixes_covered(mix, repeats=REPEATS):
+    """How often the interval of the mean of the slices contains the true one.
+
+    Then how often that of the moments alone does, and how many times as wide the first is.
+    """
+    kind, *slices = MIXES[mix]
+    rng, held, widths = np.random.default_rng([len(mix), 13]), np.zeros(2), np.zeros(2)
+    worth = np.mean(1 / np.arange(1, 11)) if kind == "sparse RR" else 1
+    true = np.mean([share * worth for _, share in slices])
+    for _ in range(repeats):
+        parts = []
+        for n, share in slices:
+            values = (rng.random(n) < share).astype(float)
+            if kind == "sparse RR":
+                values /= rng.integers(1, 11, n)
+            parts.append(Sample(values, None, None, 0.0, 1.0))
+        sample = SlicedSample.of(parts)
+        ends = [sample.interval(1 - ALPHA), mean_interval(sample.moments, 1 - ALPHA)]
+        held += [x.lo <= true <= x.hi for x in ends]
+        widths += [x.hi - x.lo for x in ends]
+    return *(held / repeats).tolist(), float(widths[0] / widths[1])
 
 
 def weight_tables(repeats):
