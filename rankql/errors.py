@@ -64,15 +64,22 @@ _MACRO_ERROR = re.compile(MACRO_ERROR.format("(.*)"), re.DOTALL)
 _SUGGESTION = re.compile(r"\s*(Candidate (bindings|tables|functions|macros)\b.*:.|Did you mean )")
 
 
+def python_message(error: Exception) -> str:
+    """Return the message of a DuckDB error on one line, with arguments of macros as in Python."""
+    line = database_message(error)
+    if not _MACRO_ERROR.search(str(error)):
+        return line
+    return re.sub(r"(\w+) := ?(NULL)?", lambda x: f"{x[1]}={'None' if x[2] else ''}", line)
+
+
 def database_message(error: Exception) -> str:
     """Return the message of a DuckDB error on one line.
 
-    It is the message of the macro that failed, with arguments as in Python, or else DuckDB's first
-    line and the names that it suggests, without the SQL.
+    It is the message of the macro that failed, or else DuckDB's first line and the names that it
+    suggests, without the SQL.
     """
     if match := _MACRO_ERROR.search(str(error)):
-        line = " ".join(match[1].splitlines())
-        return re.sub(r"(\w+) := ?(NULL)?", lambda x: f"{x[1]}={'None' if x[2] else ''}", line)
+        return " ".join(match[1].splitlines())
     first, *further = str(error).splitlines() or [""]
     names = [line.strip() for line in further if _SUGGESTION.match(line)]
     return " ".join([re.sub(r"^[\w ]+ Error: ", "", first), *names])

@@ -54,7 +54,7 @@ def _report(error: BaseException, debug: bool) -> int:
         return 130
     import duckdb
 
-    from rankql.errors import Question, RankqlError, database_message
+    from rankql.errors import Question, RankqlError, python_message
     from rankql.text import escape_controls
 
     of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
@@ -64,7 +64,7 @@ def _report(error: BaseException, debug: bool) -> int:
     text = error.format(write_options) if isinstance(error, Question) else str(error)
     message = (text.splitlines() or [type(error).__name__])[0]
     if isinstance(error, duckdb.Error):
-        message = database_message(error)
+        message = python_message(error)
     if isinstance(error, OSError) and error.filename is None:
         message = f"Cannot write to standard output: {error.strerror or message}"
     message = escape_controls(as_cli_options(message))

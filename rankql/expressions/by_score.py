@@ -1,4 +1,4 @@
-"""ScoredGroups by score, of all groups at once: one sort by score, and another of the tied items alone.
+"""Rankings by score, of all groups at once: one sort by score, and another of the tied items alone.
 
 Sorting every group by score and item takes 2 to 7 times as long, most of it for the text of the
 items. The groups come as a column with a list of rows for each.

@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message, require
+from rankql.errors import RankqlError, python_message, require
 from rankql.expressions.checked_columns import Column, column
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
@@ -89,7 +89,7 @@ def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
             register_frame(con, ROWS_TABLE, table.rechunk())
             return read_frame(con, create_macros(con, query, True))
         except duckdb.Error as error:
-            raise RankqlError(database_message(error)) from error
+            raise RankqlError(python_message(error)) from error
 
 
 def value_sql(value: object) -> str:

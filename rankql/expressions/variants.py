@@ -146,7 +146,8 @@ def metric(
             grouped = frame.lazy().select(keys).collect_schema()
             wrong = f"by= contains {name!r}, which is also the name of the result"
             require(name not in grouped, f"{wrong}. Rename the column.")
-            keys[-1:] = map(_require_filled, keys[-1:], grouped.dtypes()[-1:])
+            if not arguments.keys().isdisjoint(("pos", "score")):  # of a ranking
+                keys[-1:] = map(_require_filled, keys[-1:], grouped.dtypes()[-1:])
             grouped_fast = by_group and keys and not _is_column(arguments.get("k"))
             fast = by_group(frame.lazy(), keys, **arguments) if by_group and grouped_fast else None
             if fast is not None:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, database_message
+from rankql.errors import RankqlError, python_message
 from rankql.macros import literal, quote
 from rankql.sources import frames
 from rankql.sources.files import File
@@ -265,7 +265,7 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
 
 def reword_error(error: duckdb.Error) -> str:
     """One line for an error of DuckDB."""
-    line = database_message(error)
+    line = python_message(error)
     if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
         return f"A Parquet file is damaged ({line}). Write or copy it again"
     if isinstance(error, duckdb.OutOfMemoryException):

@@ -13,7 +13,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.evaluation import dropped
+from rankql.evaluation import filters
 from rankql.logs.table_macros import value_sql
 from support import definitions, metric_engines
 from support.parameters import slow_except
@@ -104,7 +104,7 @@ def test_seen_items_are_dropped(form):
         rows = test.with_columns(rel=1)
         data = run.join(rows, on=["user", "item"], how="full", coalesce=True)
         # A column of the user may have the name of ours.
-        own = {name: pl.lit(True) for name in (dropped.DROPPED, dropped.LINE)}
+        own = {name: pl.lit(True) for name in (filters.DROPPED, filters.LINE)}
         data, judged = data.with_columns(pl.col("rel").fill_null(0), **own), None
         catalogue = {*train["item"], *data["item"]}
         expected = rankql.evaluate(kept, test, metrics, train=train, catalogue=len(catalogue))
