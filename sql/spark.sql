@@ -170,9 +170,14 @@ CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
         array_min(filter(array_distinct(lists.rels), grade ->
             array_size(filter(lists.rels, x -> x = grade)) > array_size(filter(lists.ideal, x -> x = grade))))), 0);
 
--- The hits of all rankings, at most k of each: in sorted order, those without a hit of the same ranking k places before.
+-- The hits of all rankings, at most k of each, or as many as it retrieves: in sorted order, those without a hit of the same ranking k places before.
 CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
-    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
+    CASE WHEN k IS NULL
+         THEN CAST(get(transform(
+            array(struct(sort_array(collect_list(struct(query AS query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)) AS hits,
+                         collect_list(struct(query AS query)) FILTER (WHERE pos IS NOT NULL) AS shown)),
+            both -> array_size(filter(both.hits, (hit, i) ->
+                i + 1 - array_position(both.hits, hit) < array_size(filter(both.shown, item -> item <=> hit))))), 0) AS DOUBLE)
          WHEN rankql_slots(pos, k, query) >= 0
          THEN CAST(get(transform(
             array(sort_array(collect_list(struct(query AS query)) FILTER (WHERE rankql_hit(rel, threshold) = 1))),
