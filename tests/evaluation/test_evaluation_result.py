@@ -292,7 +292,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
 def test_sql_is_written_late_and_stays_the_same(change):
     """It is made of texts and names: neither the tables nor the options are read again."""
     frame = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
-    judged = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 2]})
+    judged = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 2]})
     about = pd.DataFrame({"query": ["a"], "segment": ["new"]})
     gain = {0: 0, 1: 1, 2: 3}
 

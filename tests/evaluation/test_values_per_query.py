@@ -236,7 +236,8 @@ def test_nan_of_pandas_is_an_undefined_value():
     expected, found = (
         rankql.compare(read(BEFORE, x), metrics="revenue") for x in (lacking, as_pandas)
     )
-    assert found.pairs.equals(expected.pairs) and found.pairs["n"].item() == 34
+    assert_frame_equal(found.pairs, expected.pairs)
+    assert found.pairs["n"].item() == 34
     assert "Queries: 6 of 40 undefined in at least one system and left out" in found.notes
     tables = [
         rankql.associate(BEFORE, x, on="user", metrics="wait", outcome="revenue")
