@@ -10,8 +10,8 @@ from rankql.evaluation.checks.counters import Counters, leave_out_unjudged
 from rankql.evaluation.checks.record import Evidence
 from rankql.evaluation.checks.tables import is_nan, is_numeric
 from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.ties import score_order
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.registry.conventions import Conventions
@@ -82,7 +82,7 @@ class CheckedTable:
             if "pos" in self.roles:
                 steps["top"] = f"(FROM graded WHERE pos <= {k})"
             if self.scored:
-                order = f"PARTITION BY {self.keys} ORDER BY score DESC, {BY_ITEM}"
+                order = f"PARTITION BY {self.keys} ORDER BY {score_order('item')}"
                 steps["top"] = f"""(FROM graded WHERE score IS NOT NULL
                     QUALIFY row_number() OVER ({order}) <= {k})"""
         return ", ".join(f"{name} AS NOT MATERIALIZED {sql}" for name, sql in steps.items())

@@ -17,13 +17,14 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
+from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.evaluate import open_evaluation
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import read_systems
 from rankql.evaluation.means import MISSED, left_out_if
 from rankql.evaluation.readable import gain_sql, rows_read, unique_columns
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
+from rankql.evaluation.ties import BY_ITEM, WITHOUT_GRADES
 from rankql.macros import MISSING, literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.metric_record import ExplanationSql, Rows
@@ -127,7 +128,7 @@ def _open(
         known = metric.record is not None and metric.record.name in EXPLAINED
         require(known, f"explain does not support {metric.name}, which is not a sum over "
                 f"positions. Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
-        require(ties in ("item", "order"), f"explain does not support "
+        require(ties in WITHOUT_GRADES, f"explain does not support "
                 f"ties={ties!r}, which gives items no single position. Use ties='item' "
                 "or ties='order'")  # fmt: skip
         yield evaluation

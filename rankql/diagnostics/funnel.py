@@ -20,12 +20,13 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import count_rankings, evaluation_errors
-from rankql.evaluation.ctes import number_positions, score_order
+from rankql.evaluation.ctes import number_positions
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import is_separator
 from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.ties import score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.results import Chart, draw_chart

@@ -30,6 +30,7 @@ from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import extra_columns, read_rankings
 from rankql.evaluation.protocol import spark_total
 from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
+from rankql.evaluation.ties import WITHOUT_GRADES
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.metric_record import Metric
 from rankql.sources.frames import read_frame
@@ -239,7 +240,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
         raise RankqlError(error)
     queries = totals.records(counting.QueryOverlap)
     place = "score" if inputs.scored else "position"
-    orders_ties = inputs.scored and meta.conventions["ties"] in counting.ORDERED_TIES
+    orders_ties = inputs.scored and meta.conventions["ties"] in WITHOUT_GRADES
     matches = []
     for system, _, judged, _ in queries:
         if ("common", system) in totals.rows and not number("common", system):

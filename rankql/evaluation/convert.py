@@ -11,7 +11,7 @@ from typing import Unpack
 import duckdb
 
 from rankql.errors import RankqlError, require
-from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.ties import score_order
 from rankql.macros import literal
 from rankql.sources.judgments import assume_grades
 from rankql.sources.private import create_macros
@@ -211,7 +211,7 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
     source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
     source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
-    order, score = f"ORDER BY score DESC, {BY_ITEM}", "score"
+    order, score = f"ORDER BY {score_order('item')}", "score"
     if "pos" in table.roles:
         score = _scores(session, table, source, order)
         order = "ORDER BY pos"

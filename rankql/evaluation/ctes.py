@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from rankql.evaluation.ties import WITHOUT_GRADES, score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
@@ -117,18 +118,6 @@ Column: TypeAlias = tuple[str, str]
 Unique: TypeAlias = tuple[str, str, str]
 
 
-# The order of equal scores: items descending by the bytes of their text, as in trec_eval.
-BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
-# The order of tied items: by the bytes of the item, by row, or by their gain.
-TIE_ORDERS = {
-    "item": BY_ITEM,
-    "order": "line ASC",
-    "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
-    "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
-    # For metrics that read only whether items are judged, whatever the grade.
-    "best judged": f"rel IS NULL ASC, {BY_ITEM}",
-    "worst judged": f"rel IS NULL DESC, {BY_ITEM}",
-}
 # The rows of the run that are judged.
 JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels "
@@ -285,7 +274,7 @@ def number_positions(keys: str, place: str, order: str) -> str:
 
 def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:
     """Are positions independent of the grades, so that they can be numbered before the join?"""
-    alone = conventions.ties in ("item", "order") and conventions.unjudged != "remove"
+    alone = conventions.ties in WITHOUT_GRADES and conventions.unjudged != "remove"
     return inputs.qrels is not None and alone
 
 
@@ -293,11 +282,6 @@ def original_score(inputs: Inputs, conventions: Conventions) -> str:
     """The score as the user passed it, neither rounded nor with another sign."""
     score = _UNROUNDED if conventions.float32 else "score"
     return f"0 - {score}" if inputs.ascending else score
-
-
-def score_order(ties: str) -> str:
-    """Best score first, then the order of tied items."""
-    return f"score DESC, {TIE_ORDERS[ties]}"
 
 
 def attributes_by_query(inputs: Inputs, cte: str) -> str:

@@ -18,8 +18,9 @@ from rankql.evaluation.checks import counters
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import NO_GRADES
-from rankql.evaluation.ctes import BY_ITEM, with_ctes
+from rankql.evaluation.ctes import with_ctes
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.ties import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.account import orders_items

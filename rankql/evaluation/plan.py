@@ -17,7 +17,8 @@ from rankql.evaluation.catalogue import add_training, require_sources
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import OF_ITEMS, OF_RANKINGS, apply_filters
-from rankql.evaluation.readable import reads_judged, require_compatible
+from rankql.evaluation.readable import require_compatible
+from rankql.evaluation.ties import resolve_ties
 from rankql.evaluation.unjudged import count_unjudged
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
@@ -127,25 +128,7 @@ def resolve_conventions(evaluation: Evaluation) -> Evaluation:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
             require_scalar(metric.expression, what)
             _require_rows(metric.expression, what)
-    if not inputs.scored:
-        require(
-            not inputs.unscored or conventions.ties == "item",
-            f"ties={conventions.ties!r} needs scores, and run {inputs.unscored!r} has none. Pass "
-            "ties='item'",
-        )
-        conventions = replace(conventions, ties="item")  # positions are never tied
-    elif inputs.numbered and conventions.ties == "item":
-        conventions = replace(conventions, ties="expected")
-    judged = [metric.name for metric in metrics if reads_judged(metric)]
-    two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
-    two_orders = two_orders and conventions.negative != "unjudged"
-    if two_orders and evaluation.has_grade("{rel} < 0"):
-        names = ", ".join(judged)
-        raise RankqlError(
-            f"ties={conventions.ties!r}: with grades below 0, tied items have no order that is the "
-            f"{conventions.ties} for {names} and for the other metrics. Evaluate {names} alone, "
-            "or pass negative='unjudged'"
-        )
+    conventions = resolve_ties(inputs, metrics, conventions, evaluation.has_grade)
     sampled = next((m.name for m in metrics if m.record and m.record.reads_sample), None)
     if sampled and conventions.negative == "unjudged":
         # For other metrics of the gain, unjudged and not relevant are the same.

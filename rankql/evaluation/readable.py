@@ -14,9 +14,9 @@ from typing import Any
 from rankql.errors import RankqlError, require
 from rankql.evaluation import catalogue, ctes
 from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
+from rankql.evaluation.ties import require_extreme, require_positions, tie_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
-from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
@@ -42,9 +42,7 @@ class Query:
 
 def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Query:
     """The query that computes all the metrics, one row per query and system."""
-    ties = conventions.ties
-    if ties in ("best", "worst") and all(map(reads_judged, metrics)):
-        conventions = replace(conventions, ties=f"{ties} judged")
+    conventions = tie_order(metrics, conventions)
     # Metrics of the user over the first k positions need no other rows.
     alone = inputs.qrels is not None and conventions.undefined != "drop"
     alone = alone and all(is_cut(m) or is_catalogue(m) for m in metrics)
@@ -226,16 +224,7 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
         refuse_weights(together, inputs.weight)
     placed = {m.name for m in metrics if m.record is None and re.search(r"\bpos\b", m.expression)}
     placed |= {m.name for m in metrics if is_cut(m) or m.shown or m.name in together}
-    for name in [m.name for m in metrics if expected and m.name in placed]:
-        raise RankqlError(f"{name} needs positions, but ties='expected' has none. Use ties='item'")
-    for metric in metrics if expected else ():
-        refused = metric.record.no_expected_ties if metric.record else None
-        known = metric.arguments(vars(conventions)) if metric.record else {}
-        if metric.record and refused is not None and refused.items() <= known.items():
-            listed = "".join(f" with {name} {value!r}" for name, value in refused.items())
-            raise RankqlError(  # in the words of the macro
-                f"ties 'expected' is not available for {metric.record.macro}{listed}. Use 'item'"
-            )
+    require_positions(metrics, conventions, placed)
     reading = [metric.name for metric in metrics if ctes.reads_original_scores([metric])]
     if inputs.ascending and reading:
         require(
@@ -248,27 +237,7 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             f"{reading[0]} reads scores, and ties='expected' requires that the highest is best. "
             "Use ties='item', or pass -score",
         )
-    gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
-    if conventions.ties in ("best", "worst"):
-        options = [m.options.get("discounts", ()) for m in metrics]
-        falling = any([*d] != sorted(d) for d in (conventions.discounts or (), *options))
-        rising = [gain for _, gain in sorted(gains)]
-        require(
-            not falling and rising == sorted(rising),
-            f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with the "
-            "grade, and discounts with the position",
-        )
-        for metric in metrics:
-            known = metric.arguments(vars(conventions)) if metric.record else {}
-            # More relevant items above the cut divide it by more, and make other pairs.
-            divides = "k" in known and known.get("denominator") == "found"
-            divides |= "k" in known and metric.record is not None and metric.record.compares_pairs
-            by_item = metric.shown is not None or SUBTOPICS in metric.expression
-            if divides or by_item or (metric.record and metric.record.reads_sample):
-                raise RankqlError(
-                    f"ties={conventions.ties!r} orders tied items by grade, which does not give "
-                    f"the {conventions.ties} {metric.name}. Use ties='item'"
-                )
+    require_extreme(metrics, conventions)
     names = [inputs.query, *inputs.by, MISSING, *(metric.name for metric in metrics)]
     for i, name in enumerate(names):
         several = name.lower() in map(str.lower, names[:i])
@@ -351,11 +320,6 @@ def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
     own = metric.record is None and (metric.k is not None or metric.shown is not None)
     return own and not is_catalogue(metric)
-
-
-def reads_judged(metric: Metric) -> bool:
-    """Does it read only whether items are judged?"""
-    return metric.record is not None and metric.record.reads_judged
 
 
 def cut_column(metric: Metric) -> str:

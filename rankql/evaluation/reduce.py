@@ -35,6 +35,7 @@ import polars as pl
 from rankql.evaluation import ctes, formulas, protocol
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.readable import unique_columns
+from rankql.evaluation.ties import WITHOUT_GRADES, score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
@@ -282,7 +283,7 @@ class Reduction:
     @property
     def ranks_ties(self) -> bool:
         """Are tied items of the top put in order by the reduction?"""
-        return self.form == "cuts" and self.conventions.ties in ("item", "order")
+        return self.form == "cuts" and self.conventions.ties in WITHOUT_GRADES
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of the best scores of a run, joined with the judgments."""
@@ -304,7 +305,7 @@ class Reduction:
         steps["candidates"] = ctes.select_from(source, fields, "WHERE score >= least")
         top = ctes.select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
         if self.ranks_ties:
-            order = f"PARTITION BY {keys} ORDER BY {ctes.score_order(ties)}"
+            order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
             position = f"row_number() OVER ({order}) AS pos"
             rest = f"WHERE tied QUALIFY pos <= {self.k}"
             tied = ctes.select_from("candidates", [keys, "item", position], rest)

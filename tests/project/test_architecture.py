@@ -202,6 +202,7 @@ RULES = {
     r"rel >= \{+\w*threshold": "registry/metric_record.py",  # relevant, in SQL
     r"rel >= 1\b": None,
     r"lit\(.*\.worst\b": "evaluation/means.py",  # what a missing query counts
+    r"score DESC, \{": "evaluation/ties.py",  # equal scores
     r"OF_RANKINGS: ": "evaluation/filters.py",  # what leaves out rows
 }
 

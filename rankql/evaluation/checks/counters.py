@@ -11,6 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.reduce import Reduction
+from rankql.evaluation.ties import WITHOUT_GRADES
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
@@ -130,15 +131,13 @@ def read_counters(reduction: Reduction) -> Counters:
         [] if unranked else ranked,
         items,
         "score" if inputs.scored else "position",
-        inputs.scored and reduction.conventions.ties in ORDERED_TIES,
+        inputs.scored and reduction.conventions.ties in WITHOUT_GRADES,
         bool(nan),
         reduction.repeats,
         unique,
     )
 
 
-# Ties that have an order which is that of no score.
-ORDERED_TIES = ("item", "order")
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 
