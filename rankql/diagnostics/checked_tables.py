@@ -15,7 +15,7 @@ from rankql.evaluation.ties import score_order
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.registry.conventions import Conventions
-from rankql.sources.inputs import Inputs
+from rankql.sources.inputs import Beyond, Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, text_number
@@ -152,7 +152,7 @@ class CheckData:
         mixed = [role for role in ("query", "item") if self.inputs.as_text(role)]
         inputs = replace(
             self.inputs, runs=runs, qrels=read(self.qrels) if self.qrels else None, system=system,
-            train=None, catalogue=None, mixed=mixed,
+            beyond=Beyond(), mixed=mixed,
         )  # fmt: skip
         return Evaluation(self.session, inputs, Conventions())
 

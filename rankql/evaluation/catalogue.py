@@ -41,17 +41,17 @@ def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None)
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
     needs_train = "needs the interactions of training. Pass train="
     of_shown = [metric for metric in metrics if metric.shown]
-    require(seen is None or inputs.train is not None, f"seen={seen!r} {needs_train}")
+    require(seen is None or inputs.beyond.train is not None, f"seen={seen!r} {needs_train}")
     require(
-        inputs.catalogue is None or any(map(reads_catalogue, of_shown)),
+        inputs.beyond.catalogue is None or any(map(reads_catalogue, of_shown)),
         "catalogue is an option of Coverage and Gini, such as Coverage@10. Write it in the metric "
         "of an expression: gini(item, catalogue := 500)",
     )
-    has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.train is None
+    has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.beyond.train is None
     for metric in of_shown:
         assert metric.shown
         reads_train = metric.shown.level == "list"
-        uncounted = alone and inputs.catalogue is None and reads_catalogue(metric)
+        uncounted = alone and inputs.beyond.catalogue is None and reads_catalogue(metric)
         for wrong, problem in (
             (not has_ids, "needs ids of items. Name their column: item='...'"),
             (alone and reads_train, needs_train),
@@ -74,13 +74,13 @@ def add_training(
     The hidden ones count what notes and errors are about.
     """
     users = 0
-    if inputs.train:
+    if inputs.beyond.train:
         train = with_ctes(train_steps(inputs))
         place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
         pairs = "SELECT DISTINCT query, item FROM train"
         counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
         popular = f"{train}SELECT *, {place} FROM ({counts})"
-        inputs = replace(inputs, popular=_load(session, "popular", popular))
+        inputs = inputs.with_beyond(popular=_load(session, "popular", popular))
         ((users,),) = fetch(session, f"{train}SELECT count(DISTINCT query) FROM train")
     size = 0
     if any(map(reads_catalogue, metrics)):
@@ -95,7 +95,7 @@ def add_training(
         expressed.append(metric)
     k = cutoff(metrics)
     hidden = [Metric(None, k, label=x, expression=sql) for x, sql in HIDDEN.items()]
-    return inputs, expressed, hidden if inputs.train else []
+    return inputs, expressed, hidden if inputs.beyond.train else []
 
 
 def cutoff(metrics: Sequence[Metric]) -> int | None:
@@ -120,24 +120,24 @@ def _load_catalogue(
 
     They are those of catalogue=, or of train and of judgments in a table of their own.
     """
-    table = inputs.catalogue
+    table = inputs.beyond.catalogue
     if isinstance(table, int):
-        return replace(inputs, catalogue_size=f"{table:,}"), table
+        return inputs.with_beyond(size=f"{table:,}"), table
     if table is not None:
         sql, of = f"SELECT DISTINCT item FROM {inputs.rows(table, 'item')}", ""
     else:
-        sql, of = f"SELECT item FROM {inputs.popular}", " of train"
+        sql, of = f"SELECT item FROM {inputs.beyond.popular}", " of train"
         if inputs.qrels:
             steps = with_ctes(source_ctes(inputs, conventions))
             sql = f"{steps}{sql} UNION SELECT item FROM qrels WHERE rel IS NOT NULL"
             of = " of train and qrels"
     known = _load(session, "catalogue", sql)
     ((size,),) = fetch(session, f"SELECT count(*) FROM {known}")
-    return replace(inputs, known=known, catalogue_size=f"{size:,}{of}"), size
+    return inputs.with_beyond(known=known, size=f"{size:,}{of}"), size
 
 
 def train_steps(inputs: Inputs) -> dict[str, str]:
     """The interactions of training with standard names, as a step."""
-    assert inputs.train
-    fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.train).items()]
-    return {"train": select_from(inputs.train.sql, fields)}
+    assert inputs.beyond.train
+    fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.beyond.train).items()]
+    return {"train": select_from(inputs.beyond.train.sql, fields)}

@@ -156,7 +156,7 @@ def _count_seen(evaluation: Evaluation, values: Values) -> Values:
     items_shown, popular, repeated = HIDDEN
     reads = any(metric.shown for metric in evaluation.metrics)
     if reads and frame[items_shown].sum() and not frame[popular].sum():
-        raise no_shared_items(evaluation, "train", evaluation.inputs.popular)
+        raise no_shared_items(evaluation, "train", evaluation.inputs.beyond.popular)
     visible = [name for name in frame.columns if name not in HIDDEN]
     names = frame["system"] if evaluation.inputs.many else pl.lit(None)
     sums = frame.select(system=names, n=items_shown, seen=repeated).group_by("system")
@@ -184,8 +184,8 @@ def _add_catalogue(evaluation: Evaluation, values: Values) -> Values:
                     raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
                 of_slices.setdefault(name, []).append(place | {"value": value})
     if items and not any(known for _, known in items.values()):
-        raise no_shared_items(evaluation, "catalogue", evaluation.inputs.known)
-    size = evaluation.inputs.catalogue
+        raise no_shared_items(evaluation, "catalogue", evaluation.inputs.beyond.known)
+    size = evaluation.inputs.beyond.catalogue
     for which, (total, _) in items.items():
         if isinstance(size, int) and total > size:
             raise RankqlError(

@@ -85,7 +85,7 @@ class Evaluation:
     @property
     def columns(self) -> dict[str, dict[str, str]]:
         """The columns of each table, by role."""
-        tables = (*self.inputs.tables, *self.inputs.beyond)
+        tables = (*self.inputs.tables, *self.inputs.beyond.tables)
         rules = self.request and self.request.rules
         read = {*self.inputs.extra, rules and rules.collapse}
         read |= {*SUBTOPIC_NAMES} if self.inputs.subtopics else set()
@@ -93,7 +93,7 @@ class Evaluation:
         for table in tables:
             unread = [name for name in table.unread if name not in read]
             columns[table.label] = replace(table, unread=unread).role_columns
-        if size := self.inputs.catalogue_size:
+        if size := self.inputs.beyond.size:
             columns["catalogue"] = columns.get("catalogue", {}) | {"items": size}
         return columns
 

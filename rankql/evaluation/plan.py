@@ -46,7 +46,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     validate_columns(session, inputs, counted=True)
     if request.rules.unjudged_queries == "count":
         inputs = count_unjudged(session, inputs, metrics)
-    if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
+    if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
     inputs = apply_filters(session, inputs, request, OF_ITEMS)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
@@ -90,7 +90,7 @@ def plan_metrics(evaluation: Evaluation) -> Evaluation:
     """The evaluation of resolved metrics, with what metrics of shown items read."""
     inputs, metrics, rules = evaluation.inputs, evaluation.metrics, evaluation.conventions
     require_compatible(inputs, metrics, rules)
-    if not inputs.train and not any(metric.shown for metric in metrics):
+    if not inputs.beyond.train and not any(metric.shown for metric in metrics):
         return evaluation
     inputs, metrics, hidden = add_training(evaluation.session, inputs, metrics, rules)
     return replace(evaluation, inputs=inputs, metrics=metrics, hidden=hidden)

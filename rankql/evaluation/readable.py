@@ -123,14 +123,16 @@ def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str
     steps = {ctes.ITEMS if name == "ranked" else name: body for name, body in steps.items()}
     rows, fields = ctes.ITEMS, ["*"]
     if catalogue.USERS_OF in read or catalogue.PLACE in read:
-        rows += f" LEFT JOIN {inputs.popular} USING (item)"
+        rows += f" LEFT JOIN {inputs.beyond.popular} USING (item)"
     if catalogue.SEEN in read:
         steps |= catalogue.train_steps(inputs)
         both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
         steps["seen"] = ctes.select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
         rows += " LEFT JOIN seen USING (query, item)"
     if catalogue.KNOWN in read:
-        known = f"item IN (SELECT item FROM {inputs.known})" if inputs.known else "true"
+        known = (
+            f"item IN (SELECT item FROM {inputs.beyond.known})" if inputs.beyond.known else "true"
+        )
         fields.append(f"{known} AS {catalogue.KNOWN}")
     return steps | {"ranked": ctes.select_from(rows, fields)}
 

@@ -56,8 +56,8 @@ def record_tables(evaluation: Evaluation, only: Sequence[str] = ()) -> dict[str,
     inputs, tables = evaluation.inputs, dict[str, Any]()
     for name, table in inputs.runs.items():
         tables["run" if name is None else f"run {name}"] = table
-    for label in ("qrels", "attributes", "train", "catalogue"):
-        tables[label] = getattr(inputs, label)
+    tables |= {"qrels": inputs.qrels, "attributes": inputs.attributes}
+    tables |= {"train": inputs.beyond.train, "catalogue": inputs.beyond.catalogue}
     return {
         label: _record(evaluation, table)
         for label, table in tables.items()

@@ -29,6 +29,24 @@ class TidyTables:
 
 
 @dataclass(frozen=True)
+class Beyond:
+    """What only metrics of shown items read, beyond the runs and judgments."""
+
+    # The interactions of training, and the items that could be shown, or their number.
+    train: Table | None = None
+    catalogue: Table | int | None = None
+    # SQL of their items: with `users` and `place` in train, and `known` of the catalogue.
+    popular: str = ""
+    known: str = ""
+    size: str = ""
+
+    @property
+    def tables(self) -> list[Table]:
+        """Those that are tables."""
+        return [table for table in (self.train, self.catalogue) if isinstance(table, Table)]
+
+
+@dataclass(frozen=True)
 class Inputs:
     """The runs by the name of their system, the judgments, the attributes."""
 
@@ -65,13 +83,8 @@ class Inputs:
     forbidden: Table | None = None
     # Does the caller have the option collapse=, which errors about duplicates recommend?
     collapsible: bool = False
-    # The interactions of training, and the items that could be shown, or their number.
-    train: Table | None = None
-    catalogue: Table | int | None = None
-    # SQL of their items: with `users` and `place` in train, and `known` of the catalogue.
-    popular: str = ""
-    known: str = ""
-    catalogue_size: str = ""
+    # What only metrics of shown items read.
+    beyond: Beyond = Beyond()
     # Roles whose ids had different types before the tables were cleaned.
     mixed: Sequence[str] = ()
 
@@ -121,10 +134,9 @@ class Inputs:
         others = (self.qrels, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
-    @property
-    def beyond(self) -> list[Table]:
-        """The tables that only metrics of shown items read."""
-        return [table for table in (self.train, self.catalogue) if isinstance(table, Table)]
+    def with_beyond(self, **changes: Any) -> Inputs:
+        """The same with other fields of `beyond`."""
+        return replace(self, beyond=replace(self.beyond, **changes))
 
     def every(self, role: str) -> bool:
         """Does every run have a column of this role?"""
@@ -132,7 +144,7 @@ class Inputs:
 
     def as_text(self, role: str) -> bool:
         """Must ids be compared as text, because the tables have different types?"""
-        tables = [*self.tables, *self.beyond]
+        tables = [*self.tables, *self.beyond.tables]
         kinds = [t.columns[t.roles[role]] for t in tables if role in t.roles]
         return role in self.mixed or not same_kind(kinds)
 

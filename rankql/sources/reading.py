@@ -254,7 +254,7 @@ def _read_shown(
     train, items = read_beyond(session, tidy.train, catalogue, names, tidy.opened, tables)
     others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
     train = train and _with_keys_of(session, train, others)
-    return replace(inputs, train=train, catalogue=items)
+    return inputs.with_beyond(train=train, catalogue=items)
 
 
 def _describe(session: Session, inputs: Inputs) -> list[str]:

@@ -19,7 +19,7 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
     counted: NaN among scores is found by a counter.
     """
     with duckdb_errors():
-        for table in [*inputs.tables, *inputs.beyond]:
+        for table in [*inputs.tables, *inputs.beyond.tables]:
             total, counts = count_values(session, table, inputs.ids(table))
             _require_key(session, table, total, counts)
             require_ids(table.label, total, counts, table.unit)

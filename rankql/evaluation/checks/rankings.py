@@ -265,7 +265,10 @@ COMPARED = "; compare uses the same queries for all systems"
 def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that are not in catalogue=, or of which many are not in train=."""
     inputs, relevant = evidence.evaluation.inputs, evidence.evaluation.is_relevant()
-    tables = [("catalogue", inputs.catalogue, 0.0), ("train", inputs.train, MUCH_UNKNOWN)]
+    tables = [
+        ("catalogue", inputs.beyond.catalogue, 0.0),
+        ("train", inputs.beyond.train, MUCH_UNKNOWN),
+    ]
     judged = all("rel" in table.roles for table in inputs.judging)
     for name, table, share in tables:
         if judged and isinstance(table, Table):
@@ -281,8 +284,8 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that seen='drop' leaves out of every list."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    assert inputs.train
-    train = inputs.rows(inputs.train)
+    assert inputs.beyond.train
+    train = inputs.rows(inputs.beyond.train)
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
         FROM {train})) AS seen FROM {inputs.graded_cte}
         WHERE {evaluation.is_relevant()} AND item IS NOT NULL HAVING seen > 0"""
@@ -460,9 +463,9 @@ def _seen(evidence: Evidence) -> Iterable[Facts]:
 def _strangers(evidence: Evidence) -> Iterable[Facts]:
     """Runs of users that are all unknown in train."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    assert inputs.train
+    assert inputs.beyond.train
     if not any(count for _, count in evidence.seen.values()):
-        train = inputs.rows(inputs.train, "query")
+        train = inputs.rows(inputs.beyond.train, "query")
         if not evaluation.run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
             yield {}
 
@@ -475,7 +478,7 @@ def _outside(evidence: Evidence) -> Iterable[Facts]:
         if count := total - inside:
             yield {"system": system, "names": join_words(names), "metrics": len(names),
                    "count": count, "total": total,
-                   "size": evaluation.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
+                   "size": evaluation.inputs.beyond.size.partition(" ")[0]}  # fmt: skip
 
 
 # Notes about means over different queries, which a comparison does not have.

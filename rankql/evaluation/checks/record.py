@@ -85,13 +85,13 @@ class Evidence:
         silent = silent or any(table.empty for table in inputs.judging)
         known: dict[str, Any] = {
             "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
-            "attributes": inputs.attributes, "train": inputs.train, "systems": inputs.many,
+            "attributes": inputs.attributes, "train": inputs.beyond.train, "systems": inputs.many,
             "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
             "judged items": inputs.qrels and reads_grades(metrics),
-            "items": inputs.train or inputs.catalogue is not None,
+            "items": inputs.beyond.train or inputs.beyond.catalogue is not None,
             "missing": MISSING in self.values.columns and self.values[MISSING].any(),
             "silence": silent or inputs.min_score is not None,
-            "seen": inputs.train and request and request.seen,
+            "seen": inputs.beyond.train and request and request.seen,
             "ids": any(table.unit == "ids" for table in inputs.runs.values()),
             "retrieved": inputs.qrels is None and not inputs.scored,
             "threshold": any(_reads_threshold(metric, evaluation) for metric in metrics),
