@@ -360,7 +360,7 @@ def duplicates_message(evaluation: Evaluation) -> str:
     if not message and not inputs.scored:
         message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
     if not message:
-        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded_cte}")
+        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.judging_cte}")
         if highest is not None and highest > _HUGE:
             return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
     return message or SHARED

@@ -197,7 +197,7 @@ def require_profile(evaluation: Evaluation) -> Conventions:
     kept = (conventions.ties, conventions.float32) == (own.ties, own.float32)
     scored, k = inputs.scored and kept, max(m.k or _HIGHEST for m in metrics)
     other = "query" if inputs.qrels else inputs.keys
-    names = {"keys": inputs.keys, "other": other, "graded": inputs.graded_cte, "k": k}
+    names = {"keys": inputs.keys, "other": other, "graded": inputs.judging_cte, "k": k}
     names["place"] = "score" if inputs.scored else "pos"
     for field, metrics_refused in tool.limits.items():
         applies = scored or field in ("short", "fractions", "silent")

@@ -119,7 +119,7 @@ class Inputs:
         return (self.qrels or next(iter(self.runs.values()))).roles["query"]
 
     @property
-    def graded_cte(self) -> str:
+    def judging_cte(self) -> str:
         """The CTE with the grades: `qrels`, or the run itself."""
         return "run" if self.qrels is None else "qrels"
 

@@ -94,15 +94,15 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
-    (judged, *_) = inputs.judging
-    name, matched = judged.roles["rel"], inputs.qrels is None or not inputs.runs
+    (judging, *_) = inputs.judging
+    name, matched = judging.roles["rel"], inputs.qrels is None or not inputs.runs
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
-    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judged.sql}"):
+    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
         return False
-    judged_ids = [judged.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
-    constant = judged.computed.get(name) == []  # nothing is judged
-    if (inputs.qrels or constant) and repeats(judged, judged_ids):
+    judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    constant = judging.computed.get(name) == []  # nothing is judged
+    if (inputs.qrels or constant) and repeats(judging, judged_ids):
         return False
     for table in inputs.runs.values():
         keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
@@ -119,7 +119,7 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
         if "item" in table.roles and repeats(table, keys):
             return False
         ids = []
-        for x in (table, judged):
+        for x in (table, judging):
             *_, last = named = [x.roles[role] for role in roles]
             texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
             ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
@@ -141,13 +141,11 @@ def _read_tables(
     """
     tidy = _make_tidy(session, runs, tables, options, by)
     ranked, notes, unscored = _rank_runs(session, tidy, options["descending"])
-    judgments, forbidden = _judge(session, tidy, ranked, options, by)
-    graded = [judgments] if judgments else []
-    about = (
-        _assign_attributes(session, tidy, [*ranked.values(), *graded]) if tidy.attributes else None
-    )
+    qrels, forbidden = _judge(session, tidy, ranked, options, by)
+    others = [*ranked.values(), *filter(None, [qrels])]
+    about = _assign_attributes(session, tidy, others) if tidy.attributes else None
     inputs = _place_attributes(Inputs(
-        ranked, judgments, about, tidy.system, [*by], arguments=by, unscored=unscored,
+        ranked, qrels, about, tidy.system, [*by], arguments=by, unscored=unscored,
         forbidden=forbidden,
     ))  # fmt: skip
     if tidy.system is not None:
@@ -171,16 +169,16 @@ def _make_tidy(
     if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
         qrels, train = split_log(session, qrels, train, {x: options.get(x) for x in ROLES})
     if qrels and not attributes and _is_tidy([*runs.values(), qrels], options, by):
-        (*ranked, judged), opened = map(_as_named, (*runs.values(), qrels)), [*runs.values()]
+        (*ranked, qrels), opened = map(_as_named, (*runs.values(), qrels)), [*runs.values()]
         none, runs = dict.fromkeys(ROLES), dict(zip(runs, ranked, strict=True))
-        return TidyTables(runs, judged, None, train, None, (none, none), opened, options)
+        return TidyTables(runs, qrels, None, train, None, (none, none), opened, options)
     tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
     tidy = make_tidy(session, tidy, by)
-    own, others = tidy.names
+    of_runs, of_qrels = tidy.names
     if tidy.qrels is None:
         return tidy
-    qrels, others = assume_grades(session, tidy.qrels, others)
-    return replace(tidy, qrels=qrels, names=(own, others))
+    qrels, of_qrels = assume_grades(session, tidy.qrels, of_qrels)
+    return replace(tidy, qrels=qrels, names=(of_runs, of_qrels))
 
 
 def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[str]) -> bool:
@@ -188,7 +186,7 @@ def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[s
 
     Then all columns are called as their roles, or are attributes that are named.
     """
-    *runs, judgments = tables
+    *runs, qrels = tables
     named = (*ROLES, "system", "order", "forbidden", "groups", "collapse")
     if any(options.get(x) is not None for x in named):
         return False
@@ -196,8 +194,8 @@ def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[s
     rest = [{*x.columns} - {*by} for x in runs]
     flat = not any(is_nested(kind) for table in tables for kind in table.columns.values())
     typed = all(is_number(x.columns[y]) for x in tables for y in NUMBERS if y in x.columns)
-    judged = {*judgments.columns} - {*by} == {"query", "item", "rel"}
-    return judged and flat and typed and all(names in known for names in rest)
+    graded = {*qrels.columns} - {*by} == {"query", "item", "rel"}
+    return graded and flat and typed and all(names in known for names in rest)
 
 
 def _as_named(table: Table) -> Table:
@@ -210,19 +208,19 @@ def _judge(
     session: Session, tidy: TidyTables, runs: Runs, options: Mapping[str, Any], by: Iterable[str]
 ) -> tuple[Table | None, Table | None]:
     """The judgments with their roles, and those of forbidden items."""
-    forbidden, judgments = options.get("forbidden") or "", tidy.qrels
-    if judgments:
+    forbidden, qrels = options.get("forbidden") or "", tidy.qrels
+    if qrels:
         attributes = None if options.get("groups") else [*by, forbidden]
         ranked = [*runs.values()]
-        judgments = _assign_judgments(session, judgments, tidy.names[1], ranked, attributes)
-    return mark_forbidden(session, judgments, forbidden) if forbidden else (judgments, None)
+        qrels = _assign_qrels(session, qrels, tidy.names[1], ranked, attributes)
+    return mark_forbidden(session, qrels, forbidden) if forbidden else (qrels, None)
 
 
 def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Table]) -> Table:
     """The attributes; their query column is called as the caller says, or as in other tables."""
     assert tidy.attributes
-    table, (own, judged) = tidy.attributes, tidy.names
-    names = own if own.get("query") in table.columns else judged
+    table, (of_runs, of_qrels) = tidy.attributes, tidy.names
+    names = of_runs if of_runs.get("query") in table.columns else of_qrels
     same = {"query": [x.roles["query"].lower() for x in others]}
     table = assign_roles(table, names, ["query"], same, only=True)
     return _with_keys_of(session, table, others)
@@ -306,7 +304,7 @@ def _rank_runs(
     return runs, notes, unscored
 
 
-def _assign_judgments(
+def _assign_qrels(
     session: Session,
     table: Table,
     names: Mapping[str, Any],

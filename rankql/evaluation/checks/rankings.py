@@ -108,7 +108,7 @@ def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
     evaluation, (_, known, missing) = evidence.evaluation, evidence.attributes
     if not known:
         ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
-        yield {"graded": evaluation.inputs.graded_cte, "missing": format_examples(missing),
+        yield {"graded": evaluation.inputs.judging_cte, "missing": format_examples(missing),
                "others": format_examples(others)}  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
         if judged and isinstance(table, Table):
             known = inputs.rows(table, "item")
             sql = f"""SELECT count(*), count(*) FILTER (item NOT IN {known}), min(item)
-                FILTER (item NOT IN {known}) FROM (SELECT DISTINCT item FROM {inputs.graded_cte}
+                FILTER (item NOT IN {known}) FROM (SELECT DISTINCT item FROM {inputs.judging_cte}
                 WHERE {relevant} AND item IS NOT NULL)"""
             for facts in evidence.facts(sql, "total", "count", "example"):
                 if facts["count"] > share * facts["total"]:
@@ -287,7 +287,7 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     assert inputs.beyond.train
     train = inputs.rows(inputs.beyond.train)
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
-        FROM {train})) AS seen FROM {inputs.graded_cte}
+        FROM {train})) AS seen FROM {inputs.judging_cte}
         WHERE {evaluation.is_relevant()} AND item IS NOT NULL HAVING seen > 0"""
     return evidence.facts(sql, "total", "count")
 
@@ -299,7 +299,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
         return
     best = "SELECT query, max(rel) AS best FROM"
     sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
-        {evaluation.conventions.threshold}) FROM ({best} {inputs.graded_cte} GROUP BY query
+        {evaluation.conventions.threshold}) FROM ({best} {inputs.judging_cte} GROUP BY query
         HAVING count(rel) > 0)"""
     others = [
         m.name for m in evaluation.metrics
@@ -355,7 +355,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
     inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
     if 0 < evaluation.grade_scale() < HIGHEST_RATING:
         return
-    source = inputs.graded_cte
+    source = inputs.judging_cte
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         sql = RATINGS.format(rows=source, threshold=threshold)
@@ -368,7 +368,7 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     below = evaluation.conventions.threshold >= 1 and evaluation.has_fractions()
     if below and not [*_ratings(evidence)]:  # which names them
-        sql = f"SELECT count(*), min(rel) FROM {inputs.graded_cte} WHERE rel > 0 AND rel < 1"
+        sql = f"SELECT count(*), min(rel) FROM {inputs.judging_cte} WHERE rel > 0 AND rel < 1"
         yield from evidence.facts(sql, "count", "least")
 
 
@@ -401,7 +401,7 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
             relevant = evaluation.is_relevant(metric)
             sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) AS beyond FROM
                 (SELECT count(*) FILTER ({relevant}) AS r
-                 FROM {inputs.graded_cte} GROUP BY {key}) HAVING beyond > 0"""
+                 FROM {inputs.judging_cte} GROUP BY {key}) HAVING beyond > 0"""
             for facts in evidence.facts(sql, "total", "count"):
                 yield {"name": metric.name, "k": metric.k, **facts}
 

@@ -106,7 +106,7 @@ class Evidence:
             return 0, 0, ()
         ((queries, known, missing),) = self.evaluation.run_sql(
             f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
-            FROM (SELECT DISTINCT query FROM {inputs.graded_cte})
+            FROM (SELECT DISTINCT query FROM {inputs.judging_cte})
             LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
         )
         return queries, known, missing

@@ -148,7 +148,7 @@ def split_key(text: Any, has: Callable[[str], bool]) -> Any:
     return tuple(parts) if len(parts) > 1 and all(map(has, parts)) else text
 
 
-def spread_judgments(
+def spread_qrels(
     session: Session, runs: Sequence[Table], qrels: Table, key: Sequence[Any]
 ) -> Table:
     """The judgments for all queries of a key of which they have only some columns.

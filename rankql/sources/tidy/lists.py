@@ -260,8 +260,8 @@ def _read_judged(
             for i, (each, _) in enumerate(lists):
                 others[i] += f", {quote(require_column(each, forbidden, 'forbidden'))}"
         lists[0] = (replace(table, label="qrels"), first)
-    judgments = _load_judgments(session, lists, others)
-    return replace(judgments, lists=_elements(lists[0][0], column, item, first))
+    qrels = _load_qrels(session, lists, others)
+    return replace(qrels, lists=_elements(lists[0][0], column, item, first))
 
 
 def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
@@ -532,7 +532,7 @@ def _add_numbers(
     return lists._replace(values=pairs, item="x_[1]", grade="x_[2]", assumed=said, numbers=name)
 
 
-def _load_judgments(
+def _load_qrels(
     session: Session, lists: Sequence[tuple[Table, _Lists]], others: Sequence[str]
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""

@@ -29,31 +29,31 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
 
     by: the attributes, each with the argument that names it.
     """
-    options, judgments, about = tables.options, tables.qrels, tables.attributes
+    options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
     runs, system = _open_systems(session, tables.runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]
-    if judgments and isinstance(columns.get("query"), list | tuple):
-        judgments = computed.spread_judgments(session, opened, judgments, columns["query"])
+    if qrels and isinstance(columns.get("query"), list | tuple):
+        qrels = computed.spread_qrels(session, opened, qrels, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
     read = [name for name in read if name]
-    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, read, options)
-    opened, graded, abouts = [*runs.values()], *([x] if x else [] for x in (judgments, about))
-    columns, mapped = map_events(session, columns, graded or opened)
-    groups = [opened, mapped, abouts] if graded else [mapped, [], abouts]
-    (own, judged), groups = computed.resolve_columns(session, columns, groups, [*by, system])
+    runs, qrels, columns = unnest_lists(session, runs, qrels, columns, read, options)
+    opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
+    columns, mapped = map_events(session, columns, judging or opened)
+    groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]
+    (of_runs, of_qrels), groups = computed.resolve_columns(session, columns, groups, [*by, system])
     for name, argument in by.items():
         groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
     if options["order"] == "rows":
-        numbered = (role_values.number_rows(session, x, own, system) for x in groups[0])
+        numbered = (role_values.number_rows(session, x, of_runs, system) for x in groups[0])
         groups[0] = [*numbered]
-    opened, graded, abouts = groups
+    opened, judging, abouts = groups
     runs = dict(zip(runs, opened, strict=True))
-    judgments, about = (next(iter(x), None) for x in (graded, abouts))
+    qrels, about = (next(iter(x), None) for x in (judging, abouts))
     return replace(
-        tables, runs=runs, qrels=judgments, attributes=about, system=system, names=(own, judged),
+        tables, runs=runs, qrels=qrels, attributes=about, system=system, names=(of_runs, of_qrels),
         opened=before, options=options,
     )  # fmt: skip
 
