@@ -20,10 +20,11 @@ from weakref import WeakKeyDictionary, WeakSet
 import duckdb
 
 from rankql.errors import RankqlError, require
-from rankql.macros import literal, require_duckdb
+from rankql.macros import require_duckdb
 from rankql.sources import frames
 from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file, suffix_of
 from rankql.sources.json_files import load_json, load_yaml, may_have_runs, parse_objects
+from rankql.sources.parquet_files import load_parquet
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
@@ -186,8 +187,10 @@ class Session(Reader):
         if not is_file:
             return _load_entry(source) if source.name else _load_frame(source)
         file = source.file
-        if file.suffix in (*ARROW, *PARQUET):
-            return (_load_arrow if file.suffix in ARROW else _load_parquet)(source)
+        if file.suffix in PARQUET:
+            return load_parquet(self, file)
+        if file.suffix in ARROW:
+            return _load_arrow(source)
         if file.suffix in (*JSON, *YAML):
             return (load_json if file.suffix in JSON else load_yaml)(self, file, part)
         if isinstance(data, HeaderlessPath) and is_headerless(file, data.columns):
@@ -237,24 +240,6 @@ def _load_entry(source: Source) -> Table:
         return source.reader.load(source.label, entry.sql, text=False)
     permanent = entry.sql * entry.permanent
     return source.reader.describe(source.label, entry.sql, permanent=permanent)
-
-
-def _load_parquet(source: Source) -> Table:
-    file, sql = source.file, f"read_parquet({literal(source.file.pattern)})"
-
-    def problem(why: str) -> str:
-        return (
-            f": {file.name!r} is not a complete Parquet file ({why}). It is damaged, cut off, or "
-            "has another format: write or copy it again"
-        )
-
-    table = source.reader.describe(source.label, sql, problem, ordered=True)
-    first = re.sub(r"([\[*?])", r"[\1]", file.paths[0])
-    sql = f"SELECT name FROM parquet_schema({literal(first)})"
-    numbered = any(re.search(r"_\d+$", name) for name in table.columns)
-    names = [x for (x,) in frames.fetch_rows(source.reader.con, sql)][1:] if numbered else []
-    same = len(names) == len(table.columns)  # else there are names within objects
-    return replace(table, repeated=repeated_names(names)) if same else table
 
 
 def _load_arrow(source: Source) -> Table:
