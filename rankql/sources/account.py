@@ -9,9 +9,11 @@ same, and no part of a file is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeAlias
 
 from rankql.errors import Question, parse_number
 from rankql.macros import literal, quote
@@ -70,14 +72,17 @@ _NO_GRADES = {
 _BETWEEN = r"[;|,\s]+"
 
 
+# What asks or notes something about a run and its judgments.
+Doubt: TypeAlias = Callable[[Pair], Iterable[str]]
+
+
 def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
     """The inputs with notes on what no role has, and the names of what was not read.
 
     What may change the result is a question. named: the arguments of the caller.
     """
-    if all(map(_is_accounted, inputs.tables)):
-        return inputs
-    notes = _find_doubts(session, inputs, frozenset(named)) if session.reads_values else []
+    doubts = [_order_of_rows] if all(map(_is_accounted, inputs.tables)) else DOUBTS
+    notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
     return replace(_name_unread(session, inputs), notes=[*inputs.notes, *notes])
 
@@ -89,13 +94,15 @@ def _is_accounted(table: Table) -> bool:
     return not odd and known.issuperset(table.columns)
 
 
-def _find_doubts(session: Session, inputs: Inputs, named: frozenset[str]) -> list[Note]:
+def _find_doubts(
+    session: Session, inputs: Inputs, named: frozenset[str], doubts: Sequence[Doubt]
+) -> list[Note]:
     notes: dict[Note, None] = {}
     for table in inputs.runs.values() or inputs.judging:  # of judgments alone only grades
         every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
         judged = Reading(session, inputs.qrels, every) if inputs.qrels else None
         pair = Pair(Reading(session, table, every), judged, named)
-        for doubt in DOUBTS if inputs.runs else [_grades]:
+        for doubt in doubts if inputs.runs else [_grades]:
             try:
                 notes |= dict.fromkeys(map(Note.of, doubt(pair)))
             except Question as question:
@@ -199,35 +206,53 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         raise Question(run.note(text), [{"order": "list"}, *ways])
 
 
-def _order_of_rows(pair: Pair) -> Sequence[str]:
-    """Scores of a dict, and distances, that run against the order of the rows."""
+def _order_of_rows(pair: Pair) -> Iterator[str]:
+    """Scores that run against the order of the rows, which is a witness of the best one."""
     run, roles = pair.run, pair.run.table.roles
-    if run.column or not run.table.ordered or "score" not in roles or "pos" in roles:
-        return ()
+    if run.column or "score" not in roles or "pos" in roles or run.table.ascending:
+        return
     if {"score", "order", "descending"} & pair.named:
-        return ()
-    shape, lowest = run.table.shape, is_distance(roles["score"])
-    if not (shape or lowest):
-        return ()
-    score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
+        return
+    name, shape, lowest = roles["score"], run.table.shape, is_distance(roles["score"])
+    score, is_bm25 = _number(quote(name), run.table.columns[name]), squash(name) == "bm25"
+    if not run.table.ordered and not is_bm25:
+        return
     rows = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    rows = f"SELECT q, list(s) AS l FROM ({rows}) GROUP BY q HAVING count(*) > 1"
+    rows = f"SELECT q, list(s) FILTER (s IS NOT NULL) AS l FROM ({rows}) GROUP BY q"
     down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
     up = "bool_or(l <> list_reverse_sort(l))"
     places = "bool_and(l = list_transform(l, lambda x, i: l[1] + i - 1)), min(l[1]), max(l[1])"
-    is_down, is_up, counts, *ends = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
+    rises = "sum(lgamma(len(l) + 1)) FILTER (len(list_distinct(l)) = len(l)), "
+    rises += "bool_and(l = list_sort(l))"
+    fields = f"{down}, {up}, max(list_max(l)) < 0, {rises}, {places}"
+    found = run.session.row(f"SELECT {fields} FROM ({rows}) WHERE len(l) > 1")
+    is_down, is_up, negative, unlikely, none_falls, counts, *ends = found
     calls = [{"descending": True}, {"descending": False}]
+    if is_bm25 and negative and not (run.table.ordered and is_down):
+        text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
+        raise Question(run.note(text), calls[::-1])
     if shape and counts and ends in ([0, 0], [1, 1]):
         text = f"the numbers count from {ends[0]:.0f} in the order of the items. Are they ranks?"
-        place = roles["score"] if ends[0] else f"{roles['score']} + 1"
+        place = name if ends[0] else f"{name} + 1"
         raise Question(run.note(text), [{"pos": place}, {"descending": True}])
     if shape == "pairs" and is_up and not lowest:
         text = "the items are not in the order of their scores. Which order counts?"
         raise Question(run.note(text), [{"order": "rows"}, *calls])
     if lowest and is_down:
-        text = f"rows begin with the highest {roles['score']}. Is the highest the best?"
+        text = f"rows begin with the highest {name}. Is the highest the best?"
         raise Question(run.note(text), calls)
-    return ()
+    # So often, of 1 in exp(unlikely) runs, scores rise by chance.
+    if lowest or not none_falls or (unlikely or 0) < math.log(10):
+        return
+    first = f"SELECT {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
+    is_sorted = run.value(f"SELECT list(s) = list_sort(list(s)) FROM ({first})")
+    if unlikely > math.log(1000) and not is_sorted:
+        text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
+        raise Question(run.note(text), calls[::-1])
+    yield run.note(
+        f"{'all rows' if is_sorted else 'the rows of each query'} begin with the lowest {name}, "
+        "and the highest counts as the best. If the lowest is best, pass descending=False"
+    )
 
 
 def _other_numbers(pair: Pair) -> Iterator[str]:
@@ -495,7 +520,7 @@ def _spelling(pair: Pair) -> Iterator[str]:
 
 
 # In this order; a question ends the reading.
-DOUBTS = (
+DOUBTS: Sequence[Doubt] = (
     _grades,
     _order_of_lists,
     _order_of_rows,

@@ -98,9 +98,11 @@ def describe_positions(session: Session, table: Table) -> list[str]:
         return []
     if _disagreement(session, table, roles["query"], ("pos", name), ("score", score)) <= 0.5:
         return []
+    against = ("-score", score)
+    ascends = not _disagreement(session, table, roles["query"], ("pos", name), against)
     return [
         f"{table.label}: {score} orders most queries in another way than {name}, which is read. "
-        f"To rank by it, pass score={score!r}"
+        f"To rank by it, pass score={score!r}{', descending=False' if ascends else ''}"
     ]
 
 
@@ -115,7 +117,7 @@ def _disagreement(
     query = quote(key) if key and table.has(key) else "1"
     rows = f"SELECT {query} AS q, {a} AS a, {b} AS b FROM {table.sql} LIMIT {FIRST_ROWS}"
     sql = f"SELECT avg(CAST(a IS DISTINCT FROM b AS INTEGER)) FROM ({rows})"
-    if other[0] == "score":
+    if other[0].endswith("score"):
         rows = f"SELECT *, lag(b) OVER (PARTITION BY q ORDER BY a, b) AS before FROM ({rows})"
         differs = f"SELECT coalesce(bool_or(b < before), false) AS differs FROM ({rows}) GROUP BY q"
         sql = f"SELECT avg(CAST(differs AS INTEGER)) FROM ({differs})"
