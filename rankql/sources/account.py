@@ -49,6 +49,7 @@ from rankql.sources.tables import (
     is_text,
     quote_name,
 )
+from rankql.sources.tidy import plain
 from rankql.sources.tidy.candidates import VECTOR, find_items
 from rankql.text import Note, format_count, format_queries, is_or_are, join_words
 
@@ -160,6 +161,22 @@ def orders_items(name: str) -> bool:
     tail = name.rpartition(".")[2]
     known = (*ROLES["score"], *ROLES["pos"])
     return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def _numbered_queries(pair: Pair) -> Sequence[str]:
+    """Judgments that count from 1 the answers of a list, which are counted from 0."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or run.table.origins.get(run.table.roles["query"]) not in plain.COUNTED:
+        return ()
+    ends = "min(q) = 1 AND max(q) >="
+    rows = f"(SELECT TRY_CAST({qrels.query} AS BIGINT) AS q FROM {qrels.table.sql})"
+    count = f"(SELECT max(CAST({run.query} AS BIGINT)) + 1 FROM {run.table.sql})"
+    if run.value(f"SELECT {ends} {count} FROM {rows}"):
+        raise Question(
+            run.note("the answers are numbered from 0, and the queries of qrels from 1"),
+            otherwise="Pass dict(enumerate(answers, 1)), or number the queries of qrels from 0",
+        )
+    return ()
 
 
 def _order_of_lists(pair: Pair) -> Iterator[str]:
@@ -521,6 +538,7 @@ def _spelling(pair: Pair) -> Iterator[str]:
 
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
+    _numbered_queries,
     _grades,
     _order_of_lists,
     _order_of_rows,

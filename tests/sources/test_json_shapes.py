@@ -132,16 +132,25 @@ def test_answers_of_search_are_runs(write):
     assert rr(write("log.jsonl", "\n".join(map(json.dumps, logged))), qrels) == [0.5, 1]
     assert rr(write("log.json", logged), qrels) == [0.5, 1]
     multi = write("multi.json", {"took": 3, "responses": [answer("d1", "d2"), answer("d1")]})
-    result = rankql.evaluate(multi, {1: ["d2"], 2: ["d1"]}, "RR")
-    assert result.per_query.rows() == [(1, 0.5), (2, 1.0)]
+    result = rankql.evaluate(multi, {0: ["d2"], 1: ["d1"]}, "RR")
+    assert result.per_query.rows() == [(0, 0.5), (1, 1.0)]
     assert result.columns["run"]["query"] == "place in responses"
-    alone = rankql.evaluate(write("one.json", answer("d1", "d2")), {1: ["d2"]}, "RR")
+    alone = rankql.evaluate(write("one.json", answer("d1", "d2")), {0: ["d2"]}, "RR")
     assert alone["RR"] == 0.5 and alone.columns["run"]["query"] == "row number"
+
+
+def test_judgments_that_count_answers_from_1_are_asked_about():
+    answers, judged = [answer("d1", "d2"), answer("d1")], {1: ["d2"], 2: ["d1"]}
+    with pytest.raises(rankql.RankqlError, match="from 0, and the queries of qrels from 1"):
+        rankql.evaluate(answers, judged, "RR")
+    for run, qrels in ((dict(enumerate(answers, 1)), judged), (answers, {0: ["d2"], 1: ["d1"]})):
+        assert rr(run, qrels) == [0.5, 1]
+    assert rr(answers, {1: ["d1"]}) == [1]  # the first one is not judged
 
 
 @pytest.mark.parametrize(
     ("data", "query"),
-    [({"query": "a", **answer("d1", "d2")}, "a"), ({"responses": [answer("d1", "d2")]}, 1)],
+    [({"query": "a", **answer("d1", "d2")}, "a"), ({"responses": [answer("d1", "d2")]}, 0)],
 )
 def test_answers_are_dicts_too(data, query):
     for run in (data, {"new": data}):
@@ -182,10 +191,10 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ({"q1": {}, "q2": {}}, "run is empty"),
         ({"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}}, "it has 2 subsets or"),
         ([answer("d1", query="q1"), ERROR], "engine, but a search without query failed or is inc"),
-        ({"took": 3, "responses": [ERROR]}, "engine, but the search of query 1 failed or is inc"),
+        ({"took": 3, "responses": [ERROR]}, "engine, but the search of query 0 failed or is inc"),
         ({**ERROR, "query": "q1"}, "engine, but the search of query q1 failed or is incomplete"),
-        ({"responses": [answer("d1"), answer("d1", timed_out=True)]}, "of query 2 failed or is"),
-        ({"responses": [answer("d1"), answer("d1", _shards=PARTIAL)]}, "of query 2 failed or is"),
+        ({"responses": [answer("d1"), answer("d1", timed_out=True)]}, "of query 1 failed or is"),
+        ({"responses": [answer("d1"), answer("d1", _shards=PARTIAL)]}, "of query 1 failed or is"),
         (rank_eval(["b"], a=["d1"]), "_rank_eval, but the search of b failed"),
         (rank_eval(a=[], b=[]), "_rank_eval, but no query has an item"),
         ([answer(query="q1")], "engine, but no query has an item"),
@@ -345,7 +354,7 @@ def test_answers_of_engines_by_query(engine, write):
     run = (by_query, lines, logged, write("a.json", by_query))[turn]
     assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
     if turn:
-        assert rr(found, {1: ["d2"]}) == [0.5]
+        assert rr(found, {0: ["d2"]}) == [0.5]
     else:
         both = rankql.evaluate({"a": logged, "b": logged}, {"q1": ["d2"]}, "RR")
         assert both.summary.height == 2
