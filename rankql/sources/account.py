@@ -91,8 +91,8 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
 def _is_accounted(table: Table) -> bool:
     """Has each column a role or a name that the caller gives, as it came?"""
     known = {*table.roles.values(), *table.named}
-    odd = table.lists or table.shape or table.origins or table.computed or table.ascending
-    return not odd and known.issuperset(table.columns)
+    odd = table.lists or table.before or table.shape or table.origins or table.computed
+    return not (odd or table.ascending) and known.issuperset(table.columns)
 
 
 def _find_doubts(
@@ -261,8 +261,9 @@ def _order_of_rows(pair: Pair) -> Iterator[str]:
     # So often, of 1 in exp(unlikely) runs, scores rise by chance.
     if lowest or not none_falls or (unlikely or 0) < math.log(10):
         return
-    first = f"SELECT {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    is_sorted = run.value(f"SELECT list(s) = list_sort(list(s)) FROM ({first})")
+    first = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
+    several = "count(DISTINCT q) > 1 AND list(s) = list_sort(list(s))"
+    is_sorted = run.value(f"SELECT {several} FROM ({first})")
     if unlikely > math.log(1000) and not is_sorted:
         text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
         raise Question(run.note(text), calls[::-1])
@@ -374,6 +375,10 @@ def _grades(pair: Pair) -> Sequence[str]:
             texts.append(x)
             mapping = format_mapping(dict.fromkeys(found, "..."), x)
             labels = f", or a grade for each value: {mapping}"
+    if side.table.before and (numbers := [x for x in doubtful if x not in texts]):
+        x = numbers[0]
+        labels += f". Items repeat: pass one row of each, with max({x}), or with sum({x}) if later "
+        labels += "rows take back earlier ones"
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "

@@ -56,7 +56,7 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     selected = ", ".join(map(quote, dict.fromkeys(names)))
     sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
-    return replace(table, sql=rows.sql, columns=rows.columns)
+    return replace(table, sql=rows.sql, columns=rows.columns, before=table)
 
 
 def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Table, Table]:

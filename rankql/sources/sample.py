@@ -35,8 +35,8 @@ class Reading:
 
     @property
     def source(self) -> Table:
-        """The table with a row per list, or per item."""
-        return self.table.lists.table if self.table.lists else self.table
+        """The table as it came: with a row per list, or with the rows of one item in a query."""
+        return self.table.lists.table if self.table.lists else self.table.before or self.table
 
     @property
     def column(self) -> str:

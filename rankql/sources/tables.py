@@ -107,6 +107,8 @@ class Table:
     shape: Literal["", "map", "pairs"] = ""
     # The lists that it was unnested from.
     lists: Elements | None = None
+    # The table with all rows and columns, if only one row of each item in a query is kept.
+    before: Table | None = None
     # The columns of the source that were not read.
     unread: Sequence[str] = ()
 

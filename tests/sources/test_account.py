@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -247,3 +248,97 @@ def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     with pytest.raises(Question) as caught:
         rankql.evaluate(run, qrels, "RR", **options)
     assert call in str(caught.value) and 1 <= len(caught.value.calls) <= 3
+
+
+def test_events_of_one_item_are_seen_before_one_row_of_each_is_kept():
+    """The kept rows have no event, but the log as it came has: views would count as purchases."""
+    events = ("view", "purchase", "view")
+    rows = [(q, d, e) for q in QUERIES for d, e in zip(RANKED[q], events, strict=False)]
+    log = pl.DataFrame([*rows, *rows[:9]], schema=["query", "item", "event"], orient="row")
+    run = RUN.drop("rank")
+    with pytest.raises(Question, match=r"Is event the grade of item\? Pass rel='1', or a grade"):
+        rankql.evaluate(run, log, "RR")
+    grades = {"purchase": 1, "view": 0}
+    assert rankql.evaluate(run, log, "RR", rel=("event", grades))["RR"] == 0.5
+    result = rankql.evaluate(run, log, "RR", rel="1")
+    assert result["RR"] == 1 and "not read: event" in str(result)
+    assert "not read" not in str(rankql.evaluate(run, log.drop("event"), "RR"))
+    with pytest.raises(Question, match=r"with max\(amount\), or with sum\(amount\) if later"):
+        rankql.evaluate(run, log.with_columns(amount=numbers(log, -3)).drop("event"), "RR")
+
+
+# The rows of a query begin with its lowest score: how many queries have how many rows, and what
+# is said. By chance all rise in one of 2, 24, 13,824 and 5,040 samples.
+RISING = {
+    "2": ((2,), ""),
+    "4": ((4,), "note"),
+    "4 4 4": ((4, 4, 4), "question"),
+    "7": ((7,), "question"),
+    "a falling one": ((4, 4, 4, -2), ""),
+    "an equal one": ((4, 4, 4, 0), "question"),
+}
+
+
+@pytest.mark.parametrize("case", RISING)
+@pytest.mark.parametrize("shape", ["frame", "rows", "dict", "file"])
+def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path):
+    sizes, says = RISING[case]
+    rows = [
+        (f"q{i}", f"d{i}{k}", float(10 - i + (k if size > 0 else -k if size < 0 else 0)))
+        for i, size in enumerate(sizes)
+        for k in range(abs(size) or 2)
+    ]
+    frame = pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
+    run = {
+        "frame": frame,
+        "rows": rows,
+        "dict": {q: {d: s for p, d, s in rows if p == q} for q in frame["query"].unique()},
+        "file": str(tmp_path / "run.csv"),
+    }[shape]
+    frame.write_csv(tmp_path / "run.csv")
+    qrels = {f"q{i}": [f"d{i}0"] for i in range(len(sizes))}
+    if says == "question":
+        text = r"begin with the lowest score. Is the lowest the best\? Pass descending=False or"
+        with pytest.raises(Question, match=text):
+            rankql.evaluate(run, qrels, "RR")
+        assert rankql.evaluate(run, qrels, "RR", descending=False)["RR"] >= 0.875
+        assert "lowest" not in str(rankql.evaluate(run, qrels, "RR", descending=True))
+        assert "lowest" not in str(
+            rankql.evaluate(frame.sort("query", -pl.col("score")), qrels, "RR")
+        )
+    else:
+        text = "If the lowest is best, pass descending=False"
+        assert (text in str(rankql.evaluate(run, qrels, "RR"))) == (says == "note")
+
+
+def test_rows_that_are_sorted_by_score_are_noted():
+    """As `sort_values` sorts them: no query stands alone, so their order says less."""
+    run = (
+        RUN.drop("rank")
+        .with_columns(score=pl.int_range(200) * 1.0)
+        .sample(200, shuffle=True, seed=1)
+    )
+    assert "all rows begin with the lowest score" in str(
+        rankql.evaluate(run.sort("score"), GOLD, "RR")
+    )
+    assert "lowest" not in str(rankql.evaluate(run, GOLD, "RR"))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_bm25_below_0_is_asked_about_unless_the_best_come_first(ordered):
+    falling = RUN.drop("rank").with_columns(score=pl.col("score") - 20).rename({"score": "bm25"})
+    for table, asks in ((falling, not ordered), (falling.sort("query", "bm25"), True)):
+        run = table if ordered else duckdb.from_arrow(table.to_arrow())
+        if not asks:
+            assert rankql.evaluate(run, GOLD, "RR")["RR"] == 0.75
+            continue
+        with pytest.raises(Question, match=r"as in FTS5, where the lowest is best. Is it here\?"):
+            rankql.evaluate(run, GOLD, "RR")
+        assert rankql.evaluate(run, GOLD, "RR", descending=True)["RR"] == 0.75
+
+
+def test_a_score_that_rises_with_the_position_is_named_with_its_order():
+    run = RUN.with_columns(score=-pl.col("score"))
+    note = "pass score='score', descending=False"
+    assert note in str(rankql.evaluate(run, GOLD, "RR"))
+    assert rankql.evaluate(run, GOLD, "RR", score="score", descending=False)["RR"] == 0.75
