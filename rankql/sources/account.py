@@ -226,7 +226,7 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
 def _order_of_rows(pair: Pair) -> Iterator[str]:
     """Scores that run against the order of the rows, which is a witness of the best one."""
     run, roles = pair.run, pair.run.table.roles
-    if run.column or "score" not in roles or "pos" in roles or run.table.ascending:
+    if run.column or "score" not in roles or "pos" in roles:
         return
     if {"score", "order", "descending"} & pair.named:
         return

@@ -50,6 +50,8 @@ def load_json(reader: Reader, file: File, part: str = "") -> Table:
         if part or (len(objects) == 1 and not names):
             return shapes.load_dict(reader, file.label, objects[0], part)
         return shapes.load_list(reader, file.label, objects)
+    if re.match(r"\s*\[\s*\[", file.start) and not part:  # a list for each query
+        return shapes.load_list(reader, file.label, parse_objects(file))
     if part or (file.start.lstrip().startswith("{") and not is_row):
         objects = [{k: v for k, v in x.items() if k != "_comment"} for x in parse_objects(file)]
         table = shapes.load_object(reader, file.label, repr(file.name), objects, part)

@@ -31,7 +31,7 @@ from rankql.sources.tables import (
     quote_name,
     text_number,
 )
-from rankql.text import join_words
+from rankql.text import format_count, is_or_are, join_words
 
 # The rows that say how columns order the items of queries.
 FIRST_ROWS = 1000
@@ -83,12 +83,15 @@ def describe_positions(session: Session, table: Table) -> list[str]:
         return []
     rows = f"SELECT {quote(roles['query'])} AS q, {_number(table, name)} AS p FROM {table.sql}"
     late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n), "
-    late += "max(low) = 0 AND min(low) = 0 FROM "
-    late += "(SELECT min(p) AS low, count(*) AS n FROM ({}) GROUP BY q)"
-    lacks, none, read, from_0 = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
+    late += "max(low) = 0 AND min(low) = 0, max(high) < 0 FROM "
+    late += "(SELECT min(p) AS low, max(p) AS high, count(*) AS n FROM ({}) GROUP BY q)"
+    lacks, none, read, from_0, negative = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
     if from_0 and session.asks:
         text = f"{table.label}: {name} counts from 0 in each query. Position 1 is the top: add 1"
         raise Question(text, [{"pos": f"{quote_name(name)} + 1"}])
+    if negative:
+        text = f"{table.label}: {name} is below 0, as in FTS5, where it is a score"
+        raise Question(text, [{"score": name, "descending": False}])
     if lacks and none and read == FIRST_ROWS:  # there may be more rows of these queries
         lacks, *_ = session.row(late.format(rows))
     if lacks and (none or read < FIRST_ROWS):
@@ -221,15 +224,29 @@ def read_numbers(session: Session, table: Table) -> Table:
             )
             grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
             table = table.with_values(name, grade, kind)
-    for role in ("rel", "score", "pos") if not table.text else ():
+    for role in ("rel", "score", "pos"):
         name = table.roles.get(role, "")
         if not is_text(table.columns.get(name, "")):
+            continue
+        if table.text:
+            table = _read_na(session, table, name)
             continue
         number = text_number(name)  # if all are finite
         finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
         if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
             table = table.with_values(name, number, "DOUBLE")
     return table
+
+
+def _read_na(session: Session, table: Table, name: str) -> Table:
+    """The table of a text file with NULL for the NA that R writes into columns of numbers."""
+    value = quote(name)
+    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {value} = 'NA'")
+    if not count:
+        return table
+    values = format_count(count, "value")
+    session.note(table.label, f"{values} of {name} {is_or_are(count)} NA, as R writes missing ones")
+    return table.with_values(name, f"nullif({value}, 'NA')", table.columns[name])
 
 
 def refuse_padding(session: Session, table: Table) -> None:

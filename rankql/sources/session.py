@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeGuard
+from urllib.request import url2pathname
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
@@ -213,7 +214,8 @@ class Source:
         """The path or the name of a table; "" for other data."""
         if not isinstance(self.data, str | os.PathLike):
             return ""
-        return os.fspath(self.data)
+        name = os.fspath(self.data)
+        return url2pathname(name[7:]) if name.startswith("file:///") else name
 
     @cached_property
     def entry(self) -> CatalogTable | None:

@@ -583,7 +583,7 @@ def test_quiet_keeps_warnings_of_small_shares(tmp_path):
     """The fewer ids match, the more it matters; users who know the items are more than 5%."""
     queries = [f"q{i}" for i in range(300) for _ in range(10)]
     items = [f"d{i}" for i in range(3000)]
-    frame = pl.DataFrame({"query": queries, "item": items, "score": [*range(10)] * 300})
+    frame = pl.DataFrame({"query": queries, "item": items, "score": [*range(10, 0, -1)] * 300})
     other = pl.when(pl.int_range(3000) >= 3).then(pl.lit("D") + pl.col("item")).otherwise("item")
     shown = frame.with_columns(item=other)
     shown.write_parquet(run := str(tmp_path / "run.parquet"))

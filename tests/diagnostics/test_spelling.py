@@ -14,7 +14,7 @@ NUMBERS = [(f"q{q}", str(i * 1500 + q)) for q in range(40) for i in range(10)]
 
 
 def frame(pairs, value, number=None):
-    rows = [(query, item, number or i) for i, (query, item) in enumerate(pairs)]
+    rows = [(query, item, number or -i) for i, (query, item) in enumerate(pairs)]
     return pl.DataFrame(rows, schema=["query", "item", value], orient="row")
 
 

@@ -104,7 +104,7 @@ def test_contradictory_grades_are_refused_alike(metric, copies, grades):
     same = grades[0] == grades[1]
     refused = ["Bpref", "Judged@10", "infAP"] if same else READS
     ids = pl.DataFrame({"query": range(copies)})
-    run = ids.join(pl.DataFrame({"item": ["x", "y"], "score": [1.0, 2.0]}), how="cross")
+    run = ids.join(pl.DataFrame({"item": ["x", "y"], "score": [2.0, 1.0]}), how="cross")
     rows = pl.DataFrame({"item": ["y", "x", "x"], "rel": [1, *grades]})
     qrels = ids.join(rows, how="cross")
     if metric not in refused:

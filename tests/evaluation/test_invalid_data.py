@@ -237,10 +237,10 @@ def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metr
     monkeypatch.setattr(duplicates, "IN_POLARS", in_polars)
     items = pl.DataFrame({"item": range(1000)}).with_columns(query=pl.col("item") // 100)
     tables = {
-        "run": items.with_columns(score=pl.col("item") % 100 / 64),
+        "run": items.with_columns(score=-(pl.col("item") % 100) / 64),
         "qrels": items.with_columns(rel=pl.col("item") % 3 + 1),
     }
-    item = 597
+    item = 503
     if table:
         tables[table] = pl.concat([tables[table], tables[table].slice(item, 1)])
     result = evaluate(*tables.values(), metric, reduces=True)

@@ -471,7 +471,8 @@ def test_descending_is_refused_where_it_orders_nothing():
 @pytest.mark.parametrize("options", [{}, {"unjudged": "remove"}])
 def test_expressions_read_the_distances(options):
     metrics = ["x = avg(score)", "RMSE"]
-    expected = rankql.evaluate(SCORES, NEAREST, metrics, **options).summary["mean"]
+    scores = SCORES.sort("query", -pl.col("score"))  # the highest first
+    expected = rankql.evaluate(scores, NEAREST, metrics, **options).summary["mean"]
     values = rankql.evaluate(DISTANCES, NEAREST, metrics, **options).summary["mean"]
     assert values.to_list() == pytest.approx(expected.to_list()) and values[0] > 0
     for runs, other in (

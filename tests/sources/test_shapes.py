@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import subprocess
 import sys
@@ -469,3 +470,71 @@ def test_lists_of_columns_may_be_missing_or_empty():
     expected = rankql.evaluate(pl.DataFrame(both, infer_schema_length=None), None, "RR")
     assert rankql.evaluate(both, None, "RR").per_query.equals(expected.per_query)
     assert expected.per_query["RR"].to_list() == [1, 0, 0.5]
+
+
+HIGHEST = 3.4028234663852886e38
+LAST = {"q1": {"d0": 1}, "q2": {"d2": 1}}
+FIRST = {"q1": {1: 1}, "q2": {5: 1}}
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "kept", "note"),
+    [
+        ({"q1": {"documents": [{"id": "d0"}]}, "q2": {"documents": [{"id": "d2"}]}}, LAST, 2, ""),
+        ({"q1": {"nodes": ["d0", "d1"]}, "q2": {"nodes": ["d2"]}}, LAST, 3, ""),
+        ({"q1": ([1, 3], [0.1, 0.3]), "q2": ([5, 4], [0.3, 0.9])}, FIRST, 4, ""),
+        ({"q1": (["d0", "d1"], [0.1, 0.3]), "q2": (["d2"], [0.3])}, LAST, 3, ""),
+        ({"q1": ([1, -1], [0.1, HIGHEST]), "q2": ([5, 4], [0.3, 0.9])}, FIRST, 3, "1 place at"),
+        ({"q1": {1: 0.1, 3: 0.2, -1: HIGHEST}, "q2": {5: 0.3, 4: 0.9}}, FIRST, 4,
+         "1 item -1 left out, the fill-in of FAISS. The numbers are distances"),
+        ({"q1": {1: 0.2, 3: 0.1, -1: -HIGHEST}, "q2": {5: 0.9, -1: -HIGHEST}}, FIRST, 3,
+         "2 items -1 left out, the fill-in of FAISS. The numbers are scores"),
+        ({"q1": {1: 0.2, -1: 0.1}, "q2": {5: 0.9}}, FIRST, 3, ""),  # an item
+    ],
+)  # fmt: skip
+def test_what_libraries_return_by_query(run, qrels, kept, note):
+    result = rankql.evaluate(run, qrels, ["RR", "num_ret"])
+    assert result.summary["mean"].to_list() == [1, kept]
+    notes = "\n".join(result.notes)
+    assert note in notes and bool(note) == ("left out" in notes)
+
+
+def test_two_systems_of_one_query_are_no_lists_of_documents():
+    runs = {"bm25": {"q1": ["d0", "d1"]}, "dense": {"q1": ["d1", "d0"]}}
+    assert rankql.evaluate(runs, LAST, "RR").summary["mean"].to_list() == [0.5, 0.25]
+
+
+def test_keys_of_usearch_without_a_distance_are_left_out():
+    keys = numpy.array([[10, 12, 0], [11, 13, 0]], "uint64")
+    near = numpy.array([[0, 1, math.nan], [0, 2, math.nan]], "float32")
+    assert rankql.evaluate((keys, near), {0: {10: 1, 0: 1}, 1: {11: 1}}, "P@3")["P@3"] == 1 / 3
+
+
+def test_lists_that_are_empty_everywhere_are_read():
+    """As LlamaIndex and Pinecone write them beside each hit."""
+    row = {"query": "q1", "item": "d0", "score": 0.5, "tags": [], "inner": {"of": []}}
+    assert rankql.evaluate([row], LAST, "RR")["RR"] == 0.5
+    assert rankql.evaluate({"q1": [{"id": "d0", "tags": []}]}, LAST, "RR")["RR"] == 0.5
+
+
+def test_a_list_of_lists_in_a_file_is_the_same_as_in_python(tmp_path):
+    hits = [[{"id": 3, "score": 0.9}, {"id": 1, "score": 0.5}], [{"id": 2, "score": 0.8}]]
+    (tmp_path / "a.json").write_text(json.dumps(hits))
+    for run in (hits, tmp_path / "a.json", (tmp_path / "a.json").as_uri()):
+        assert rankql.evaluate(run, {0: {1: 1}, 1: {2: 1}}, "RR")["RR"] == 0.75
+
+
+def test_na_of_r_is_null_in_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("query,item,rel,place\nq1,d0,1,NA\nq1,d1,NA,NA\n")
+    result = rankql.evaluate({"q1": ["d0", "d1"]}, tmp_path / "a.csv", ["P@2", "Judged@2"])
+    assert result.summary["mean"].to_list() == [0.5, 0.5]
+    assert any("1 value of rel is NA, as R writes missing ones" in x for x in result.notes)
+
+
+def test_the_rank_of_fts5_is_a_score():
+    rows = {"query": ["q1"] * 2, "item": ["d0", "d1"], "rank": [-3.0, -2.0]}
+    text = "below 0, as in FTS5, where it is a score. Pass score='rank', descending=False"
+    with pytest.raises(RankqlError, match=text):
+        rankql.evaluate(pl.DataFrame(rows), LAST, "RR")
+    options = {"score": "rank", "descending": False}
+    assert rankql.evaluate(pl.DataFrame(rows), LAST, "RR", **options)["RR"] == 0.5

@@ -97,6 +97,8 @@ def _column(name: str, values: list[Any]) -> pl.Series:
         values = [*map(unwrap, values)]
         types = {*map(type, values)}
     types.discard(type(None))
+    if not types:
+        return pl.Series(name, values, dtype=pl.Null)
     if types == {dict}:
         return _structs(name, values)
     if types == {list}:

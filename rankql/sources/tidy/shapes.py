@@ -6,11 +6,10 @@ product is an entry of `SHAPES` or `_HITS`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,16 +23,24 @@ from rankql.sources.files import DATA, suffix_of
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
 from rankql.sources.tidy import plain
+from rankql.sources.tidy.padding import (
+    are_ids_and_numbers,
+    is_fill,
+    is_id,
+    without_fills,
+    without_padding,
+)
 from rankql.sources.tidy.plain import DICTS, LISTS
-from rankql.text import format_count
 
-# The names of columns: an object with several such keys is a row, or a column of pandas.
+# The names of columns: an object with several of them is a row, or a column of pandas.
 _NAMES = column_names.COLUMN_NAMES
 NAMES = {*_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
 _QUERIES = {squash(name) for name in ROLES["query"]}
 # What the key of a query may be called in an answer.
 _QUERY = (*column_names.QUESTIONS, "id")
 _SCALARS = {str, int, float, type(None)}
+# What the list of a query may be called in an object that has nothing else.
+_FOUND = {"documents", "docs", "nodes", "contexts", "chunks", "passages", "matches", "points"}
 
 
 def has_several_runs(data: Mapping[Any, Any]) -> bool:
@@ -69,8 +76,8 @@ def kinds_of(data: Mapping[Any, Any]) -> list[str]:
 
 
 def _kind_of(value: Any) -> str:
-    """The 'numbers', 'items', 'pairs' or 'objects' of a query, or 'an answer'; or 'rows', 'arrays'
-    or 'a run'; 'a value' of another kind; "" if it is empty.
+    """The 'numbers', 'items', 'pairs', 'objects', 'named' list or 'two lists' of a query, or 'an
+    answer'; or 'rows', 'arrays' or 'a run'; 'a value' of another kind; "" if it is empty.
     """
     if isinstance(value, DICTS):
         if is_answer(value):
@@ -79,10 +86,14 @@ def _kind_of(value: Any) -> str:
                 if "responses" in value or find_name(map(str, value), column_names.QUESTIONS)
                 else "an answer"
             )
+        if len(value) == 1 and _names_found(value):
+            return "named"
         some = [*islice(value.values(), 3)]
         numbers = {*map(type, some)} <= _SCALARS or all(map(_is_scalar, some))
         return ("numbers" if numbers else "a run") * bool(value)
     if isinstance(value, LISTS) and not hasattr(value, "_asdict"):
+        if type(value) is tuple and len(value) == 2 and are_ids_and_numbers(*value):
+            return "two lists"
         if type(first := next(iter(value), None)) in _SCALARS:
             return "items" if value else ""
         if type(first) is tuple and len(first) == 2 and type(first[1]) in (int, float):
@@ -102,6 +113,13 @@ def _kind_of(value: Any) -> str:
         return "a value" if isinstance(value, Real | None) else "a run"
     first = value.iloc[0] if hasattr(value, "iloc") and len(value) else None
     return "arrays" if is_array(value) else "items" if _is_scalar(first) else "a run"
+
+
+def _names_found(data: Mapping[Any, Any]) -> bool:
+    """Has an object nothing but the list of what was found for a query?"""
+    ((name, found),) = data.items()
+    names = list_side(str(name)) == "run" or squash(str(name)) in _FOUND
+    return names and isinstance(found, LISTS)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -157,7 +175,16 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     """The table of a dict by query, of columns or of parts, or of an answer."""
     if data and all(isinstance(key, tuple) and len(key) == 2 for key in data):
         return load_list(reader, label, [(*key, value) for key, value in data.items()])
-    if not part and len(kinds := kinds_of(data)) == 1 and kinds[0] in ("numbers", "items", "pairs"):
+    kinds = [] if part else kinds_of(data)
+    if kinds == ["named"]:
+        return load_dict(
+            reader, label, {query: next(iter(x.values())) for query, x in data.items()}
+        )
+    if kinds == ["two lists"]:
+        ids, numbers = ([[*map(plain.unwrap, x[i])] for x in data.values()] for i in (0, 1))
+        lists = without_padding(reader, label, ids, numbers)
+        return load_dict(reader, label, dict(zip(data, lists, strict=True)))
+    if len(kinds) == 1 and kinds[0] in ("numbers", "items", "pairs"):
         return _load_by_query(reader, label, "the dict", [data])
     if not part and (shape := find_shape(outline_of(data))):
         return load_shape(reader, label, "the dict", shape, [data])
@@ -172,10 +199,18 @@ def _load_by_query(
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
     lists = [x for each in objects for x in each.values()]
-    padded = {*map(type, lists)} == {list} and any(x and _is(x[-1], -1) for x in lists)
+    if any(isinstance(x, dict) and is_fill(x.get(-1)) for x in lists):
+        kept, nearest = without_fills(reader, label, lists)
+        merged = dict(zip(chain.from_iterable(objects), kept, strict=True))
+        table = load_shape(reader, label, source, BY_QUERY, [merged])
+        if not nearest or label == "qrels":
+            return table
+        distances = f"(SELECT * RENAME (score AS distance) FROM {table.sql})"
+        return replace(reader.describe(label, distances, ordered=True), shape=table.shape)
+    padded = {*map(type, lists)} == {list} and any(x and is_id(x[-1], -1) for x in lists)
     if padded:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-        lists = [*_without_padding(reader, label, [*merged.values()])]
+        lists = [*without_padding(reader, label, [*merged.values()])]
         objects = [dict(zip(merged, lists, strict=True))]
     return load_shape(reader, label, source, BY_QUERY, objects)
 
@@ -221,37 +256,8 @@ def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
         "alone",
     )
     ids, near = arrays[floats.index(False)], arrays[floats.index(True)] if len(arrays) > 1 else ()
-    rows = dict(enumerate(_without_padding(reader, label, ids, near)))
+    rows = dict(enumerate(without_padding(reader, label, ids, near)))
     return load_shape(reader, label, "the array", BY_QUERY, [rows])
-
-
-_LOWEST = -3.4028234e38  # of float32
-
-
-def _without_padding(
-    reader: Reader, label: str, lists: Sequence[Any], numbers: Sequence[Any] = ()
-) -> Sequence[Any]:
-    """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
-    ends = []
-    for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        fills = [_is(x, -1) for x in ids]
-        if near:
-            pairs = zip(fills, ids, near, strict=True)
-            fills = [f or y <= _LOWEST or (_is(x, 0) and y == math.inf) for f, x, y in pairs]
-        ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
-    count = sum(map(len, lists)) - sum(ends)
-    if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
-        return lists
-    reader.note(
-        label,
-        f"{format_count(count, 'place')} at the end of lists left out, without an item: "
-        "the id -1, 0 with an infinite distance, or the lowest score of float32",
-    )
-    return [ids[:end] for ids, end in zip(lists, ends, strict=True)]
-
-
-def _is(value: Any, number: int) -> bool:
-    return type(value) is int and value == number
 
 
 def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> Table | None:
