@@ -30,10 +30,10 @@ def without_padding(
     """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
     ends = []
     for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        fills = [is_id(x, -1) for x in ids]
+        fills = [is_int(x, -1) for x in ids]
         if near:
             pairs = zip(fills, ids, near, strict=True)
-            fills = [f or y <= _LOWEST or (is_id(x, 0) and not y < math.inf) for f, x, y in pairs]
+            fills = [f or y <= _LOWEST or (is_int(x, 0) and not y < math.inf) for f, x, y in pairs]
         ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
@@ -51,7 +51,7 @@ def is_fill(score: Any) -> bool:
     return isinstance(score, float) and abs(score) >= -_LOWEST
 
 
-def is_id(value: Any, number: int) -> bool:
+def is_int(value: Any, number: int) -> bool:
     """Is it this number, and no text or fraction?"""
     return type(value) is int and value == number
 

@@ -26,7 +26,7 @@ from rankql.sources.tidy import plain
 from rankql.sources.tidy.padding import (
     are_ids_and_numbers,
     is_fill,
-    is_id,
+    is_int,
     without_fills,
     without_padding,
 )
@@ -207,7 +207,7 @@ def _load_by_query(
             return table
         distances = f"(SELECT * RENAME (score AS distance) FROM {table.sql})"
         return replace(reader.describe(label, distances, ordered=True), shape=table.shape)
-    padded = {*map(type, lists)} == {list} and any(x and is_id(x[-1], -1) for x in lists)
+    padded = {*map(type, lists)} == {list} and any(x and is_int(x[-1], -1) for x in lists)
     if padded:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         lists = [*without_padding(reader, label, [*merged.values()])]
