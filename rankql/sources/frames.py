@@ -206,7 +206,13 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
 def _to_frame(rows: Any) -> pl.DataFrame:
     """The rows of a cursor."""
     if hasattr(rows, "pl"):  # DuckDB 1
-        return plain_booleans(rows.pl())
+        kinds = {name: str(kind).lower() for name, kind, *_ in rows.description}
+        frame = plain_booleans(rows.pl())
+        # polars 1.36 reads those of arrow_lossless_conversion as Int8.
+        numbers = [
+            x for x in frame.columns if frame[x].dtype == pl.Int8 and "bool" in kinds.get(x, "")
+        ]
+        return frame.with_columns(pl.col(numbers).cast(pl.Boolean)) if numbers else frame
     schema = {name: TYPES.get(str(kind)) for name, kind, *_ in rows.description}
     if "pyarrow" in sys.modules or None in schema.values():
         return _read_arrow(rows)
