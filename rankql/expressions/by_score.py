@@ -45,10 +45,13 @@ class ScoredGroups:
     @classmethod
     def of_lists(cls, lists: pl.Series) -> ScoredGroups:
         """From lists of rows, structs with a score, none of them empty."""
-        rows, (group, pos) = lists.explode().struct.unnest(), _number(lists.list.len())
+        rows, sizes = lists.explode().struct.unnest(), lists.list.len()
         by_score = pl.element().struct.field("score").arg_sort(**BEST_FIRST)
-        first = pl.int_range(len(pos), eager=True) - pos + 1
-        order = lists.list.eval(by_score).explode() + first
+        per_list = {"order": lists.list.eval(by_score), "first": sizes.cum_sum() - sizes}
+        places = pl.DataFrame(per_list).with_row_index("group").explode("order")
+        group, first = places["group"].set_sorted(), places["first"]
+        order = first + places["order"]
+        pos = pl.int_range(1, len(order) + 1, dtype=pl.UInt32, eager=True) - first
         score = rows["score"].gather(order)
         tied = ((score == score.shift(1)) & (pos > 1)).fill_null(False)
         return cls(rows, order, group, pos, tied)
@@ -112,7 +115,7 @@ class ScoreMetric:
 
     def _evaluate(self, lists: pl.Series) -> pl.Series:
         values, again, first = [], [], 0
-        for part in _in_parts(lists):
+        for part in _in_parts(lists, MAX_ROWS):
             rankings = ScoredGroups.of_lists(part)
             values.append(self._value(rankings))
             if self.expected is not None:
@@ -166,22 +169,14 @@ def positions(rows: pl.DataFrame) -> pl.Series:
     else:
         grouped = numbered.select(packed)
     placed = pl.Series([0]).new_from_index(0, len(rows))
-    for lists in _in_parts(grouped["row"]):
+    for lists in _in_parts(grouped["row"], MAX_ROWS):
         rankings = ScoredGroups.of_lists(lists)
         rankings = replace(rankings, rows=rows, order=rankings.in_order("row"))
         placed.scatter(rankings.order_by_item(rankings.tied), rankings.pos)
     return placed
 
 
-def _number(lengths: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The number of the list of each row, and that of the row in its list, from 1."""
-    number = pl.int_range(pl.len(), dtype=pl.UInt32).repeat_by("n").explode()
-    group = pl.DataFrame({"n": lengths}).select(number).to_series()
-    before = (lengths.cum_sum() - lengths).cast(pl.Int64).gather(group)
-    return group.set_sorted(), pl.int_range(1, len(group) + 1, eager=True) - before
-
-
-def _in_parts(lists: pl.Series, most: int = MAX_ROWS) -> Iterator[pl.Series]:
+def _in_parts(lists: pl.Series, most: int) -> Iterator[pl.Series]:
     """Some lists at a time, which have at most so many rows, or one."""
     ends = lists.list.len().cast(pl.Int64).cum_sum()
     first = 0

@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -229,6 +229,12 @@ def recommender(setting: Setting) -> Iterator[Workload]:
     yield Workload("recommender", tasks, users * 10, users, 10)
 
 
+def matrices(frame: pl.DataFrame) -> list[Any]:
+    """Grades and scores with a row for each query, as scikit-learn wants them."""
+    rows = frame.sort("query")
+    return [rows[name].to_numpy().reshape(-1, 100) for name in ("rel", "score")]
+
+
 def scored(setting: Setting) -> Iterator[Workload]:
     """A frame with grades and scores against scikit-learn, from the frame and from its matrices."""
     from sklearn.metrics import ndcg_score
@@ -236,19 +242,71 @@ def scored(setting: Setting) -> Iterator[Workload]:
     queries = setting.size.peer_queries
     frame = with_grades(*data.run_and_judgments(setting.folder, queries, 30))
 
-    def matrices() -> list[Any]:
-        rows = frame.sort("query")
-        return [rows[name].to_numpy().reshape(queries, -1) for name in ("rel", "score")]
-
-    made = matrices()
+    made = matrices(frame)
     tasks: dict[str, Task] = {
         NDCG: lambda: rankql.evaluate(frame, None, NDCG, interval=None, conventions="sklearn")
     }
     for name, options in (("ndcg_score", {}), ("ndcg_score, ignore_ties", {"ignore_ties": True})):
         theirs = partial(ndcg_score, k=10, **options)
-        tasks[f"{name}, from the frame"] = lambda theirs=theirs: theirs(*matrices())
+        tasks[f"{name}, from the frame"] = lambda theirs=theirs: theirs(*matrices(frame))
         tasks[f"{name}, from matrices"] = partial(theirs, *made)
     yield Workload("scored", tasks, frame.height, queries, 30)
+
+
+def by_score(setting: Setting) -> Iterator[Workload]:
+    """Scores in a table of the engine against its sum, and against what one writes by hand."""
+    from sklearn.metrics import ndcg_score
+
+    queries = setting.size.peer_queries
+    frame = with_grades(*data.run_and_judgments(setting.folder, queries, 30))
+    grouped = frame.group_by("query")
+
+    def discounted(best_first: Sequence[str], name: str) -> pl.DataFrame:
+        ordered = frame.sort(best_first, descending=True)
+        rows = ordered.with_columns(pos=pl.int_range(1, pl.len() + 1).over("query"))
+        gain = pl.col("rel") / (pl.col("pos") + 1).log(2)
+        return rows.filter(pl.col("pos") <= 10).group_by("query").agg(gain.sum().alias(name))
+
+    def by_hand() -> pl.DataFrame:
+        values = discounted(["score", "item"], "dcg").join(discounted(["rel"], "best"), on="query")
+        return values.select("query", ndcg=pl.col("dcg") / pl.col("best").replace(0, None))
+
+    def aggregated(metric: pl.Expr) -> Task:
+        return lambda: grouped.agg(metric)
+
+    yield Workload(
+        "by score, polars",
+        {
+            "agg(sum)": aggregated(pl.col("rel").sum()),
+            ".agg(ndcg_by_score)": aggregated(rankql.ndcg_by_score(k=10)),
+            ".agg(ndcg_by_score), ties='expected'": aggregated(
+                rankql.ndcg_by_score(k=10, ties="expected")
+            ),
+            ".agg(recall_at_by_score)": aggregated(rankql.recall_at_by_score(k=10)),
+            ".pipe(ranked)": lambda: frame.pipe(rankql.ranked),
+            "ndcg with sort and over": by_hand,
+            "ndcg_score of scikit-learn": lambda: ndcg_score(*matrices(frame), k=10),
+        },
+        frame.height,
+        queries,
+        30,
+    )
+    con = duckdb.connect()
+    rankql.register(con)
+    con.execute("CREATE TABLE t AS FROM frame")
+    window = BY_HAND.replace('"user"', "query").replace(
+        "ORDER BY pos", "ORDER BY score DESC, item DESC"
+    )
+    calls = ["sum(rel)"]
+    calls += [f"{x}_by_score(rel, score, item, 10)" for x in ("ndcg", "recall_at")]
+    statements = {x: f"SELECT query, {x} FROM t GROUP BY query" for x in calls}
+    statements["ndcg of ranked"] = (
+        "SELECT query, ndcg(rel, pos, 10) FROM ranked('t') GROUP BY query"
+    )
+    statements["ndcg in a window query"] = window
+    # Not con.sql(), which plans a query twice.
+    tasks = {x: lambda sql=sql: con.execute(sql).fetchall() for x, sql in statements.items()}
+    yield Workload("by score, DuckDB", tasks, frame.height, queries, 30)
 
 
 def polars(setting: Setting) -> Iterator[Workload]:
@@ -389,6 +447,7 @@ FAMILIES: dict[str, Family] = {
     "joined": joined,
     "recommender": recommender,
     "scored": scored,
+    "by score": by_score,
     "polars": polars,
     "billion": billion,
     "spill": spill,
