@@ -18,7 +18,6 @@ from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import OF_ITEMS, OF_RANKINGS, apply_filters
 from rankql.evaluation.readable import reads_judged, require_compatible
-from rankql.evaluation.unjudged import count_unjudged
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
@@ -43,8 +42,6 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     metrics = [*map(of_groups, metrics)] if grouped else metrics
     inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
-    if request.rules.unjudged_queries == "count":
-        inputs = count_unjudged(session, inputs, metrics)
     if inputs.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
     inputs = apply_filters(session, inputs, request, OF_ITEMS)
@@ -80,7 +77,10 @@ def read_rankings(
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
-    inputs = replace(inputs, collapsible=not keeps_unjudged)
+    option = rules.unjudged_queries
+    wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
+    require(option != "count" or inputs.qrels is not None, wrong)
+    inputs = replace(inputs, collapsible=not keeps_unjudged, unjudged_queries=option)
     filters = OF_RANKINGS[1:] if keeps_unjudged else OF_RANKINGS
     return apply_filters(session, inputs, request, filters)
 

@@ -56,6 +56,7 @@ def test_evaluate_the_shop(spark, shop):
         (["nDCG@10", "AP"], {"unjudged": "remove"}),
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
         (["RBPres(p=0.8)", "RMSE", "FalseAnswer", "FalseAbstention"], {"undefined": "zero"}),
+        (["nDCG@10", "AP", "FalseAnswer"], {"unjudged_queries": "count"}),
     ],
 )
 def test_evaluate_a_run_and_judgments(spark, names, options):
