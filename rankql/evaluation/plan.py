@@ -22,7 +22,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.registry.parse import of_groups, parse, rule
+from rankql.registry.parse import list_once, of_groups, parse, rule
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.judgments import list_subtopics
@@ -171,16 +171,13 @@ def resolve_conventions(evaluation: Evaluation) -> Evaluation:
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
     _require_reached(replace(evaluation, conventions=conventions))
-    unique: dict[str, Metric] = {}
-    for metric in metrics:
-        metric = metric.under(vars(conventions))
-        unique.setdefault(metric.canonical, metric)
-    counted: dict[str, Any] = {}
+    rules, counted = vars(conventions), dict[str, Any]()
+    unique = list_once((metric.under(rules) for metric in metrics), rules)
     for option in ("undefined", "missing"):
-        values = {m.name: rule(vars(conventions), option, m.name) for m in unique.values()}
+        values = {m.name: rule(rules, option, m.name) for m in unique}
         counted[option] = values if len({*values.values()}) > 1 else next(iter(values.values()))
     conventions = replace(conventions, **counted)
-    return replace(evaluation, conventions=conventions, metrics=list(unique.values()))
+    return replace(evaluation, conventions=conventions, metrics=unique)
 
 
 # Equal scores within the cutoff.
