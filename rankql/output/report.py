@@ -235,17 +235,18 @@ def make_differences_section(source: ReportSource) -> Section | None:
     pairs, count = select_pairs(comparison), comparison.pairs["slice"].n_unique()
     if not pairs:
         return None
-    section, pair = (
-        Section("differences", "Differences"),
-        pl.format("{} − {}", "b", "a").alias("pair"),
-    )
+    section = Section("differences", "Differences")
+    pair = pl.format("{} − {}", "b", "a").alias("pair")
     if len(comparison.systems) == 2:
         section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
     else:
-        columns = ["metric", "difference", "lo", "hi", pl.col("p_adjusted").alias("p"), "verdict"]
+        columns = ["metric", "difference", "lo", "hi", "p_adjusted", "verdict"]
         chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
         rows = comparison.pairs.filter(slice="all").join(chosen, on=["a", "b"], how="semi")
-        section.tables = [make_block(rows.select(pair, *columns), "Differences over all queries")]
+        frame = rows.select(pair, *columns)
+        section.tables = [
+            make_block(frame.rename({"p_adjusted": "p"}), "Differences over all queries")
+        ]
     section.folded = [make_block(comparison.visible_pairs().select(pair, pl.all()), "Every pair")]
     section.folded_title = f"All columns for every pair{' and slice' * (count > 1)}"
     section.reading = [
