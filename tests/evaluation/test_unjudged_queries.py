@@ -140,6 +140,13 @@ def test_the_queries_are_those_of_all_runs():
     assert gate.table["mean"].to_list() == [result.summary["mean"][0]]
 
 
+def test_a_funnel_has_queries_with_relevant_items_only():
+    stages = {"all": RUN, "few": RUN.filter(pl.col("pos") < 3)}
+    with pytest.raises(RankqlError, match="funnel has no option unjudged_queries="):
+        rankql.funnel(stages, BOUGHT, **COUNT)
+    assert "'count'" not in repr(rankql.funnel(stages, BOUGHT))
+
+
 def test_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     RUN.write_csv("run.csv")
