@@ -2704,21 +2704,20 @@ CREATE OR REPLACE MACRO rankql_trains(value, found) AS
          ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
                           || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
 
--- Is a column the one that says whether a row is train or test?
+-- Is a column the one that says whether a row is train or test, or __rankql_none?
 CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
-    split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item)) AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
+    name = '__rankql_none' OR split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item))
+    AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
 
 -- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
 CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
     SELECT rankql_row
     FROM (SELECT __rankql_row AS rankql_row,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item) OR name = '__rankql_none')) AS s,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item) OR name = '__rankql_none')) AS f,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item) OR name = '__rankql_none')) AS t,
-                 typeof(struct_pack(*COLUMNS(
-                    lambda name: rankql_splits(name, 'split', split, query, item) OR name = '__rankql_none'))) AS s_type,
-                 typeof(struct_pack(*COLUMNS(
-                    lambda name: rankql_splits(name, 'fold', split, query, item) OR name = '__rankql_none'))) AS f_type
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item))) AS s,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item))) AS f,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item))) AS t,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item)))) AS s_type,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item)))) AS f_type
           FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
     WHERE CASE WHEN NOT coalesce(split = 'auto', true)
                THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))

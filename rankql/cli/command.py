@@ -254,7 +254,7 @@ def show(result: Any) -> None:
 
 
 # The lines below a table that name options.
-_WITH_OPTIONS = ("Note", "Columns")
+_WITH_OPTIONS = ("Note", "Columns", "Queries")
 # Headings of `check`, and their colours.
 _LEVELS = {"errors": "red", "warnings": "yellow", "notes": "cyan"}
 

@@ -63,7 +63,7 @@ def check(
         Interactions that the model was trained on, as in `evaluate`.
     **options
         How the data are read, as in `evaluate`: query, item, rel, score, pos, system, descending,
-        columns, order, collapse, positions, conventions, threshold, groups.
+        columns, order, collapse, positions, conventions, threshold, groups, unjudged_queries.
 
     Examples
     --------

@@ -122,6 +122,17 @@ def share_name(metric: str) -> str:
     return "Judged" + "".join(re.findall(r"@\d+$", metric))
 
 
+def find_times(session: Session, table: Table) -> list[str]:
+    """The columns of dates and times; of a text file, those whose values can be read as dates."""
+    texts = [name for name, kind in table.columns.items() if table.text and kind == "VARCHAR"]
+    checks = (
+        f"count({x}) > 0 AND count(try_cast({x} AS DATE)) = count({x})" for x in map(quote, texts)
+    )
+    are_dates = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}") if texts else ()
+    dates = [name for name, is_date in zip(texts, are_dates, strict=True) if is_date]
+    return [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMEST"))] + dates
+
+
 def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:
     """The table with timestamps cut to their dates, and what the day is then."""
     kind, name = table.columns[day], quote(day)

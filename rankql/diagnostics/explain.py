@@ -255,7 +255,9 @@ def _evaluate(
     if not is_missing:
         unique = unique_columns(inputs, evaluation.metrics, evaluation.conventions)
         evidence = Evidence(evaluation, count_rankings(evaluation), unique=unique)
-        kept = [x for x in RANKINGS if of_query is None or x.name not in OF_RANKINGS]
+        counts = inputs.unjudged_queries == "count"
+        others = OF_RANKINGS if not counts else (*OF_RANKINGS, *OF_QUERIES)
+        kept = [x for x in RANKINGS if of_query is None or x.name not in others]
         found = inspect(kept, evidence)
         notes = found if of_query is None else of_query
     else:

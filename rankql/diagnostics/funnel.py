@@ -126,7 +126,7 @@ def funnel(
     require(ORDER not in stages, f"The name {ORDER!r} is taken by the loss of the order. Rename "
             "the stage")  # fmt: skip
     named = dict(stages)
-    for name in ("system", *_FIXED):
+    for name in ("system", "unjudged_queries", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
     for name in ("groups", "forbidden"):
@@ -137,6 +137,7 @@ def funnel(
     roles = {name: rules.columns[name] for name in ("query", "item", "rel")}
     ordering = {name: rules.columns[name] for name in ("score", "pos")}
     rest: dict[str, Any] = {k: v for k, v in options.items() if k not in ROLES} | _FIXED
+    rest["unjudged_queries"] = "skip"  # no note offers the other
     with open_session(con, named, qrels, attributes) as session:
         opened: dict[str | None, Table] = {
             name: session.table(data, f"stage {name!r}") for name, data in named.items()

@@ -216,12 +216,12 @@ class Monitoring(TableResult):
         return frame.sort("place", nulls_last=True, maintain_order=True)
 
     def plot(self) -> Any:
-        """An altair chart by day or week with a panel per series, in the order of `table`.
+        """An altair chart by day or week with a panel per series, those with an alarm first.
 
         The line is the mean with its interval, the grey area what chance explains; alarms are
-        coloured.
+        orange.
         """
-        return draw_chart("draw_days", self.table, self._period.name)
+        return draw_chart("draw_days", self._alarms_first(), self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -288,8 +288,8 @@ def monitor(
         Direction of values and metrics of your own: True, False or a dict of name: bool. By
         default, higher is assumed to be better, and the print says so.
     day : str
-        Column or folders of the day; by default `day` or `date`. A timestamp without a zone is cut
-        to its date.
+        Column or folders of the day; by default `day`, `date` or the only column of times. A
+        timestamp without a zone is cut to its date.
     period : str, optional
         What to compare: "day" or "week". "week" pools the queries of days. By default days, or
         weeks if all have the same weekday.
@@ -326,7 +326,8 @@ def monitor(
         query: Any = options.get("query") or run.find("query") or "query"
         groups, values, notes = request.parse_groupings(by), list[str](), list[str]()
         if day == "day" and not run.has("day"):
-            day = run.actual_name("date") if run.has("date") else day
+            times = ["date"] if run.has("date") else daily_values.find_times(session, run)
+            day = run.actual_name(times[0]) if len(times) == 1 else day
         used = [day, query, *itertools.chain(*groups)]
         is_plain = qrels is attributes is None and not options.keys() & NO_VALUES
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):

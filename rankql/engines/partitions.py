@@ -26,6 +26,7 @@ from rankql.evaluation.checks.rankings import RANKINGS
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.compute import evaluation_errors, finish, reduce_tables
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.filters import count_unjudged
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import extra_columns, read_rankings
 from rankql.evaluation.protocol import spark_total
@@ -77,6 +78,11 @@ class Task:
         inputs = read_rankings(session, request, keeps_unjudged=True)
         extra = extra_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
+
+    def count_unjudged(self, session: Session, inputs: Inputs) -> Inputs:
+        """The inputs, with a row for each query without judgments if these count."""
+        counts = inputs.unjudged_queries == "count"
+        return count_unjudged(session, inputs) if counts else inputs
 
 
 def table_label(name: str | None) -> str:
@@ -152,6 +158,7 @@ def _evaluate_rows(
     with duckdb_errors():
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
+    inputs = task.count_unjudged(session, inputs)
     evaluation = Evaluation(session, inputs, task.rules.conventions, task.metrics)
     with evaluation_errors(evaluation):
         reduction = reduce_tables(evaluation)

@@ -38,7 +38,7 @@ from rankql.sources.session import open_session
 # The options of `rankql.evaluate` for rows that are not as Spark has them.
 _NOT_IN_SPARK = (
     *("order", "collapse", "positions", "forbidden", "groups", "columns", "part"),
-    *("ignore_identical_ids", "unjudged_queries"),
+    "ignore_identical_ids",
 )
 
 
@@ -148,7 +148,7 @@ def evaluate_in_spark(
         _refuse_computed(inputs)
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
-        inputs = task.read_inputs(session, sample)
+        inputs = task.count_unjudged(session, task.read_inputs(session, sample))
         evaluation = Evaluation(session, inputs, rules.conventions, asked, groupings=groups)
         plan = plan_metrics(resolve_conventions(evaluation))
         meta = replace(plan.make_meta(), weight=weight)

@@ -89,7 +89,10 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
         fields = [*fields_of(table), *attributes(table)]
         fields += [SUBTOPICS] if inputs.subtopics else []
         # A grade that counts as unjudged is NULL. Its query is judged, as in trec_eval.
-        ctes["qrels"] = rows(table, fields, f"{table.number('rel')} IS NOT NULL")
+        graded = f"{table.number('rel')} IS NOT NULL"
+        if inputs.unjudged_queries == "count":  # by rows without an item
+            graded = f"({graded} OR {quote(table.roles['item'])} IS NULL)"
+        ctes["qrels"] = rows(table, fields, graded)
     if inputs.attributes is not None:
         fields = fields_of(inputs.attributes) + attributes(inputs.attributes)
         ctes["attributes"] = rows(inputs.attributes, fields)

@@ -239,6 +239,7 @@ def evaluate(
     result = evaluate_in_duckdb(request)
     if judge is None:
         return result
+    of_judge = replace(of_judge, unjudged_queries="skip")  # no note offers 'count'
     try:
         judged = evaluate_in_duckdb(replace(request, qrels=judge, rules=of_judge))
     except RankqlError as error:

@@ -45,6 +45,29 @@ def _leave_out_unjudged(session: Session, inputs: Inputs, _: Request) -> Inputs:
     return replace(inputs, left_out=left_out)
 
 
+def count_unjudged(session: Session, inputs: Inputs, _: Request | None = None) -> Inputs:
+    """The judgments with a row for each other query of a run: no item, and no grade."""
+    qrels, keys = inputs.qrels, inputs.as_text("query")
+    assert qrels
+    query, rel = (qrels.roles[role] for role in ("query", "rel"))
+    if keys:
+        qrels = qrels.with_values(query, qrels.key("query", True), "VARCHAR")
+    own = [name for name in inputs.by if qrels.has(name)]
+    runs = []
+    for table in inputs.runs.values():
+        values = [quote(name) if table.has(name) else "NULL" for name in own]
+        columns = [f"{table.key('query', keys)} AS {quote(query)}"]
+        columns += [f"{value} AS {quote(name)}" for value, name in zip(values, own, strict=True)]
+        runs.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
+    firsts = "".join(f", any_value({quote(name)}) AS {quote(name)}" for name in own)
+    key = f"{qrels.key('query', keys)} AS {quote(query)}"
+    judged = f"(SELECT {key} FROM {qrels.sql} WHERE {quote(rel)} IS NOT NULL)"
+    rest = f"""SELECT {quote(query)}{firsts} FROM ({" UNION ALL ".join(runs)})
+        ANTI JOIN {judged} USING ({quote(query)}) GROUP BY {quote(query)}"""
+    sql = f"(FROM {qrels.sql} UNION ALL BY NAME {rest})"
+    return replace(inputs, qrels=replace(qrels, sql=sql))
+
+
 def drop_seen(session: Session, inputs: Inputs, request: Request) -> Inputs:
     """The runs without the items that the user has in train; those below move up. With a note."""
 
@@ -410,6 +433,7 @@ OF_RANKINGS: Sequence[Filter] = (
 )
 # Of the items that are shown.
 OF_ITEMS: Sequence[Filter] = (
+    (lambda _, request: request.rules.unjudged_queries == "count", count_unjudged),
     (lambda _, request: bool(request.seen), drop_seen),
     (lambda _, request: request.min_score is not None, keep_scores),
 )

@@ -19,12 +19,11 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.filters import OF_ITEMS, OF_RANKINGS, apply_filters
 from rankql.evaluation.readable import require_compatible
 from rankql.evaluation.ties import resolve_ties
-from rankql.evaluation.unjudged import count_unjudged
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
-from rankql.registry.parse import of_groups, parse, rule
+from rankql.registry.parse import list_once, of_groups, parse, rule
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources.inputs import Inputs
 from rankql.sources.judgments import list_subtopics
@@ -44,8 +43,6 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     metrics = [*map(of_groups, metrics)] if grouped else metrics
     inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
-    if request.rules.unjudged_queries == "count":
-        inputs = count_unjudged(session, inputs, metrics)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
         require_sources(inputs, metrics, request.seen)
     inputs = apply_filters(session, inputs, request, OF_ITEMS)
@@ -81,7 +78,10 @@ def read_rankings(
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
-    inputs = replace(inputs, collapsible=not keeps_unjudged)
+    option = rules.unjudged_queries
+    wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
+    require(option != "count" or inputs.qrels is not None, wrong)
+    inputs = replace(inputs, collapsible=not keeps_unjudged, unjudged_queries=option)
     filters = OF_RANKINGS[1:] if keeps_unjudged else OF_RANKINGS
     return apply_filters(session, inputs, request, filters)
 
@@ -154,16 +154,13 @@ def resolve_conventions(evaluation: Evaluation) -> Evaluation:
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
     _require_reached(replace(evaluation, conventions=conventions))
-    unique: dict[str, Metric] = {}
-    for metric in metrics:
-        metric = metric.under(vars(conventions))
-        unique.setdefault(metric.canonical, metric)
-    counted: dict[str, Any] = {}
+    rules, counted = vars(conventions), dict[str, Any]()
+    unique = list_once((metric.under(rules) for metric in metrics), rules)
     for option in ("undefined", "missing"):
-        values = {m.name: rule(vars(conventions), option, m.name) for m in unique.values()}
+        values = {m.name: rule(rules, option, m.name) for m in unique}
         counted[option] = values if len({*values.values()}) > 1 else next(iter(values.values()))
     conventions = replace(conventions, **counted)
-    return replace(evaluation, conventions=conventions, metrics=list(unique.values()))
+    return replace(evaluation, conventions=conventions, metrics=unique)
 
 
 # Equal scores within the cutoff.

@@ -155,6 +155,8 @@ class Reduction:
         by = [] if self.form == "counters" else inputs.by
         if inputs.qrels is not None:
             judged = self._aggregates("judged") | self._grade_columns() | self._attributes("qrels")
+            if inputs.unjudged_queries == "count":  # NULL if it has no judgment
+                judged["judged"] = "CASE WHEN count(item) + count(rel) > 0 THEN count(rel) END"
             columns = ["query", *_columns(judged)]
             steps["judged"] = ctes.select_from("qrels", columns, "GROUP BY query")
             fields = [*judged, *fields]
@@ -366,8 +368,8 @@ class Reduction:
         """The values of the metrics; None if the readable query computes all of them."""
         if not self.metrics:
             return None
-        alone = self.inputs.qrels is None
-        judged = self.frame if alone else self.frame.filter(pl.col("judged").is_not_null())
+        every = self.inputs.qrels is None or self.inputs.unjudged_queries == "count"
+        judged = self.frame if every else self.frame.filter(pl.col("judged").is_not_null())
         return pl.concat(self.read(judged))
 
     def unique_columns(self) -> list[ctes.Unique]:

@@ -355,12 +355,16 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
     """Draw the means by cutoff: a line with its band for each system."""
-    title = f"{parse_any(metric)[0].at(None).name.rstrip('_')}@k"
+    of_all = parse_any(metric)[0].at(None)
+    title = head = f"{of_all.name.rstrip('_')}@k"
+    rule = of_all.options.get("denominator", result_of(comparison).conventions["ap_denominator"])
+    if of_all.record and of_all.record.function == "ap" and rule == "min":
+        head += ", divided by min(k, R): it may fall while k is below R"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     scale = {"type": "log", "nice": False}
     few = len(comparison.systems) <= len(PALETTE)
     return _draw_curves(
-        frame, title, few and not frame["lo"].null_count(),
+        frame, head, few and not frame["lo"].null_count(),
         x=quantitative("k", title="cutoff k", axis=axis, scale=scale),
         y=quantitative("mean", title=title, scale={"zero": False}, axis=GRID),
         colour=colour_by_system(comparison, legend=True),
@@ -429,14 +433,18 @@ def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
 
 
 def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
-    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
+    metric, is_share = frame["metric"][0], frame["kind"][0] != "metric"
+    title = f"{add_slice(metric, frame['slice'][0])} by {period}; grey: what chance explains"
+    title += ", orange: alarm" * frame["held"].any()
+    ends = (0, 1) if is_share else value_range(metric)
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries")
     frame = frame.select(*columns, alarm="held").with_columns(pl.col("day").cast(pl.String))
-    data = frame.with_columns(better=2 * pl.col("expected") - pl.col("limit"))
+    band = {"worse": pl.col("limit"), "better": 2 * pl.col("expected") - pl.col("limit")}
+    data = frame.with_columns(**{name: end.clip(*ends) for name, end in band.items()})
     axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"
     return draw_panel(
-        "days", data, f"{title}; grey: what chance explains", [words], height=DAY_HEIGHT, grid=GRID,
+        "days", data, title, [words], height=DAY_HEIGHT, grid=GRID,
         day={"field": "day", "type": "temporal", "title": None, "axis": axis},
         mean=quantitative("mean", scale={"zero": False}), tooltip=make_tooltips(frame),
     )  # fmt: skip

@@ -219,8 +219,14 @@ def make_means_section(source: ReportSource) -> Section | None:
         return None
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
-    blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
-    return Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
+    blocks = comparison._rendered()
+    if len(blocks) == 1:
+        return Section("means", "Means", [replace(blocks[0], title=blocks[0].title or caption)])
+    header = blocks[0].rows[0]  # attributes, the number of queries, and systems
+    n = header.index("queries")
+    rows = [[text.Name(block.title), *block.rows[1][n:]] for block in blocks]
+    every = Block([["metric", *header[n:]], *rows], range(1, len(header)), caption)
+    return Section("means", "Means", [every], blocks, "Means by slice")
 
 
 def make_differences_section(source: ReportSource) -> Section | None:
@@ -230,15 +236,18 @@ def make_differences_section(source: ReportSource) -> Section | None:
     if not pairs:
         return None
     section = Section("differences", "Differences")
+    pair = pl.format("{} − {}", "b", "a").alias("pair")
     if len(comparison.systems) == 2:
         section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
     else:
-        columns = ["metric", "b", "a", "difference", "lo", "hi", "p_adjusted", "verdict"]
+        columns = ["metric", "difference", "lo", "hi", "p_adjusted", "verdict"]
         chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
         rows = comparison.pairs.filter(slice="all").join(chosen, on=["a", "b"], how="semi")
-        frame = rows.select(columns).rename({"b": "system", "a": "against", "p_adjusted": "p"})
-        section.tables = [make_block(frame, "Differences over all queries")]
-    section.folded = [make_block(comparison.visible_pairs(), "Every pair")]
+        frame = rows.select(pair, *columns)
+        section.tables = [
+            make_block(frame.rename({"p_adjusted": "p"}), "Differences over all queries")
+        ]
+    section.folded = [make_block(comparison.visible_pairs().select(pair, pl.all()), "Every pair")]
     section.folded_title = f"All columns for every pair{' and slice' * (count > 1)}"
     section.reading = [
         "Each dot is a mean difference and the bar its confidence interval. It has the colour of "

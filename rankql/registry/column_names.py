@@ -246,7 +246,8 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
     for names in KEYS:
         known = [column for column in columns if strip_measure(column) in map(squash, names)]
         if len(known) > 1:
-            calls = [{argument or role: name} for name in known]
+            calls: list[dict[str, Any]] = [{argument or role: name} for name in known]
+            calls += [{argument: known}] if argument == "by" else []
             raise Question(f"{' and '.join(known)}{place} may both be the {role}", calls)
         if known:
             return known[0]
@@ -292,7 +293,7 @@ def name_expression(text: str) -> str:
 def find_key(columns: Sequence[str]) -> str:
     """The column that identifies the ranking; an error if there is none."""
     if (key := recognise("query", columns, "by")) is None:
-        alone = ", or by=None if the table is one ranking"
+        alone = ", by=['...', '...'] for a key of two columns, or by=None if it is one ranking"
         raise missing_column("query", "", columns, "by", alone)
     return key
 

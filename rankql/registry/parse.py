@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -55,19 +55,21 @@ def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
     require(listed, f"metrics must be names such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else names
     texts = [part for text in given for part in split_metrics(text)]
-    by_name: dict[str, Metric] = {}
-    for metric in (metric for text in texts for metric in _parse_one(text, profile)):
-        other = by_name.setdefault(metric.canonical, metric)
-        same = other.expression == metric.expression
+    parsed = [metric for text in texts for metric in _parse_one(text, profile)]
+    for metric in parsed:
+        others = (each for each in parsed if each.canonical == metric.canonical)
+        same = all(each.expression == metric.expression for each in others)
         require(same, f"Two metrics are called {metric.name!r}. Rename one of them")
-        options = profiles.tool_of(profile).options
-        for counted in ("undefined", "missing"):
-            values = {
-                rule({counted: options.get(counted)}, counted, m.name) for m in (other, metric)
-            }
-            differ = f"{other.name} and {metric.name} differ only in what {counted} queries count"
-            require(len(values) == 1, f"{differ}. Evaluate one of them")
-    return list(by_name.values())
+    return list_once(parsed, profiles.tool_of(profile).options)
+
+
+def list_once(metrics: Iterable[Metric], rules: Mapping[str, Any]) -> list[Metric]:
+    """The metrics, each once. Names of a tool may differ in what undefined queries count alone."""
+    first: dict[tuple[Any, ...], Metric] = {}
+    for metric in metrics:
+        counts = (rule(rules, option, metric.name) for option in ("undefined", "missing"))
+        first.setdefault((metric.canonical, *counts), metric)
+    return [*first.values()]
 
 
 # A text in quotes, a pair of brackets without others inside, or another character.

@@ -67,6 +67,8 @@ class Inputs:
     where: str = ""
     # Notes on what was dropped.
     notes: Sequence[str] = ()
+    # "count": queries of a run without judgments count, each by a row of them without an item.
+    unjudged_queries: str | None = None
     # Of a ranked table: its queries and those without a grade, which are left out.
     left_out: Sequence[Any] = ()
     # The attribute by which queries are weighted in the means; it is in `by` too.

@@ -53,6 +53,7 @@ class ReadingOptions(RowOptions, total=False):
     conventions: str | None
     threshold: float | None
     groups: Literal["any"] | None
+    unjudged_queries: Literal["skip", "count"] | None
 
 
 class EvaluationOptions(RowOptions, ConventionOptions, total=False):

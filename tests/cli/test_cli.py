@@ -125,7 +125,8 @@ COMMANDS = [
 def test_a_command_prints_what_its_function_returns(files, command, function, arguments, options):
     with contextlib.chdir(files):
         expected = function(*arguments, **options)
-    assert run(files, command) == (f"{expected!r}\n", "")
+    printed = repr(expected).replace("unjudged_queries='count'", "--unjudged-queries count")
+    assert run(files, command) == (f"{printed}\n", "")
 
 
 def test_formats(files):

@@ -278,7 +278,7 @@ def test_one_line_counts_queries_by_run():
     }
     runs = {name: frame.with_columns(pos=pl.lit(1)) for name, frame in runs.items()}
     unjudged = ("4 of 35 (a), 4 of 40 (c), 2 of 42 (b) not judged and left out "
-                "(40, 41, 42, ...)")  # fmt: skip
+                "(40, 41, 42, ...; unjudged_queries='count' counts them)")  # fmt: skip
     result = rankql.evaluate(runs, qrels, ["nDCG", "P@1"])
     line = f"Queries: 40; 9 of 40 (a), 4 of 40 (c) missing; 2 of 40 (nDCG) undefined; {unjudged}"
     assert result.remarks()[0] == line and result.notes == [f"Queries: {unjudged}"]

@@ -9,11 +9,13 @@ from random import Random
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 from pytest import approx
 
 import rankql
 from rankql import RankqlError, explain
+from rankql.cli.main import main
 from rankql.diagnostics.explain import EXPLAINED
 
 WORTH = ["contribution", "ideal_contribution", "loss"]
@@ -412,7 +414,7 @@ def test_sentences():
     assert result.table is result.positions and "rankql_explained AS" in result.sql
 
 
-def test_several_queries_are_those_of_each():
+def test_several_queries_are_those_of_each(tmp_path):
     run = {"a": {"x": 2.0, "y": 1.0}, "b": {"z": 1.0}, "c": {"x": 1.0}}
     qrels = {"a": {"y": 1}, "b": {"q": 0}, "c": {"x": 2}}
     both = rankql.explain(run, qrels, ["a", "b"])
@@ -424,3 +426,8 @@ def test_several_queries_are_those_of_each():
     assert both.query == ["a", "b"] and both.result["nDCG@10"] == each[0].value
     with pytest.raises(rankql.RankqlError, match="Unknown query 'w'"):
         rankql.explain(run, qrels, ["a", "w"])
+    for name, table in (("run", run), ("qrels", qrels)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(table))
+    command = ["explain", f"{tmp_path}/run.json", f"{tmp_path}/qrels.json"]
+    printed = CliRunner().invoke(main, [*command, "--of", "a", "--of", "b"]).stdout
+    assert printed == f"{both}\n"

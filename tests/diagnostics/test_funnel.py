@@ -376,7 +376,7 @@ def test_both_tables_name_the_query_alike():
     assert funnel.items.columns[0] == funnel.per_query.columns[0] == "question"
 
 
-def test_stages_of_one_table():
+def test_stages_of_one_table(tmp_path, monkeypatch):
     """In the order in which they occur, as tables of their own."""
     qrels = pl.DataFrame({"query": [1, 1, 2], "item": [*"abc"], "rel": [2, 1, 1]})
     stages = {
@@ -391,3 +391,9 @@ def test_stages_of_one_table():
     assert result.table["stage"].to_list() == ["retrieval", "filter", "ann", "order"]
     with pytest.raises(rankql.RankqlError, match="system='step': no column of that name"):
         rankql.funnel(long, qrels, system="step")
+    monkeypatch.chdir(tmp_path)
+    long.write_csv("long.csv")
+    qrels.write_csv("qrels.csv")
+    command = ["funnel", "long.csv", "qrels.csv", "--system", "stage", "--format", "csv"]
+    printed = CliRunner().invoke(main, command).stdout
+    assert printed.splitlines()[1:] == expected.table.write_csv().splitlines()[1:]

@@ -751,6 +751,21 @@ def daily(lost=0.1, weekends=0.0, days=60):
     return frame.with_columns(pl.col("ndcg") - late * lost - weekend * weekends)
 
 
+def test_the_only_column_of_times_is_the_day(tmp_path):
+    frame = daily().rename({"day": "when"}).with_columns(pl.col("when").cast(pl.Datetime))
+    expected = rankql.monitor(daily()).table
+    frame.write_csv(tmp_path / "days.csv")
+    frame.write_parquet(tmp_path / "days.parquet")
+    for source in (frame, tmp_path / "days.csv", tmp_path / "days.parquet"):
+        result = rankql.monitor(source)
+        assert result.table.equals(expected)
+        assert "Columns: day = CAST(when AS DATE)" in repr(result)
+    with pytest.raises(
+        rankql.RankqlError, match=r"days has no column 'day'\. Name one column: day="
+    ):
+        rankql.monitor(frame.with_columns(until="when"))
+
+
 def test_a_row_without_a_query_is_a_day():
     """The alarms are those of the macro, without standard errors."""
     frame = daily()
@@ -936,6 +951,27 @@ def test_what_chance_explains_is_drawn_to_both_sides():
     assert band["encoding"]["y"]["field"] == "better" and band["mark"]["type"] == "area"
     last = rows[-1]
     assert last["better"] - last["expected"] == pytest.approx(last["expected"] - last["limit"])
+
+
+@pytest.mark.report
+def test_the_chart_begins_with_the_alarm_and_its_band_stays_within_the_range():
+    days = [date(2026, 1, 1) + timedelta(d) for d in range(120)]
+    rows = [
+        {"day": day, "query": q, "item": "x", "pos": 1, "part": part,
+         "rel": int((q + i) % 9 > 0 if part == "a" or i < 100 else q % 3 == 0)}
+        for i, day in enumerate(days) for part in "ab" for q in range(20 * (part == "b"), 40)
+    ]  # fmt: skip
+    log = pl.DataFrame(rows).unique(["day", "query"], keep="last", maintain_order=True)
+    result = rankql.monitor(log, metrics="P@1", by="part")
+    spec = result.plot().to_dict()
+    titles = [panel["title"] for panel in spec["vconcat"]]
+    first = result.active.row(0, named=True)
+    assert titles[0].startswith(first["metric"]) and titles[0].endswith(", orange: alarm")
+    assert sum("orange" in title for title in titles) < len(titles)
+    bands = [panel["data"]["values"] for panel in spec["vconcat"]]
+    for row in (row for rows in bands for row in rows):
+        assert all(0 <= row[end] <= 1 for end in ("better", "worse") if row[end] is not None)
+    assert any(row["better"] == 1 for row in bands[0])
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_evaluate_the_shop(spark, shop):
         (["nDCG@10", "AP"], {"unjudged": "remove"}),
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
         (["RBPres(p=0.8)", "RMSE", "FalseAnswer", "FalseAbstention"], {"undefined": "zero"}),
+        (["nDCG@10", "AP", "FalseAnswer"], {"unjudged_queries": "count"}),
     ],
 )
 def test_evaluate_a_run_and_judgments(spark, names, options):
@@ -85,6 +86,19 @@ def test_evaluate_several_runs(spark):
     column = pl.concat([run.with_columns(model=pl.lit(name)) for name, run in runs.items()])
     ours = rankql.evaluate(column, QRELS, "AP", system="model")
     assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
+
+
+def test_a_rollup_is_of_values_of_queries(spark, shop):
+    """The page on engines shows it; of the metric itself it would be one ranking of all queries."""
+    shown = spark.read.parquet(str(shop))
+    values = shown.groupBy("segment", "query").agg(metrics.ndcg("rel", "pos", k=10).alias("ndcg"))
+    rows = values.rollup("segment").agg({"ndcg": "avg"}).collect()
+    ours = rankql.evaluate(shop, metrics="nDCG@10", by="segment", interval=None).summary
+    means = {part.rpartition("=")[2]: mean for part, mean in ours.select("slice", "mean").rows()}
+    assert {row[0] or "all": row[1] for row in rows} == pytest.approx(means, abs=1e-12)
+    pooled = shown.rollup("segment").agg(metrics.ndcg("rel", "pos", k=10))
+    with pytest.raises(Exception, match="several items share a position"):
+        pooled.collect()
 
 
 def test_one_large_query_in_many_small_files(spark, tmp_path):

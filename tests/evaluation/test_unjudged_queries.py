@@ -1,8 +1,10 @@
 """unjudged_queries="count": users without a purchase count as 0, as if they were judged."""
 
+import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
@@ -40,10 +42,77 @@ def test_they_count_as_judged_with_nothing_relevant(text):
     assert means(result) == means(expected)
     assert result["nDCG@5"] < rankql.evaluate(RUN, BOUGHT, METRICS)["nDCG@5"]
     assert "undefined=zero" in repr(result)
-    assert "10 of 30 queries have no judgments and count, with nothing relevant" in repr(result)
+    examples = "'20', '21', '22'" if text else "20, 21, 22"
+    line = f"Queries: 10 of 30 not judged and counted with nothing relevant ({examples}, ...)"
+    assert line in repr(result)
     assert "FalseAnswer" not in repr(result)
     kept = rankql.evaluate(RUN, BOUGHT, METRICS, undefined="skip", **COUNT)
     assert kept["nDCG@5"] == rankql.evaluate(RUN, BOUGHT, METRICS)["nDCG@5"]
+
+
+def test_the_line_of_queries_left_out_names_it():
+    names_it = "10 of 30 not judged and left out (20, 21, 22, ...; unjudged_queries='count' counts"
+    assert names_it in repr(rankql.evaluate(RUN, BOUGHT, "RR"))
+    assert "'count'" not in repr(rankql.evaluate(RUN, BOUGHT, "RR", unjudged_queries="skip"))
+    alone = RUN.join(BOUGHT, on=["user", "item"], how="left")
+    own = repr(rankql.evaluate(alone, metrics="P@1"))
+    assert "10 of 30 not judged and left out" in own and "'count'" not in own
+
+
+@pytest.mark.parametrize("k", ["", "@3"])
+@pytest.mark.parametrize(
+    "rules",
+    [{}, {"unjudged": "remove"}, {"negative": "unjudged"}, {"conventions": "trec_eval"},
+     {"undefined": "skip"}],
+)  # fmt: skip
+def test_metrics_of_answers_keep_the_queries_they_have_without_it(rules, k):
+    """Users 0 to 9 bought something, 10 to 14 have grades of 0 and below, others none."""
+    zeros = RUN.filter(pl.col("user").is_between(10, 14), pl.col("pos") < 3)
+    judged = pl.concat(
+        [
+            BOUGHT.filter(pl.col("user") < 10),
+            zeros.select("user", "item", rel=1 - pl.col("pos").cast(pl.Int32)),
+            RUN.filter(user=25, pos=1).select("user", "item", rel=pl.lit(None, pl.Int32)),
+        ]
+    )
+    run = RUN.with_columns(pos=pl.when(pl.col("user") > 3).then("pos"))
+    metrics = ["FalseAnswer", "FalseAbstention", f"Forbidden{k}", f"RR{k}", f"P{k}"]
+    left_out, result = (rankql.evaluate(run, judged, metrics, **rules, **x) for x in ({}, COUNT))
+    for name in metrics[:3]:
+        assert result[name] == left_out[name]
+        values = (each.per_query[name].count() for each in (result, left_out))
+        assert len({*values}) == 1
+    both = result.per_query.join(left_out.per_query, on="user", how="left", suffix="_")
+    assert both.height == 30 and both[f"P{k}_"].count() == 15
+    assert both.filter(pl.col("user") < 15)[f"P{k}"].equals(both[:15][f"P{k}_"])
+    assert both[15:][f"P{k}"].fill_null(0).sum() == 0
+    assert result[f"P{k}"] == pytest.approx(left_out[f"P{k}"] / 2)
+    assert "1 of 21 rows of qrels have no grade" in repr(result)
+
+
+def test_explain_check_combine_and_the_manifest_know_it():
+    result = rankql.evaluate(RUN, BOUGHT, METRICS, **COUNT)
+    with duckdb.connect() as con:
+        rankql.register(con)
+        for name, frame in (("rankql_run", RUN), ("rankql_qrels", BOUGHT)):
+            con.register(name, frame)
+        values = con.sql(result.sql).pl()[result.per_query.columns].sort("user")
+        assert_frame_equal(values, result.per_query.sort("user"), check_dtypes=False)
+    explained = rankql.explain(RUN, BOUGHT, 25, "P@2", **COUNT)
+    assert explained.value == 0 and explained.positions["pos"].to_list() == [1, 2]
+    found = {each.kind: each for each in rankql.check(RUN, BOUGHT, **COUNT).findings}
+    assert found["unjudged-queries"].level == "note"
+    assert "10 of 30 queries of the run are not judged and counted" in repr([*found.values()])
+    even = pl.col("user") % 2 == 0
+    halves = [
+        rankql.evaluate(RUN.filter(part), BOUGHT.filter(part), METRICS, **COUNT)
+        for part in (even, ~even)
+    ]
+    for row, same in zip(means(rankql.combine(halves)), means(result), strict=True):
+        assert row == pytest.approx(same)
+    with pytest.raises(RankqlError, match="undefined"):
+        rankql.combine([halves[0], rankql.evaluate(RUN.filter(~even), BOUGHT, METRICS)])
+    assert result.manifest()["call"]["options"]["unjudged_queries"] == "count"
 
 
 def test_the_attributes_come_from_the_run():
@@ -71,6 +140,13 @@ def test_the_queries_are_those_of_all_runs():
     assert gate.table["mean"].to_list() == [result.summary["mean"][0]]
 
 
+def test_a_funnel_has_queries_with_relevant_items_only():
+    stages = {"all": RUN, "few": RUN.filter(pl.col("pos") < 3)}
+    with pytest.raises(RankqlError, match="funnel has no option unjudged_queries="):
+        rankql.funnel(stages, BOUGHT, **COUNT)
+    assert "'count'" not in repr(rankql.funnel(stages, BOUGHT))
+
+
 def test_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     RUN.write_csv("run.csv")
@@ -79,6 +155,12 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     printed = CliRunner().invoke(main, command.split())
     expected = rankql.evaluate(RUN, BOUGHT, "RR", **COUNT)["RR"]
     assert f"RR,{expected}," in printed.stdout, printed.output
+    printed = CliRunner().invoke(main, ["eval", "run.csv", "bought.csv", "-m", "RR"])
+    assert "('20', '21', '22', ...; --unjudged-queries count counts them)" in printed.stdout
+    printed = CliRunner().invoke(
+        main, ["check", "run.csv", "bought.csv", "--unjudged-queries", "count"]
+    )
+    assert "not judged and counted with nothing relevant" in printed.stdout
 
 
 @pytest.mark.parametrize(
@@ -91,9 +173,13 @@ def test_on_the_command_line(tmp_path, monkeypatch):
             "does not go with undefined='one'",
         ),
         (BOUGHT, "RR", {"conventions": "xgboost"}, "does not go with undefined='one'"),
-        (BOUGHT, ["RR", "FalseAnswer"], {}, "does not support FalseAnswer"),
         (BOUGHT, "RR", {"judge": BOUGHT}, "does not support judge="),
-        (BOUGHT.with_columns(pl.col("user") + 900), "RR", {}, "no query of the run is judged"),
+        (
+            BOUGHT.with_columns(pl.col("user") + 900),
+            "RR",
+            {},
+            "the run is judged: it has 0, 1, 2, qrels has 900",
+        ),
         (None, "RR", {}, "needs judgments in a table of their own"),
         (BOUGHT, "RR", {"unjudged_queries": "zero"}, "must be 'skip' or 'count', not zero"),
     ],

@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from rankql.errors import Question
 from support import calls, metric_engines
 from support.parameters import cycled
 
@@ -135,6 +136,13 @@ def test_pipe_names_a_missing_column():
         FRAME.drop("rel").pipe(rankql.ndcg)
     with pytest.raises(rankql.RankqlError, match="person"):
         FRAME.lazy().pipe(rankql.ndcg, by="person").collect()
+    turns = FRAME.rename({"user": "dialog", "shop": "turn"})
+    with pytest.raises(RankqlError, match=r"by=\['...', '...'\] for a key of two columns"):
+        turns.pipe(rankql.ndcg)
+    turns = turns.rename({"dialog": "query_id", "turn": "qid"})
+    with pytest.raises(Question, match=r"by='qid' or by=\['query_id', 'qid'\]") as asked:
+        turns.pipe(rankql.ndcg)
+    assert turns.pipe(rankql.ndcg, **asked.value.calls[-1], k=2).width == 3
 
 
 # wide scores, items of other types

@@ -124,3 +124,23 @@ def test_the_values_that_are_drawn_are_those_of_the_mean(missing, undefined):
         shares = {round(x["value"], 3): x["share"] for x in panel["data"] if x["share"]}
         assert shares[0.975] == pytest.approx(one["RR"]) == pytest.approx(30 / (30 + zeros))
         assert shares.get(0.025, 0) == pytest.approx(zeros / (30 + zeros))
+
+
+@pytest.mark.parametrize(
+    ("metric", "falls", "options"),
+    [
+        ("AP", True, {}),
+        ("AP(denominator=R)", False, {}),
+        ("AP", False, {"conventions": "trec_eval"}),
+        ("R", False, {}),
+    ],
+)
+def test_the_chart_of_ap_by_cutoff_says_why_it_may_fall(metric, falls, options):
+    """Of relevant items at 1 and 4, AP@1 is 1 and AP@3 1/2: its divisor is min(k, R)."""
+    frame = pl.DataFrame({"query": "a", "item": [*"wxyz"], "score": [4.0, 3.0, 2.0, 1.0]})
+    qrels = pl.DataFrame({"query": "a", "item": ["w", "z"], "rel": [1, 1]})
+    result = rankql.compare({"one": frame, "two": frame}, qrels, f"{metric}@10", **options)
+    (panel,) = panels(result.plot("cutoffs"))
+    assert ("divided by min(k, R): it may fall while k is below R" in panel["title"]) == falls
+    values = [row["mean"] for row in panel["data"] if row["system"] == "one"]
+    assert (values[1] < values[0]) == falls

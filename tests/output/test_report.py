@@ -171,6 +171,21 @@ def test_the_order_of_the_page(sliced, pages, parsed, tmp_path):
     assert first == second
 
 
+def test_every_metric_is_under_means_and_each_difference_is_headed_by_its_pair(sliced, pages):
+    """On a phone the first cell of a row is its heading."""
+    page = pages["sliced"].read_text()
+    means, folded = page.partition('<h2 id="means-title">')[2].split("<details>")[:2]
+    heads = re.compile(r'<th scope="row"[^>]*>(.*?)</th>')
+    assert heads.findall(means) == sliced.metrics
+    for name in sliced.metrics:
+        means_of = sliced.summary.filter(metric=name, slice="all")["mean"]
+        (row,) = re.findall(rf"<tr><th[^>]*>{re.escape(name)}</th>.*?</tr>", means)
+        assert all(f"{mean:.4f}" in row for mean in means_of)
+        assert f'<caption style="text-align:left">{name}</caption>' in folded
+    differences = page.partition('<h2 id="differences-title">')[2].partition("<details>")[0]
+    assert heads.findall(differences) == ["new − old", "新模型 − old"] * len(sliced.metrics)
+
+
 @pytest.mark.parametrize("name", ["new", "新模型"])
 def test_the_queries_that_lost_most_and_their_items(sliced, parsed, name):
     text = parsed["sliced"].text

@@ -249,10 +249,24 @@ def test_what_undefined_queries_count_may_depend_on_the_metric():
     assert gate.table["status"].to_list() == ["passed", "failed"]
 
 
+def test_metrics_that_differ_in_what_undefined_queries_count_are_both_shown():
+    """XGBoost counts 1 for ndcg@3 and 0 for ndcg@3-; the other two are spellings of these."""
+    judged = {"a": {"x": 1}, "b": {"y": 0}}
+    names = ["ndcg@3", "ndcg@3-", "nDCG@3", "ndcg@2-"]
+    of_two = {"conventions": "xgboost", "interval": None}
+    result = rankql.evaluate(TWO, judged, names, **of_two)
+    assert result.metrics == ["ndcg@3", "ndcg@3-", "ndcg@2-"]
+    alone = [rankql.evaluate(TWO, judged, name, **of_two)[name] for name in result.metrics]
+    assert [result[name] for name in result.metrics] == alone
+    assert alone[0] == alone[1] + 0.5
+    limits = ["ndcg@3->=0", "ndcg@3>=0", "nDCG@3>=0"]
+    gate = rankql.gate(TWO, judged, minimum=limits, conventions="xgboost")
+    assert gate.table["mean"].to_list() == [alone[1], alone[0], alone[0]]
+
+
 @pytest.mark.parametrize(
     ("profile", "metrics", "message"),
     [
-        ("xgboost", ["ndcg@3", "ndcg@3-"], "differ only in what undefined queries count"),
         ("xgboost", "auc", "XGBoost's auc of ranked groups"),
         ("lightgbm", "auc", "pools the rows of all groups"),
         ("catboost", "QueryAUC:type=Ranking", "'QueryAUC:type=Ranking' is not supported"),

@@ -173,7 +173,8 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
 
 def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:
     """Some queries that are judged."""
-    ((queries,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
+    sql = "SELECT min(DISTINCT query, 3) FROM qrels WHERE item IS NOT NULL OR rel IS NOT NULL"
+    ((queries,),) = evaluation.run_sql(sql)
     return None if queries is None else list(queries)
 
 

@@ -7,6 +7,7 @@ and a function that finds its facts.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import polars as pl
 
@@ -132,7 +133,17 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
                "count": each.queries}  # fmt: skip
 
 
+def _no_test_rows(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    split = inputs.qrels is not None and inputs.qrels.context.get("split") == "test"
+    for each in evidence.counters.queries if split and inputs.unjudged_queries == "count" else ():
+        if count := each.queries - each.judged:
+            yield {"system": each.system, "count": count, "queries": each.queries}
+
+
 def _unjudged(evidence: Evidence) -> Iterable[Facts]:
+    inputs, option = evidence.evaluation.inputs, evidence.evaluation.inputs.unjudged_queries
+    counts = option == "count"
     runs = [each for each in evidence.counters.queries if each.judged]
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
@@ -140,10 +151,13 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
         "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
         "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
         "some": format_examples(known[:3]) + ", ..." * (max(most, len(known)) > 3),
+        "effect": "counted with nothing relevant" if counts else "left out",
+        "offer": "" if option or not inputs.qrels else "; unjudged_queries='count' counts them",
     }
     for system, queries, judged, unjudged in runs:
         if count := queries - judged:
             yield {"system": system, "count": count, "queries": queries, **of_runs,
+                   "level": "note" if counts else "warning",
                    "examples": [{"query": query} for query in unjudged or ()]}  # fmt: skip
 
 
@@ -226,9 +240,15 @@ RANKINGS = (
         _no_overlap, needs="qrels", why=f"{REFUSED}There is nothing to evaluate.",
     ),
     Check(
+        "no-test-rows", "counters", "error",
+        "unjudged_queries='count': {count:,} of {queries:#query} {count:has|have} no row of test. "
+        "Leave {count:it|them} out",
+        _no_test_rows, why=REFUSED,
+    ),
+    Check(
         "unjudged-queries", "counters", "warning",
-        "{count:,} of {queries:#query} of {run} {count:is|are} not judged and left out",
-        _unjudged, "{shares} not judged and left out ({some})",
+        "{count:,} of {queries:#query} of {run} {count:is|are} not judged and {effect}",
+        _unjudged, "{shares} not judged and {effect} ({some}{offer})",
         "Are judgments missing?",
     ),
     Check(
@@ -295,8 +315,6 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     """Queries of which nothing is relevant, where the caller may care about them."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    if evaluation.request and evaluation.request.rules.unjudged_queries == "count":
-        return
     best = "SELECT query, max(rel) AS best FROM"
     sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
         {evaluation.conventions.threshold}) FROM ({best} {inputs.judging_cte} GROUP BY query
@@ -339,6 +357,8 @@ def _without_grades(evidence: Evidence) -> Iterable[Facts]:
     qrels = evidence.evaluation.inputs.qrels
     assert qrels
     name = qrels.roles["rel"]
+    if evidence.evaluation.inputs.unjudged_queries == "count":  # whose rows have no item
+        qrels = replace(qrels, sql=f"(FROM {qrels.sql} WHERE {quote(qrels.roles['item'])} NOTNULL)")
     rows, counts = count_values(evidence.evaluation.session, qrels, [name])
     if count := rows - counts[name]:
         yield {"count": count, "rows": rows, "name": name}
