@@ -84,7 +84,7 @@ def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
             with_human, without = (
                 rows.filter(x)[name].drop_nulls().to_numpy() for x in (known, ~known)
             )
-            if _welch(with_human, without) < UNLIKELY:
+            if welch_p(with_human, without) < UNLIKELY:
                 yield (
                     f"{name}: the human queries are not a random sample: under the judge's "
                     f"labels their mean is {with_human.mean():.3g}, that of the others "
@@ -93,7 +93,7 @@ def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
                 break
 
 
-def _welch(a: Array, b: Array) -> float:
+def welch_p(a: Array, b: Array) -> float:
     """The p-value of Welch's t test; 1 if it is not defined."""
     from scipy import stats  # importing it takes time
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rankql.decisions.judges import MARGIN, compare_kappas
+from rankql.evaluation.judge import UNLIKELY, welch_p
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import correct_sample
 from rankql.stats.sample import Sample
@@ -140,6 +141,21 @@ def corrected(judge, n, repeats, ratio=RATIO):
     return *(held / repeats).tolist(), float(widths[1] / widths[0]), worth / repeats
 
 
+def noticed(judge, n, repeats):
+    """How often a note says that a sample, of the better half twice as often, is not random.
+
+    Then the mean error of the values under labels of people.
+    """
+    rng, seen, error = np.random.default_rng([n, 12]), 0, 0.0
+    for _ in range(repeats):
+        y, f = draw(judge, rng, RATIO * n)
+        odds = np.where(y > np.median(y), 2, 1)
+        chosen = rng.choice(len(y), n, replace=False, p=odds / odds.sum())
+        seen += welch_p(f[chosen], np.delete(f, chosen)) < UNLIKELY
+        error += y[chosen].mean() - y.mean()
+    return seen / repeats, error / repeats
+
+
 def judge_table(repeats):
     """The table of the page on judges."""
     print("| judge | human queries | human alone | corrected | judge alone | width | worth |")
@@ -153,6 +169,10 @@ def judge_table(repeats):
     for judge in (*JUDGES, *HARD):
         shares = (corrected(judge, n, repeats, ratio=2)[:2] for n in SIZES)
         print(f"| {judge} | {' | '.join('{:.1%} / {:.1%}'.format(*x) for x in shares)} |")
+    print("\nNotes on a sample that is not random, and its error\n")
+    for judge in ("unbiased", "biased by grade", "correlation 0.7"):
+        shares = (noticed(judge, n, min(repeats, 1000)) for n in (20, 50, 100))
+        print(f"| {judge} | {' | '.join('{:.1%}, {:.3f}'.format(*x) for x in shares)} |")
 
 
 # Labels of two people and of a model: grades 0 to 3, or 10% relevant. The size of errors of people,

@@ -7,7 +7,17 @@ from scipy import special
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
-from research.judge_simulation import HARD, HIDDEN, JUDGES, NEAR_ONE, RARE, RARE_SIZES, SIZES, draw
+from research.judge_simulation import (
+    HARD,
+    HIDDEN,
+    JUDGES,
+    NEAR_ONE,
+    RARE,
+    RARE_SIZES,
+    SIZES,
+    draw,
+    noticed,
+)
 from research.judge_simulation import corrected as simulated
 from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected, half_width
@@ -205,3 +215,12 @@ def test_intervals_of_hard_values_hold_as_those_of_people(judge, n, ratio):
 def test_hidden_rare_losses_are_seen_from_100_queries_on(n):
     human, held, *_ = simulated(RARE, n, REPEATS)
     assert (held > human - 0.015) == (n >= 50)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.skipif(not DL19.exists(), reason="dl19 is not here")
+def test_the_note_on_samples_that_are_not_random_is_nearly_blind():
+    """The page says so. Only a much larger error is seen."""
+    seen, error = noticed("biased by grade", 50, min(REPEATS, 500))
+    assert 0.03 < error < 0.08 and seen < 0.15
