@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from rankql.evaluation.system_values import SystemValues
 from rankql.stats import tests as significance
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import Sample
+from rankql.stats.sample import LEAST_IN_SLICE, Sample, SlicedSample
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -168,9 +168,22 @@ def list_pairs(
             each.identical = known is not None and known == hashes(each.b)
     codes = values.clusters
     notes = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
+    tested = [x for x in comparisons if not alone and not x.identical]
+    notes += dict.fromkeys(note for each in tested for note in _describe_slices(each.sample))
     samples = [each.sample for each in comparisons]
     lambdas = [sample.lam for sample in samples if isinstance(sample, CorrectedSample)]
     return comparisons, notes + describe_uncorrected(lambdas)
+
+
+def _describe_slices(sample: Sample) -> Iterator[str]:
+    """Why a mean of slices is not tested."""
+    if isinstance(sample, SlicedSample) and (small := sample.too_small):
+        slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
+        smallest = f"{small[0]}: {sample.slices[small[0]].units}"
+        yield (
+            f"The difference of the mean of slices has no p and no interval: {slices} fewer than "
+            f"{LEAST_IN_SLICE} queries ({smallest}), which may hide losses. Join small slices"
+        )
 
 
 def run_tests(
