@@ -21,7 +21,7 @@ LEAST_HIGH = 5
 # Human queries that differ so from the others, under the judge's labels, are not a random sample.
 UNLIKELY = 0.001
 # With fewer human queries, too few samples contain what a judge hides in one query in twenty: of 20
-# and 50, intervals of differences contain the true one in 64% and 92% of samples.
+# and 50, intervals of differences contain the true one in 66% and 91% of samples.
 FEW_QUERIES = 100
 
 
