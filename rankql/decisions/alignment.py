@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -350,8 +351,11 @@ def describe_left_out(result: Result) -> Iterator[str]:
         yield from count(undefined, f"undefined in at least one system and {rule}")
 
 
-# So many queries miss a loss that hits one in twenty in 5% of samples.
-RARE = 59
+# So many queries miss a loss that hits one in twenty, or one in fifty, in 5% of samples.
+RARE, RARER = 59, 149
+# Fewer losses say little of their frequency, and smaller ones, as a share of the largest possible
+# one, nothing of larger ones.
+FEW_LOSSES, SMALL_LOSS = 3, 0.25
 # From this share of queries at the best value on, a metric hardly shows a difference.
 CEILING = 0.95
 # Of more systems, the best is partly the luckiest.
@@ -409,14 +413,29 @@ def describe_limits(result: Result, systems: Sequence[str]) -> Iterator[str]:
 
 def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
     """A note if a sample is so small that it may contain no rare loss."""
+    several = len(samples) > 1
+    samples = [x for x in samples if round(x.effective, 9) < RARE or _hides_losses(x)]
     smallest = min(samples, key=lambda sample: sample.effective, default=None)
-    if smallest is None or (number := round(smallest.effective, 9)) >= RARE:
+    if smallest is None:
         return []
+    number = round(smallest.effective, 9)
     unit = "query" if smallest.clusters is None else "cluster"
+    rate, share, losses = 0.05, "twenty", "Rare losses"
+    if number >= RARE:
+        rate, share, losses = 0.02, "fifty", f"Losses of one {unit} in fifty"
     count = text.format_count(int(number), unit)
     effectively = "" if number == smallest.units else "effectively "
-    smallest_of = " (of the smallest row)" if len(samples) > 1 else ""
+    smallest_of = " (of the smallest row)" if several else ""
     return [
-        f"Rare losses may not be seen: {effectively}{count}{smallest_of} contain none of the "
-        f"losses that hit one {unit} in twenty in {0.95**number:.0%} of samples"
+        f"{losses} may not be seen: {effectively}{count}{smallest_of} contain none of the "
+        f"losses that hit one {unit} in {share} in {(1 - rate) ** number:.0%} of samples"
     ]
+
+
+def _hides_losses(sample: Sample) -> bool:
+    """Whether a sample of 59 to 149 queries has few losses, or only small ones."""
+    losses = sample.values if sample.mean < 0 else -sample.values
+    losses = losses[losses > sample.rounding]
+    few, largest = len(losses) < FEW_LOSSES, min(sample.highest, -sample.lowest)
+    small = losses.max(initial=0.0) < SMALL_LOSS * largest < math.inf
+    return RARE <= round(sample.effective, 9) <= RARER and (few or small)

@@ -208,7 +208,8 @@ def gate(
         )
     if minima:
         alone = alignment.align_systems(run_result, ["run"])
-        pairs, _ = list_pairs(alone, ["run"], [("run",)], cluster)
+        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster)
+        notes += described
         level = alpha if minimum_bound else None
         rows += limit_rows(minima, pairs, run_result, level, min_queries)
     if drops:
@@ -218,8 +219,8 @@ def gate(
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         rows += _check_ranked(combined)
         pair = alignment.align_systems(combined, ["baseline", "run"])
-        pairs, clustered = list_pairs(pair, ["baseline", "run"], [("baseline", "run")], cluster)
-        notes += [*combined.notes, *clustered, *alignment.describe_left_out(pair)]
+        pairs, described = list_pairs(pair, ["baseline", "run"], [("baseline", "run")], cluster)
+        notes += [*combined.notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,13 @@ import polars as pl
 from rankql import errors, text
 from rankql.decisions import alignment
 from rankql.decisions import verdict as verdicts
-from rankql.evaluation.means import COUNTED, describe_clusters
+from rankql.evaluation.means import COUNTED, describe_clusters, describe_uncorrected
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import SystemValues
 from rankql.stats import tests as significance
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import Sample
+from rankql.stats.sample import LEAST_IN_SLICE, Sample, SlicedSample
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -130,7 +130,7 @@ class PairComparison:
 def list_pairs(
     result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None
 ) -> tuple[list[PairComparison], list[str]]:
-    """Every pair on every metric and slice, not tested yet, and a note on clusters.
+    """Every pair on every metric and slice, not tested yet, and notes on clusters and the judge.
 
     A pair may be one system alone.
     """
@@ -167,8 +167,23 @@ def list_pairs(
             known = hashes(each.a)
             each.identical = known is not None and known == hashes(each.b)
     codes = values.clusters
-    clustered = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
-    return comparisons, clustered
+    notes = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
+    tested = [x for x in comparisons if not alone and not x.identical]
+    notes += dict.fromkeys(note for each in tested for note in _describe_slices(each.sample))
+    samples = [each.sample for each in comparisons]
+    lambdas = [sample.lam for sample in samples if isinstance(sample, CorrectedSample)]
+    return comparisons, notes + describe_uncorrected(lambdas)
+
+
+def _describe_slices(sample: Sample) -> Iterator[str]:
+    """Why a mean of slices is not tested."""
+    if isinstance(sample, SlicedSample) and (small := sample.too_small):
+        slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
+        smallest = f"{small[0]}: {sample.slices[small[0]].units}"
+        yield (
+            f"The difference of the mean of slices has no p and no interval: {slices} fewer than "
+            f"{LEAST_IN_SLICE} queries ({smallest}), which may hide losses. Join small slices"
+        )
 
 
 def run_tests(
@@ -218,7 +233,7 @@ def compare_pairs(
     else:
         errors.require_known("system in baseline=:", baseline, systems)
         pairs = [(baseline, name) for name in systems if name != baseline]
-    comparisons, clustered = list_pairs(result, systems, pairs, settings.cluster)
+    comparisons, described = list_pairs(result, systems, pairs, settings.cluster)
     tested = run_tests(result, comparisons, settings)
     tests = len(tested)
     rows = [_row(pair, settings, tests) for pair in comparisons]
@@ -230,7 +245,7 @@ def compare_pairs(
     if count := sum(pair.result.reason == significance.NO_INTERVAL for pair in comparisons):
         have = f"{text.format_count(count, 'row')} {text.has_or_have(count)}"
         notes.append(f"{have} no interval: {significance.NO_INTERVAL}")
-    notes += clustered
+    notes += described
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"

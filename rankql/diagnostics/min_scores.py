@@ -18,6 +18,7 @@ from rankql.results import Chart, TableResult, draw_chart
 from rankql.sources.request import EvaluationOptions, RankingRules, Request
 from rankql.sources.tables import Data
 from rankql.stats.means import ROUNDING
+from rankql.text import has_or_have
 from rankql.writing import remember_inputs
 
 ANSWERED, FALSE_ANSWER, FALSE_ABSTENTION = SHARES = ("answered", "FalseAnswer", "FalseAbstention")
@@ -166,7 +167,8 @@ def min_scores(
         values_of = (pl.col(column).alias(alias) for column, alias in ends.items())
         table = table.join(rows.filter(metric=name).select(score, *values_of), on="min_score")
     unanswerable = values.filter(system=values["system"][0])[FALSE_ANSWER].count()
-    nothing = f"{unanswerable:,} of {values[key].n_unique():,} queries have nothing relevant"
+    nothing = f"{unanswerable:,} of {values[key].n_unique():,} queries "
+    nothing += f"{has_or_have(unanswerable)} nothing relevant"
     share = "FalseAnswer is the share of them that get an answer"
     notes = [f"{nothing}: {share}", *result.notes]
     per_query = values.with_columns(score).drop("system")

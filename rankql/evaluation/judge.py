@@ -21,7 +21,7 @@ LEAST_HIGH = 5
 # Human queries that differ so from the others, under the judge's labels, are not a random sample.
 UNLIKELY = 0.001
 # With fewer human queries, too few samples contain what a judge hides in one query in twenty: of 20
-# and 50, intervals of differences contain the true one in 64% and 92% of samples.
+# and 50, intervals of differences contain the true one in 66% and 91% of samples.
 FEW_QUERIES = 100
 
 
@@ -48,7 +48,7 @@ def describe_judge(
 
 def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
     """Refuse too few human queries; note a sample that is not random, and what the judge adds."""
-    key = result.meta.query
+    key, cluster = result.meta.query, result.meta.cluster
     n, total = paired.filter(LABELLED)[key].n_unique(), paired[key].n_unique()
     queries = result.frame()[key].n_unique()
     for right, problem in (
@@ -59,12 +59,20 @@ def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
          "nothing to correct. Leave out judge=, or call judges to compare the labels"),
     ):  # fmt: skip
         require(right, f"judge: {problem}")
+    both = (paired.filter(pl.col(LABELLED) == x) for x in (True, False))
+    units, others = (rows[cluster or key].n_unique() for rows in both)
+    if others < units:
+        few = f"{others:,} {'clusters of queries' if cluster else 'queries'} without human labels"
+        yield (
+            f"The judge has labelled {few}, fewer than the {units:,} with them, so means are those "
+            f"of people alone. Let it label at least {units:,}"
+        )
+        return
     yield (
         f"Means are those of human labels of {n:,} queries, corrected by the judge's labels of "
         f"{format_queries(total)}. They hold if the human queries are a random sample of them"
     )
-    cluster = result.meta.cluster
-    if paired.filter(LABELLED)[cluster or key].n_unique() < FEW_QUERIES:
+    if units < FEW_QUERIES:
         unit = "clusters of human queries" if cluster else "human queries"
         yield (
             f"With fewer than {FEW_QUERIES} {unit}, intervals are too narrow if the judge hides "
@@ -76,7 +84,7 @@ def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
             with_human, without = (
                 rows.filter(x)[name].drop_nulls().to_numpy() for x in (known, ~known)
             )
-            if _welch(with_human, without) < UNLIKELY:
+            if welch_p(with_human, without) < UNLIKELY:
                 yield (
                     f"{name}: the human queries are not a random sample: under the judge's "
                     f"labels their mean is {with_human.mean():.3g}, that of the others "
@@ -85,7 +93,7 @@ def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
                 break
 
 
-def _welch(a: Array, b: Array) -> float:
+def welch_p(a: Array, b: Array) -> float:
     """The p-value of Welch's t test; 1 if it is not defined."""
     from scipy import stats  # importing it takes time
 

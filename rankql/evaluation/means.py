@@ -8,7 +8,7 @@ no sum can give.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
@@ -396,6 +396,17 @@ def describe_clusters(codes: pl.Series, cluster: str) -> str:
     span = span if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {span}"
     clusters = format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
+
+
+def describe_uncorrected(weights: Iterable[float | None]) -> list[str]:
+    """How many means a judge could correct and does not, because its weight is 0."""
+    known = [weight for weight in weights if weight is not None]
+    if not (count := known.count(0)):
+        return []
+    return [
+        f"Not corrected by the judge (lambda 0): {count:,} of {format_count(len(known), 'mean')}. "
+        "Intervals would be wider, or the judge has labelled too few other queries"
+    ]
 
 
 def compared_value(name: str, meta: Meta) -> pl.Expr:

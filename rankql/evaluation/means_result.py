@@ -346,13 +346,14 @@ class MeansResult(TableResult):
         return [*notes, f"There is no confidence interval: it needs {least}"]
 
     def _uncorrected(self) -> list[str]:
-        """Which slices a judge does not correct."""
+        """Which slices a judge does not correct, and how many means."""
         if "lambda" not in self.summary.columns:
             return []
         small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
         parts = small["slice"].unique(maintain_order=True).to_list()
         few = "Too few human queries or clusters, so the judge does not correct the means of"
-        return [f"{few} {'; '.join(parts)}"] if parts else []
+        notes = [f"{few} {'; '.join(parts)}"] if parts else []
+        return notes + means.describe_uncorrected(self.summary["lambda"])
 
     @name_arguments
     def plot(self, metric: str | None = None) -> Chart:

@@ -115,9 +115,10 @@ class SystemValues:
         of the first system where both are defined, corrected with this weight of the judge.
         """
         if label == means.MEAN_OF_SLICES:
-            each = (self.sample(metric, systems, x) for x in self.slices if x not in ("all", label))
-            if parts := [part for part in each if len(part.values)]:
-                return SlicedSample.of(parts)
+            labels = (x for x in self.slices if x not in ("all", label))
+            each = {x: self.sample(metric, systems, x) for x in labels}
+            if slices := {x: part for x, part in each.items() if len(part.values)}:
+                return SlicedSample.of(slices)
         rows, columns = self.slices[label], [self.systems.index(name) for name in systems]
         low, high = self.range(metric)
         if len(systems) > 1 and lam is None:

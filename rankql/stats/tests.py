@@ -16,12 +16,13 @@ from scipy import optimize, special, stats
 
 from rankql.stats import means
 from rankql.stats.means import Interval
-from rankql.stats.sample import Array, Sample
+from rankql.stats.sample import Array, Sample, SlicedSample
 
 # Why there is no p-value, or no interval.
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 DOMINATED = "one query has almost all the weight"
+FEW_IN_SLICE = "too few queries in a slice"
 NO_INTERVAL = "too few queries, different values or resamples= for an interval"
 
 # Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
@@ -60,9 +61,13 @@ class PairedTest:
     label: ClassVar[str] = "paired t test"
     # Does it count patterns of signs, or sample them? Then it works if all values are the same.
     resampled: ClassVar[bool] = False
+    # Is it of a mean, and not of a difference?
+    of_mean: ClassVar[bool] = False
 
     def explain_untestable(self, sample: Sample) -> str:
         """The reason why it cannot be applied, or ''."""
+        if isinstance(sample, SlicedSample) and sample.too_small and not self.of_mean:
+            return FEW_IN_SLICE
         if sample.units < (2 if sample.clusters is None else CLUSTERS):
             return NOT_TESTABLE
         if sample.is_dominated:
@@ -199,6 +204,13 @@ class MeanTest(SkewedStudent):
     """Whether a mean is 0, by the interval of `mean_interval`."""
 
     label = "interval of a mean"
+    of_mean = True
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
+        """p, and the interval that `evaluate` has too."""
+        p, ends = super().test(sample, alpha)
+        sliced = sample.interval(1 - alpha) if isinstance(sample, SlicedSample) else None
+        return p, sliced or ends
 
     def varied_p(self, sample: Sample) -> float:
         """The level at which the interval of the logit of the mean ends at 0."""

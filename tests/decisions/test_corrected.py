@@ -108,3 +108,40 @@ def test_gate_decides_by_the_corrected_interval(options):
     for limit, width in zip((mean, drop), alone["hi"] - alone["lo"], strict=True):
         assert limit["hi"] - limit["lo"] < width
     assert any("corrected by the judge" in note for note in verdict.result.notes)
+
+
+def test_too_few_other_queries_leave_the_result_of_people():
+    """In compare and gate, which say how many queries the judge must label."""
+    human = HUMAN["query"].unique()
+    others = JUDGE.filter(~pl.col("query").is_in(human.implode()))["query"].unique().sort().head(59)
+    judge = JUDGE.filter(pl.col("query").is_in(pl.concat([human, others]).implode()))
+    alone, few = (rankql.compare(RUNS, qrels=HUMAN, metrics="P@3", judge=x) for x in (None, judge))
+    columns = ["mean_a", "mean_b", "difference", "lo", "hi", "p", "detectable"]
+    for row, plain in zip(few.pairs[columns].row(0), alone.pairs[columns].row(0), strict=True):
+        assert row == pytest.approx(plain)
+    assert few.pairs.select("lambda", "worth").row(0) == (0, 60)
+    verdict = rankql.gate(RUNS["new"], HUMAN, RUNS["old"], judge=judge, minimum="P@3>=0.1")
+    for result in (few, verdict):
+        assert "fewer than the 60 with them" in repr(result)
+        assert "Not corrected by the judge (lambda 0): 1 of 1 mean" in repr(result)
+
+
+def test_the_judge_of_a_difference_is_chosen_for_the_difference():
+    """The means of both systems are close to 1, where the judge widens intervals."""
+    rng, size = np.random.default_rng(8), 300
+    keys = pl.DataFrame({"query": [f"q{i:03}" for i in range(size)] * 2,
+                         "item": np.repeat(["a", "b"], size)})  # fmt: skip
+    people = (rng.random(2 * size) < 0.95).astype(int)
+    of_judge = np.where(rng.random(2 * size) < 0.05, 1 - people, people)
+    human, judge = (keys.with_columns(rel=pl.Series(x)) for x in (people, of_judge))
+    human = human.filter(pl.col("query") < "q060")
+    runs = {x: keys.filter(item=x).with_columns(score=1.0) for x in ("a", "b")}
+    means = rankql.evaluate(runs, human, "P@1", judge=judge).summary
+    assert means["lambda"].min() == 0
+    compared = [
+        rankql.compare(runs, qrels=human, metrics="P@1", judge=judge, confidence=confidence)
+        for confidence in (0.8, 0.95, 0.99)
+    ]
+    columns = ["lambda", "difference", "mean_a", "mean_b", "p"]
+    rows = {each.pairs.select(columns).row(0) for each in compared}
+    assert len(rows) == 1 and rows.pop()[0] > 0

@@ -8,7 +8,7 @@ from scipy import stats
 import rankql
 from rankql.evaluation.means import MEAN_OF_SLICES
 
-SLICES = {"de": 30, "fr": 12, None: 5}
+SLICES = {"de": 30, "fr": 12, None: 11}
 
 
 def judged():
@@ -22,7 +22,7 @@ def judged():
     )  # fmt: skip
 
 
-def ranked(seed, n=47):
+def ranked(seed, n=53):
     """A run in which the relevant item is at position 1 to 4."""
     rng = np.random.default_rng(seed)
     places = rng.integers(1, 5, n)
@@ -143,6 +143,57 @@ def test_gate_takes_a_limit_on_it_alone():
         run, qrels, minimum="mean of slices: RR>=0.99", by="country", minimum_bound=True
     )
     assert not bound.passed and bound.table["hi"][0] < 0.99
+
+
+def small_slices(sizes):
+    """Two runs and judgments of countries with so many queries; the runs differ at random."""
+    countries = [f"c{i}" for i, size in enumerate(sizes) for _ in range(size)]
+    n = len(countries)
+    qrels = judged().head(0).select("query", "item", "rel", "country")
+    rows = {"query": range(n), "item": "x", "rel": 1, "country": countries}
+    return ranked(1, n), ranked(2, n), pl.DataFrame(rows, schema=qrels.schema)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"),
+    [([30, 10], 0), ([30, 9], 1), ([9, *[10] * 30], 1), ([30, *[4] * 19], 19),
+     ([30, *[4] * 20], 0), ([3] * 20, 0)],
+)  # fmt: skip
+def test_a_difference_is_not_tested_if_few_slices_are_small(sizes, small):
+    """Whose losses may not be seen, however many others there are. The note names the smallest."""
+    a, b, qrels = small_slices(sizes)
+    options = {"metrics": "RR", "by": "country", "mean": "slices"}
+    comparison = rankql.compare({"a": a, "b": b}, qrels, **options)
+    pair, note = row(comparison.pairs), "has no p and no interval"
+    assert (note in repr(comparison)) == (pair["p"] is None) == (pair["lo"] is None) == bool(small)
+    assert pair["difference"] is not None
+    if not small:
+        return
+    least = min(range(len(sizes)), key=sizes.__getitem__)
+    count = "1 slice has" if small == 1 else f"{small} slices have"
+    assert f"{count} fewer than 10 queries (country=c{least}: {sizes[least]})" in repr(comparison)
+    assert pair["verdict"] == "too few queries in a slice"
+    same = rankql.compare({"a": a, "b": a}, qrels, **options)
+    assert row(same.pairs)["verdict"] == "no difference" and note not in repr(same)
+    for test in ("t", "randomisation"):
+        pairs = rankql.compare({"a": a, "b": b}, qrels, **options, test=test).pairs
+        assert row(pairs)["p"] is row(pairs)["lo"] is None
+    joined = qrels.with_columns(country=pl.lit("joined"))
+    assert row(rankql.compare({"a": a, "b": b}, joined, **options).pairs)["p"] is not None
+
+
+def test_a_gate_on_its_drop_is_then_inconclusive():
+    """A limit on the mean itself is decided by the interval of `evaluate`."""
+    base, run, qrels = small_slices([300, 9])
+    options = {"by": "country"}
+    for limit in ("0.9", "0"):
+        drop = rankql.gate(run, qrels, base, max_drop=f"mean of slices: RR:{limit}", **options)
+        assert drop.outcome == "inconclusive" and "has no p and no interval" in repr(drop)
+    mean = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)
+    least = f"mean of slices: RR>={mean['lo'] - 1e-6}"
+    bound = rankql.gate(run, qrels, minimum=least, minimum_bound=True, **options)
+    assert bound.passed and bound.table["lo"].item() == pytest.approx(mean["lo"])
+    assert bound.table["hi"].item() == pytest.approx(mean["hi"])
 
 
 @pytest.mark.parametrize(

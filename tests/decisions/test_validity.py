@@ -86,6 +86,40 @@ def test_rare_losses_that_few_queries_do_not_show_are_noted(queries, noted):
         assert sum("Rare losses" in note for note in notes) == noted
 
 
+@pytest.mark.parametrize(
+    ("queries", "losses", "size", "noted"),
+    [(59, 0, 0, True), (149, 2, 0.9, True), (150, 2, 0.9, False), (100, 3, 0.25, False),
+     (100, 30, 0.24, True), (100, 3, 0.24, True)],
+)  # fmt: skip
+def test_few_or_small_losses_of_up_to_149_queries_may_hide_rarer_ones(queries, losses, size, noted):
+    """With 149 queries, a loss that hits one in fifty is in all but 5% of samples."""
+    values = [0.5 - size] * losses + [0.9] * (queries - losses)
+    runs = {"a": [0.5] * queries, "b": values}
+    rows = [(x, i, v) for x, all_values in runs.items() for i, v in enumerate(all_values)]
+    table = pl.DataFrame(rows, ["system", "query", "RR"], orient="row")
+    values = rankql.read_values(table, query="query", system="system")
+    for baseline in runs:
+        notes = rankql.compare(values, baseline=baseline).notes
+        said = f"Losses of one query in fifty may not be seen: {queries} queries contain none"
+        assert any(note.startswith(said) for note in notes) == noted
+        assert not any("Rare losses" in note for note in notes)
+
+
+def test_the_note_is_there_where_a_rare_loss_is_not_seen():
+    """One query in fifty loses half, the others gain: b is found better in one sample of seven."""
+    rng, false = np.random.default_rng(4), 0
+    for _ in range(80):
+        lost = rng.random(100) < 0.02
+        difference = np.where(lost, -0.5, 0.5 / 49) + rng.normal(0, 0.005, 100)
+        rows = pl.DataFrame({"query": range(100), "RR": 0.5 + difference, "system": "b"})
+        rows = pl.concat([rows.with_columns(RR=0.5, system=pl.lit("a")), rows])
+        comparison = rankql.compare(rankql.read_values(rows, query="query", system="system"))
+        if comparison.pairs["verdict"].item() == "better":
+            false += 1
+            assert any("Losses of one query in fifty" in note for note in comparison.notes)
+    assert 0.04 < false / 80 < 0.3
+
+
 @pytest.mark.parametrize("clusters", [20, 100])
 def test_rare_losses_are_counted_in_clusters(clusters):
     run, qrels = rankings(200)

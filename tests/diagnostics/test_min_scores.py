@@ -151,6 +151,16 @@ def test_min_score_is_named_by_its_own_name():
         rankql.min_scores(*questions(), "RR", weight="w")
 
 
+@pytest.mark.parametrize(("column", "words"), [("score", "at least"), ("distance", "at most")])
+def test_items_that_are_not_shown_are_noted(column, words):
+    run = pl.DataFrame({"query": [1, 2], "item": ["a", "a"], column: [0.1, 0.5], "rel": [1, 0]})
+    notes = rankql.evaluate(run, metrics="P@1", min_score=0.3).notes
+    left_out = f"1 of 2 rows of the run have no score of {words} min_score= and count"
+    assert any(note.startswith(left_out) for note in notes)
+    assert any(note.startswith("1 of 2 queries has nothing relevant: FalseAnswer is")
+               for note in rankql.min_scores(run, metrics="P@1").notes)  # fmt: skip
+
+
 @pytest.mark.parametrize("form", ["scores", "distances"])
 def test_the_lowest_score_with_few_false_answers_is_marked(form):
     """Of distances it is the highest, which shows most."""

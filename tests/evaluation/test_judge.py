@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -81,6 +82,50 @@ def test_a_useless_judge_changes_nothing():
     row = evaluate("P@3", judge=JUDGE.with_columns(rel=1)).summary.row(0, named=True)
     assert row["lambda"] == 0
     assert {name: row[name] for name in alone} == alone
+
+
+def near_one(seed):
+    """P@1 of 300 queries, 60 of them with human labels; the judge errs for one in twenty."""
+    rng = np.random.default_rng(seed)
+    people = (rng.random(300) < 0.95).astype(int)
+    grades = {"human": people, "judge": np.where(rng.random(300) < 0.05, 1 - people, people)}
+    keys = pl.DataFrame({"query": [f"q{i:03}" for i in range(300)], "item": "d"})
+    labels = {name: keys.with_columns(rel=pl.Series(x)) for name, x in grades.items()}
+    return {"run": keys.with_columns(score=1.0), **labels, "human": labels["human"].head(60)}
+
+
+@pytest.mark.parametrize(("seed", "used"), [(3, False), (10, True)])
+def test_means_do_not_depend_on_confidence_or_interval(seed, used):
+    """At 95%, the corrected interval of one is wider, as it is of the other at 99% only."""
+    tables = near_one(seed)
+    alone = evaluate("P@1", **tables | {"judge": None})
+    rows = [
+        evaluate("P@1", **tables, confidence=confidence, interval=interval).summary
+        for confidence, interval in [(0.8, "auto"), (0.95, "auto"), (0.99, "auto"), (0.95, "t"),
+                                     (0.95, None)]
+    ]  # fmt: skip
+    for row in rows:
+        assert row["mean"].equals(rows[0]["mean"]) and row["lambda"].equals(rows[0]["lambda"])
+    assert (rows[0]["lambda"].item() > 0) == used == (rows[0]["mean"].item() != alone["P@1"])
+    result = evaluate("P@1", **tables)
+    assert any("(lambda 0): 1 of 1 mean" in note for note in result.remarks()) != used
+    if not used:
+        row, plain = result.summary.row(0, named=True), alone.summary.row(0, named=True)
+        assert {name: row[name] for name in plain} == plain
+        assert row["worth"] == row["queries"] == 60
+
+
+def test_fewer_other_queries_than_human_ones_do_not_correct():
+    human, alone = HUMAN["query"].unique(), evaluate("P@3", judge=None).summary
+    others = JUDGE.filter(~pl.col("query").is_in(human.implode()))["query"].unique().sort()
+    for count, corrects in ((59, False), (60, True)):
+        judge = of_queries(JUDGE, pl.concat([human, others.head(count)]).implode())
+        result = evaluate("P@3", judge=judge)
+        assert (result.summary["lambda"].item() > 0) == corrects
+        assert (result.summary["mean"].item() != alone["mean"].item()) == corrects
+        few = "The judge has labelled 59 queries without human labels, fewer than the 60 with them"
+        assert result.notes[0].startswith(few) != corrects
+        assert result.notes[0].endswith("Let it label at least 60") != corrects
 
 
 def test_clusters_count_where_they_are_few():

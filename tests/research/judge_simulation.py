@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rankql.decisions.judges import MARGIN, compare_kappas
+from rankql.evaluation.judge import UNLIKELY, welch_p
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import correct_sample
 from rankql.stats.sample import Sample
@@ -34,6 +35,10 @@ HIDDEN = {"P@1, agrees on 85%": (0.7, 0.5), "P@1, agrees on 95%": (0.9, 0.5)}
 # Differences of two systems: one query in twenty loses 0.5, the others gain as much on average,
 # and the judge sees the gains only. More sizes show from where on intervals hold.
 RARE, RARE_SIZES = "hides rare losses", (20, 50, 100, 200)
+# Values that are hard for people too: P@1 of 0.98, on which the judge errs for one query in twenty,
+# and RR of a result for 30% of the queries, which the judge knows for 80%.
+NEAR_ONE, SPARSE = "P@1 of 98%", "RR, 30% found"
+HARD = {NEAR_ONE: 0.98, SPARSE: 0.3 * sum(1 / x for x in range(1, 11)) / 10}
 # Judges without labels: the values of other queries, and values with a correlation of 0.7.
 JUDGES = (*LABELS, "unrelated", "correlation 0.7", *HIDDEN)
 
@@ -88,6 +93,12 @@ def draw(judge, rng, size):
         mean, hidden = HIDDEN[judge]
         y = (rng.random(size) < mean).astype(float)
         return y, np.where(rng.random(size) < hidden, 1.0, y)
+    if judge == NEAR_ONE:
+        y = (rng.random(size) < HARD[judge]).astype(float)
+        return y, np.where(rng.random(size) < 0.05, 1 - y, y)
+    if judge == SPARSE:
+        y, other = (rng.random((2, size)) < 0.3) / rng.integers(1, 11, (2, size))
+        return y, np.where(rng.random(size) < 0.8, y, other)
     if judge == RARE:
         f = rng.normal(0.5 / 19, 0.05, size)
         return np.where(rng.random(size) < 0.05, -0.5, f), f
@@ -101,7 +112,14 @@ def draw(judge, rng, size):
     return y, values(judge)[queries, rng.integers(0, TIMES, size)]
 
 
-def corrected(judge, n, repeats):
+def true_mean(judge):
+    """The mean of all queries under labels of people."""
+    if judge in HIDDEN:
+        return HIDDEN[judge][0]
+    return 0.0 if judge == RARE else HARD.get(judge) or values().mean()
+
+
+def corrected(judge, n, repeats, ratio=RATIO):
     """How often intervals of 95% hold the true mean, and how wide they are.
 
     Those of human labels, corrected ones, and the judge's own; then the mean width of the corrected
@@ -109,28 +127,52 @@ def corrected(judge, n, repeats):
     """
     rng = np.random.default_rng([n, 11])
     lowest = -1.0 if judge == RARE else 0.0
-    truth = 0.0 if judge == RARE else HIDDEN[judge][0] if judge in HIDDEN else values().mean()
+    truth = true_mean(judge)
     held, widths, worth = np.zeros(3), np.zeros(2), 0.0
     for _ in range(repeats):
-        y, f = draw(judge, rng, RATIO * n)
+        y, f = draw(judge, rng, ratio * n)
         sample = correct_sample(y, f, np.arange(len(y)) < n, lowest=lowest, highest=1.0)
         samples = (Sample(y[:n], None, None, lowest, 1.0), sample, Sample(f))
-        ends = np.array([mean_interval(x.moments, 0.95) for x in samples])
+        # A judge whose values are all the same has no interval.
+        ends = np.array([mean_interval(x.moments, 0.95) or (x.mean, x.mean) for x in samples])
         held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         widths += np.diff(ends)[:2, 0]
         worth += sample.worth(0.05)
     return *(held / repeats).tolist(), float(widths[1] / widths[0]), worth / repeats
 
 
+def noticed(judge, n, repeats):
+    """How often a note says that a sample, of the better half twice as often, is not random.
+
+    Then the mean error of the values under labels of people.
+    """
+    rng, seen, error = np.random.default_rng([n, 12]), 0, 0.0
+    for _ in range(repeats):
+        y, f = draw(judge, rng, RATIO * n)
+        odds = np.where(y > np.median(y), 2, 1)
+        chosen = rng.choice(len(y), n, replace=False, p=odds / odds.sum())
+        seen += welch_p(f[chosen], np.delete(f, chosen)) < UNLIKELY
+        error += y[chosen].mean() - y.mean()
+    return seen / repeats, error / repeats
+
+
 def judge_table(repeats):
     """The table of the page on judges."""
     print("| judge | human queries | human alone | corrected | judge alone | width | worth |")
     print("|---|---|---|---|---|---|---|")
-    for judge in (*JUDGES, RARE):
+    for judge in (*JUDGES, *HARD, RARE):
         for n in RARE_SIZES if judge == RARE else SIZES:
             human, held, own, width, worth = corrected(judge, n, repeats)
             shares = " | ".join(f"{100 * x:.1f}%" for x in (human, held, own))
             print(f"| {judge} | {n} of {RATIO * n:,} | {shares} | {width:.3f} | {worth:.0f} |")
+    print("\nIntervals of people and corrected ones, of twice as many judged queries\n")
+    for judge in (*JUDGES, *HARD):
+        shares = (corrected(judge, n, repeats, ratio=2)[:2] for n in SIZES)
+        print(f"| {judge} | {' | '.join('{:.1%} / {:.1%}'.format(*x) for x in shares)} |")
+    print("\nNotes on a sample that is not random, and its error\n")
+    for judge in ("unbiased", "biased by grade", "correlation 0.7"):
+        shares = (noticed(judge, n, min(repeats, 1000)) for n in (20, 50, 100))
+        print(f"| {judge} | {' | '.join('{:.1%}, {:.3f}'.format(*x) for x in shares)} |")
 
 
 # Labels of two people and of a model: grades 0 to 3, or 10% relevant. The size of errors of people,

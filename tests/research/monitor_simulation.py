@@ -33,7 +33,11 @@ OTHERS = {
     "t5 ar 0.4": "Student's t, df 5, correlation 0.4 with the day before",
     "t3": "Student's t, df 3",
     "dips": "lognormal losses (sigma 0.5)",
+    "exponential": "exponential losses",
+    "season": "normal, with a season of a year of one standard deviation up and down",
 }
+# Lasting losses, in standard deviations.
+LASTING = (1, 2, 3)
 WEEKEND = np.arange(7) >= 5
 # Weeks without a change: an outage of the baseline is one or two of them.
 WEEK_SHAPES = {
@@ -59,6 +63,8 @@ def draw(shape, series, days, rng, outages=slice(7, 14)):
         values = rng.standard_t(freedom, size) / np.sqrt(freedom / (freedom - 2))
     elif shape == "dips":
         values = -rng.lognormal(0, 0.5, size)
+    elif shape == "exponential":
+        values = -rng.exponential(1, size)
     elif shape == "almost constant":
         values = np.where(rng.random(size) < 0.1, -1.0, 0.0)
     elif shape == "laplace":
@@ -70,6 +76,8 @@ def draw(shape, series, days, rng, outages=slice(7, 14)):
     like = float(shape[-3:]) if "ar " in shape else 0.0
     for day in range(1, days if like else 0):
         values[:, day] = like * values[:, day - 1] + np.sqrt(1 - like**2) * values[:, day]
+    if shape == "season":
+        values += np.sin(2 * np.pi * (np.arange(days) / YEAR + rng.random((series, 1))))
     if shape == "rounded":
         values = values.round()
     values = 0.9 + DAY_SD * values
@@ -230,6 +238,14 @@ def lasting(shape, repeats, start=99, days=120, spreads=3.6):
     return call_daily(values, family=6)[1][:, -1].mean()
 
 
+def found(size, repeats, start=99, days=280):
+    """How often normal days that are lower by so many spreads from a day on have any alarm."""
+    values = draw("normal", repeats, days, np.random.default_rng([start, days]))
+    values[:, start:] -= size * DAY_SD
+    alarms = call_daily(values, family=6)[0]
+    return alarms[:, start:].any(axis=1).mean()
+
+
 def monitor_table(years):
     """The table of the page on monitoring."""
     body = []
@@ -247,6 +263,11 @@ def monitor_table(years):
     print_table(["days", "that grows", "4 weeks", "16 weeks"], {
         words: [false_alarms(shape, weeks, years // 4) for weeks in (None, 4, 16)]
         for shape, words in OTHERS.items()
+    })  # fmt: skip
+    spans = {"within 21 days": (99, 120), "within 181 days": (99, 280), "from day 40 on": (39, 220)}
+    print_table(["a loss that lasts", *spans], {
+        f"{size} standard deviations": [found(size, years // 10, *x) for x in spans.values()]
+        for size in LASTING
     })  # fmt: skip
     head = ["weeks", *(f"{n} series, {k} weeks" for n in (WATCHED, 30) for k in (8, 12, 26)),
             "weeks to find 2 points, 12 weeks"]  # fmt: skip

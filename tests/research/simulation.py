@@ -19,8 +19,8 @@ from scipy import stats
 import rankql
 from rankql.evaluation.means import mean_intervals
 from rankql.stats.means import mean_interval
-from rankql.stats.sample import Sample, SlicedSample
-from rankql.stats.tests import TESTS, TestResult, adjust_p_values
+from rankql.stats.sample import MANY_SMALL, Sample, SlicedSample
+from rankql.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values
 
 ALPHA = 0.05
 # Fewer give wider tolerances, and take less time.
@@ -415,7 +415,7 @@ def slices_covered(count, shape, repeats=REPEATS, ends=(10, 200)):
                 values = rng.choice(places, n, p=p / p.sum())
                 true[i] = p @ places / p.sum()
             parts.append(Sample(values, None, None, 0.0, 1.0))
-        interval = SlicedSample.of(parts).interval(1 - ALPHA)
+        interval = SlicedSample.of(dict(enumerate(parts))).interval(1 - ALPHA)
         held += interval.lo <= true.mean() <= interval.hi
     return held / repeats
 
@@ -431,6 +431,24 @@ MIXES = {
     "sparse RR, 2 x 30": ("sparse RR", (30, 0.3), (30, 0.1)),
     "sparse RR, 300 and 10": ("sparse RR", (300, 0.3), (10, 0.3)),
     "ten of 6 at .8": ("share", *[(6, 0.8)] * 10),
+    "300 at .99, 4 at .5": ("share", (300, 0.99), (4, 0.5)),
+    "300 at .97, 2 at .9": ("share", (300, 0.97), (2, 0.9)),
+    "1,000 at .97, 10 at .7": ("share", (1000, 0.97), (10, 0.7)),
+    "100 at .95, 10 at .5": ("share", (100, 0.95), (10, 0.5)),
+    "20 at .9, 20 at .1": ("share", (20, 0.9), (20, 0.1)),
+    "12 at .5, 12 at .5": ("share", (12, 0.5), (12, 0.5)),
+    "300 at .5, three of 4 at .9": ("share", (300, 0.5), *[(4, 0.9)] * 3),
+    "five of 20 at .98": ("share", *[(20, 0.98)] * 5),
+    "ten of 30 at .9": ("share", *[(30, 0.9)] * 10),
+    "40 of 6 at .9": ("share", *[(6, 0.9)] * 40),
+    "20 of 2 at .5": ("share", *[(2, 0.5)] * 20),
+    "9 of 300 at .97, 6 at .5": ("share", *[(300, 0.97)] * 9, (6, 0.5)),
+    "sparse RR, 300 and 4": ("sparse RR", (300, 0.3), (4, 0.3)),
+    "sparse RR, 20 and 20": ("sparse RR", (20, 0.3), (20, 0.5)),
+    "sparse RR, 100 and 30": ("sparse RR", (100, 0.1), (30, 0.3)),
+    "sparse RR, ten of 6": ("sparse RR", *[(6, 0.3)] * 10),
+    "sparse RR, ten of 30": ("sparse RR", *[(30, 0.3)] * 10),
+    "sparse RR, 40 of 10": ("sparse RR", *[(10, 0.3)] * 40),
 }
 
 
@@ -450,11 +468,50 @@ def mixes_covered(mix, repeats=REPEATS):
             if kind == "sparse RR":
                 values /= rng.integers(1, 11, n)
             parts.append(Sample(values, None, None, 0.0, 1.0))
-        sample = SlicedSample.of(parts)
+        sample = SlicedSample.of(dict(enumerate(parts)))
         ends = [sample.interval(1 - ALPHA), mean_interval(sample.moments, 1 - ALPHA)]
         held += [x.lo <= true <= x.hi for x in ends]
         widths += [x.hi - x.lo for x in ends]
     return *(held / repeats).tolist(), float(widths[0] / widths[1])
+
+
+# Differences in a small slice of two systems that are equal on average: one query in ten loses half
+# and the others gain, with noise or without; or one in ten goes from 0 to 1 or from 1 to 0.
+SMALL_SLICES = {
+    "loses half": lambda rng, n: np.where(rng.random(n) < 0.1, -0.5, 0.5 / 9),
+    "loses half, with noise": lambda rng, n: (
+        np.where(rng.random(n) < 0.1, -0.5, 0.5 / 9) + rng.normal(0, 0.05, n)
+    ),
+    "0 or 1": lambda rng, n: rng.choice([-1.0, 0.0, 1.0], n, p=[0.1, 0.8, 0.1]),
+}
+
+
+def sliced_falsely(kind, n, small, steady, repeats=REPEATS):
+    """How often the mean of slices is found to differ: small ones of n queries, steady ones of 300.
+
+    If so few small ones were tested.
+    """
+    rng, false = np.random.default_rng([n, small, steady, 15]), 0
+    draw = SMALL_SLICES[kind]
+    for _ in range(repeats):
+        parts = [Sample(rng.normal(0, 0.02, 300), None, None, -1.0, 1.0) for _ in range(steady)]
+        parts += [Sample(draw(rng, n), None, None, -1.0, 1.0) for _ in range(small)]
+        sample = SlicedSample.of(dict(enumerate(parts)))
+        false += SkewedStudent().test(sample, ALPHA)[0] <= ALPHA
+    return false / repeats
+
+
+def slice_tables(repeats):
+    """The tables of means of slices."""
+    print_table(["slices", "evaluate", "of the moments alone"],
+                {mix: mixes_covered(mix, repeats)[:2] for mix in MIXES})  # fmt: skip
+    print_table(["found to differ; small slices", *map(str, SMALL_COUNTS)], {
+        f"{kind}, {n} queries": [sliced_falsely(kind, n, x, 5, repeats) for x in SMALL_COUNTS]
+        for kind in SMALL_SLICES for n in (3, 6)
+    })  # fmt: skip
+
+
+SMALL_COUNTS = (1, 4, 10, MANY_SMALL, 40)
 
 
 def weight_tables(repeats):
@@ -564,11 +621,13 @@ def winner_table(repeats):
 
 def main():
     from research.judge_simulation import annotator_table, judge_table
+    from research.min_scores_simulation import min_scores_table
     from research.monitor_simulation import monitor_table
 
-    tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
-              "monitor": monitor_table, "judges": judge_table,
-              "annotators": annotator_table, "winner": winner_table}  # fmt: skip
+    tables = {"means": means_tables, "gate": gate_tables, "slices": slice_tables,
+              "weights": weight_tables, "monitor": monitor_table, "judges": judge_table,
+              "annotators": annotator_table, "winner": winner_table,
+              "min-scores": min_scores_table}  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     for name, function in tables.items():

@@ -7,6 +7,7 @@ import functools
 
 import pytest
 
+from rankql.stats.sample import MANY_SMALL
 from rankql.stats.tests import TESTS
 from research.simulation import (
     ALPHA,
@@ -17,7 +18,9 @@ from research.simulation import (
     LOSSES,
     MEANS,
     MIXES,
+    REPEATS,
     SIZES,
+    SMALL_SLICES,
     WEIGHTS,
     at_most,
     by_chance,
@@ -29,6 +32,7 @@ from research.simulation import (
     noise,
     peeking,
     single,
+    sliced_falsely,
     slices_covered,
     stratified,
     unequal,
@@ -141,6 +145,22 @@ def test_the_mean_of_slices_of_unlike_sizes_and_means(mix):
     """Also of a steady slice and of a few queries that vary."""
     held, _, wider = mixes_covered(mix)
     assert at_most(1 - held, 0.07) and 1 <= wider < 2
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [3, 6])
+@pytest.mark.parametrize("kind", SMALL_SLICES)
+def test_a_mean_of_many_small_slices_rarely_differs_by_chance(kind, n):
+    """Of as many small slices as compare tests, next to a few steady ones or many."""
+    repeats = min(REPEATS, 500)
+    for small, steady in ((MANY_SMALL, 1), (MANY_SMALL, 20), (40, 5)):
+        assert at_most(sliced_falsely(kind, n, small, steady, repeats), repeats=repeats)
+
+
+def test_a_few_small_slices_differ_by_chance():
+    """Why they are not tested, however many steady slices there are."""
+    assert sliced_falsely("loses half", 4, 1, 30, 200) > 0.3
 
 
 # A gate: limits that should not pass seldom do, however skewed the losses

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from research.monitor_simulation import (
+    LASTING,
     OTHER_WEEKS,
     SHAPES,
     WEEK_SHAPES,
@@ -18,6 +19,7 @@ from research.monitor_simulation import (
     delays,
     draw,
     false_alarms,
+    found,
     hold,
     lasting,
     watch,
@@ -116,3 +118,14 @@ def test_a_drop_that_lasts_is_seen_on_its_last_day(shape):
     """Of 3.6 spreads, for 21 days; and 26 weeks later if the baseline could have grown over it."""
     assert lasting(shape, 400) > 0.95
     assert lasting(shape, 400, start=40, days=220) > 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_a_small_loss_that_lasts_is_rarely_found_and_exponential_days_alarm_falsely():
+    repeats = min(REPEATS, 200)
+    one, two, three = (found(size, repeats) for size in LASTING)
+    assert one < 0.05 < 0.4 < two < 0.75 < 0.95 < three
+    assert found(2, repeats, 39, 220) < 0.3
+    assert false_alarms("exponential", None, repeats) > 0.3
+    assert 0.15 < false_alarms("season", None, repeats) < 0.4

@@ -162,9 +162,10 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _unranked(evidence: Evidence) -> Iterable[Facts]:
-    least = evidence.evaluation.inputs.min_score
+    inputs, least = evidence.evaluation.inputs, evidence.evaluation.inputs.min_score
     place = f"{evidence.counters.place} (NULL)"
-    place = place if least is None else "score of at least min_score="
+    if least is not None:
+        place = f"score of at {'most' if inputs.ascending else 'least'} min_score="
     for each in evidence.counters.ranked:
         if each.placed < each.rows and not isinstance(least, tuple):
             yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
