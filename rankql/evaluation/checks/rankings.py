@@ -286,11 +286,8 @@ COMPARED = "; compare uses the same queries for all systems"
 def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
     """Relevant items that are not in catalogue=, or of which many are not in train=."""
     inputs, relevant = evidence.evaluation.inputs, evidence.evaluation.is_relevant()
-    tables = [
-        ("catalogue", inputs.beyond.catalogue, 0.0),
-        ("train", inputs.beyond.train, MUCH_UNKNOWN),
-    ]
-    judged = all("rel" in table.roles for table in inputs.judging)
+    beyond, judged = inputs.beyond, all("rel" in table.roles for table in inputs.judging)
+    tables = [("catalogue", beyond.catalogue, 0.0), ("train", beyond.train, MUCH_UNKNOWN)]
     for name, table, share in tables:
         if judged and isinstance(table, Table):
             known = inputs.rows(table, "item")
