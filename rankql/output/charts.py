@@ -23,6 +23,7 @@ from rankql.errors import RankqlError, require_known
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import attribute_columns, compared_value, slice_queries
 from rankql.output.page import read_file
+from rankql.registry.metric_record import AP_DENOMINATOR
 from rankql.registry.parse import parse_any, resolve_names, value_range
 from rankql.results import cut_in_middle
 from rankql.text import add_slice, format_count, format_interval, format_queries
@@ -357,8 +358,8 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     """Draw the means by cutoff: a line with its band for each system."""
     of_all = parse_any(metric)[0].at(None)
     title = head = f"{of_all.name.rstrip('_')}@k"
-    rule = of_all.options.get("denominator", result_of(comparison).conventions["ap_denominator"])
-    if of_all.record and of_all.record.function == "ap" and rule == "min":
+    divides = of_all.record and AP_DENOMINATOR in of_all.record.options.values()
+    if divides and of_all.value("denominator", result_of(comparison).conventions) == "min":
         head += ", divided by min(k, R): it may fall while k is below R"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     scale = {"type": "log", "nice": False}
