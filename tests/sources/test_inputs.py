@@ -399,7 +399,8 @@ def test_distances_are_best_where_they_are_lowest(options):
         assert "order" not in high.columns["run"]
         scores = near.rename({"distance": "score"})
         for values, run in ((result, negated), (high, scores)):
-            expected = rankql.evaluate(run, NEAREST, metrics, **options)
+            named = {"descending": True} if run is scores else {}
+            expected = rankql.evaluate(run, NEAREST, metrics, **options, **named)
             assert_frame_equal(values.per_query, expected.per_query)
 
 

@@ -112,7 +112,8 @@ def assert_as_evaluated(project):
     """All tables have the numbers of `evaluate` on the files they were made of."""
     sides = (project / "data" / name for name in ("runs", "judgments"))
     by = [["day"], ["day", "segment"]]
-    result = rankql.evaluate(*sides, list(METRICS.values()), by=by, interval=None)
+    options = {"interval": None, "descending": True}  # bad runs begin with the lowest score
+    result = rankql.evaluate(*sides, list(METRICS.values()), by=by, **options)
     results = rows(project, "per_query")
     expected = result.per_query.sort("day", "query")
     assert results["query"].to_list() == expected["query"].to_list()
