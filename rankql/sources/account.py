@@ -82,7 +82,7 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
 
     What may change the result is a question. named: the arguments of the caller.
     """
-    doubts = [_order_of_rows] if all(map(_is_accounted, inputs.tables)) else DOUBTS
+    doubts = [_rising_scores] if all(map(_is_accounted, inputs.tables)) else DOUBTS
     notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
     return replace(_name_unread(session, inputs), notes=[*inputs.notes, *notes])
@@ -223,50 +223,67 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         raise Question(run.note(text), [{"order": "list"}, *ways])
 
 
-def _order_of_rows(pair: Pair) -> Iterator[str]:
-    """Scores that run against the order of the rows, which is a witness of the best one."""
+def _order_of_rows(pair: Pair) -> Sequence[str]:
+    """Scores of a dict, and distances, that run against the order of the rows."""
     run, roles = pair.run, pair.run.table.roles
-    if run.column or "score" not in roles or "pos" in roles:
-        return
+    if run.column or not run.table.ordered or "score" not in roles or "pos" in roles:
+        return ()
     if {"score", "order", "descending"} & pair.named:
-        return
-    name, shape, lowest = roles["score"], run.table.shape, is_distance(roles["score"])
-    score, is_bm25 = _number(quote(name), run.table.columns[name]), squash(name) == "bm25"
-    if not run.table.ordered and not is_bm25:
-        return
+        return ()
+    shape, lowest = run.table.shape, is_distance(roles["score"])
+    if not (shape or lowest):
+        return ()
+    score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
     rows = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    rows = f"SELECT q, list(s) FILTER (s IS NOT NULL) AS l FROM ({rows}) GROUP BY q"
+    rows = f"SELECT q, list(s) AS l FROM ({rows}) GROUP BY q HAVING count(*) > 1"
     down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
     up = "bool_or(l <> list_reverse_sort(l))"
     places = "bool_and(l = list_transform(l, lambda x, i: l[1] + i - 1)), min(l[1]), max(l[1])"
-    rises = "sum(lgamma(len(l) + 1)) FILTER (len(list_distinct(l)) = len(l)), "
-    rises += "bool_and(l = list_sort(l))"
-    fields = f"{down}, {up}, max(list_max(l)) < 0, {rises}, {places}"
-    found = run.session.row(f"SELECT {fields} FROM ({rows}) WHERE len(l) > 1")
-    is_down, is_up, negative, unlikely, none_falls, counts, *ends = found
+    is_down, is_up, counts, *ends = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
     calls = [{"descending": True}, {"descending": False}]
-    if is_bm25 and negative and not (run.table.ordered and is_down):
-        text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
-        raise Question(run.note(text), calls[::-1])
     if shape and counts and ends in ([0, 0], [1, 1]):
         text = f"the numbers count from {ends[0]:.0f} in the order of the items. Are they ranks?"
-        place = name if ends[0] else f"{name} + 1"
+        place = roles["score"] if ends[0] else f"{roles['score']} + 1"
         raise Question(run.note(text), [{"pos": place}, {"descending": True}])
     if shape == "pairs" and is_up and not lowest:
         text = "the items are not in the order of their scores. Which order counts?"
         raise Question(run.note(text), [{"order": "rows"}, *calls])
     if lowest and is_down:
-        text = f"rows begin with the highest {name}. Is the highest the best?"
+        text = f"rows begin with the highest {roles['score']}. Is the highest the best?"
         raise Question(run.note(text), calls)
-    # So often, of 1 in exp(unlikely) runs, scores rise by chance.
-    if lowest or not none_falls or (unlikely or 0) < math.log(10):
+    return ()
+
+
+def _rising_scores(pair: Pair) -> Iterator[str]:
+    """Scores that rise from row to row, where the order of the rows is a witness of the best."""
+    run, roles = pair.run, pair.run.table.roles
+    if run.column or "score" not in roles or "pos" in roles or is_distance(roles["score"]):
         return
+    name, ordered = roles["score"], run.table.ordered
+    is_bm25 = squash(name) == "bm25"
+    if {"score", "order", "descending"} & pair.named or not (ordered or is_bm25):
+        return
+    score = _number(quote(name), run.table.columns[name])
     first = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
+    lists = f"SELECT q, list(s) FILTER (s IS NOT NULL) AS l FROM ({first}) GROUP BY q"
+    strictly = "len(list_distinct(l)) = len(l)"
+    negative, unlikely, none_falls, none_rises = run.session.row(
+        f"""SELECT max(list_max(l)) < 0, sum(lgamma(len(l) + 1)) FILTER ({strictly}),
+            bool_and(l = list_sort(l)), bool_and(l = list_reverse_sort(l))
+            FROM ({lists}) WHERE len(l) > 1"""
+    )
+    calls = [{"descending": False}, {"descending": True}]
+    if is_bm25 and negative and not (ordered and none_rises and not none_falls):
+        text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
+        raise Question(run.note(text), calls)
+    # Scores rise by chance in one of exp(unlikely) runs.
+    if not none_falls or (unlikely or 0) < math.log(10):
+        return
     several = "count(DISTINCT q) > 1 AND list(s) = list_sort(list(s))"
     is_sorted = run.value(f"SELECT {several} FROM ({first})")
     if unlikely > math.log(1000) and not is_sorted:
         text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
-        raise Question(run.note(text), calls[::-1])
+        raise Question(run.note(text), calls)
     yield run.note(
         f"{'all rows' if is_sorted else 'the rows of each query'} begin with the lowest {name}, "
         "and the highest counts as the best. If the lowest is best, pass descending=False"
@@ -547,6 +564,7 @@ DOUBTS: Sequence[Doubt] = (
     _grades,
     _order_of_lists,
     _order_of_rows,
+    _rising_scores,
     _part_of_key,
     _other_lists,
     _odd_ids,
