@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -155,7 +155,7 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     """The files of a path, folder or glob, and the pattern with which DuckDB reads them."""
     paths, pattern = [name], name
     if os.path.exists(name):  # Path refuses names that are too long
-        pattern = re.sub(r"([\[*?])", r"[\1]", name)  # a path, not a pattern
+        pattern = escape(name)  # a path, not a pattern
     if os.path.isdir(name):
         logs = ("_delta_log/*.json", "metadata/*.metadata.json")  # which hold deleted rows too
         require(

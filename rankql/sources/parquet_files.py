@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from glob import escape
 from typing import Any
 
 from rankql.errors import RankqlError
@@ -33,7 +34,7 @@ def load_parquet(reader: Reader, file: File) -> Table:
     numbered = any(re.search(r"_\d+$", name) for name in table.columns)
     if not (several or numbered):
         return table
-    pattern = file.pattern if several else re.sub(r"([\[*?])", r"[\1]", file.paths[0])
+    pattern = file.pattern if several else escape(file.paths[0])
     stored = _read_columns(reader, pattern)
     if several:
         _require_same_columns(file, stored, sql)

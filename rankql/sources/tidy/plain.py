@@ -28,7 +28,7 @@ DICTS = (dict, Mapping)  # the check of Mapping is slow
 # An object with more keys is a map, as from ids to scores.
 MOST_KEYS = 200
 # The queries of answers without one, counted from 0.
-COUNTED = ("row number", "place in responses")
+COUNTED = ROW_NUMBER, IN_RESPONSES = "row number", "place in responses"
 _KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 # What a cell may be. polars ends with other objects in a list or an object.
 _CELLS = (str, bytes, Real, Decimal, date, time, timedelta, list, dict)

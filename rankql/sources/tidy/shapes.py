@@ -474,11 +474,11 @@ def _answers(objects: Sequence[Any], label: str) -> Rows:
     """The hits of searches. One that failed or is incomplete is an error."""
     parts, what = objects, ""
     if "responses" in objects[0]:
-        parts, what = [part for each in objects for part in each["responses"]], plain.COUNTED[1]
+        parts, what = [part for each in objects for part in each["responses"]], plain.IN_RESPONSES
     if len(parts) == 1 and len(ids := parts[0].get("ids", ())) > 1 and isinstance(ids[0], list):
         parts = [{"query": i, "ids": [ids]} for i, ids in enumerate(ids)]
     key = None if what else find_name(list(dict.fromkeys(chain(*parts))), _QUERY)
-    what = what or ("" if key else plain.COUNTED[0])
+    what = what or ("" if key else plain.ROW_NUMBER)
     queries = [part.get(key) if key else place for place, part in enumerate(parts)]
     for query, part in zip(queries, parts, strict=True):
         failed = part.get("_shards", {}).get("failed")
