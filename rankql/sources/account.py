@@ -264,23 +264,25 @@ def _rising_scores(pair: Pair) -> Iterator[str]:
     if {"score", "order", "descending"} & pair.named or not (ordered or is_bm25):
         return
     score = _number(quote(name), run.table.columns[name])
-    first = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    lists = f"SELECT q, list(s) FILTER (s IS NOT NULL) AS l FROM ({first}) GROUP BY q"
-    strictly = "len(list_distinct(l)) = len(l)"
-    negative, unlikely, none_falls, none_rises = run.session.row(
-        f"""SELECT max(list_max(l)) < 0, sum(lgamma(len(l) + 1)) FILTER ({strictly}),
-            bool_and(l = list_sort(l)), bool_and(l = list_reverse_sort(l))
-            FROM ({lists}) WHERE len(l) > 1"""
-    )
+    first = f"SELECT {run.query}, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
+    scores: dict[str, list[float]] = {}
+    known = [(query, x) for query, x in run.session.rows(first) if x is not None]
+    for query, x in known:
+        scores.setdefault(query, []).append(x)
+    lists = [x for x in scores.values() if len(x) > 1]
+    none_falls = all(x == sorted(x) for x in lists)
     calls = [{"descending": False}, {"descending": True}]
-    if is_bm25 and negative and not (ordered and none_rises and not none_falls):
-        text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
-        raise Question(run.note(text), calls)
+    if is_bm25 and lists and all(max(x) < 0 for x in lists):
+        best_first = all(x == sorted(x, reverse=True) for x in lists) and not none_falls
+        if not (ordered and best_first):
+            text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
+            raise Question(run.note(text), calls)
     # Scores rise by chance in one of exp(unlikely) runs.
-    if not none_falls or (unlikely or 0) < math.log(10):
+    unlikely = sum(math.lgamma(len(x) + 1) for x in lists if len({*x}) == len(x))
+    if not none_falls or unlikely < math.log(10):
         return
-    several = "count(DISTINCT q) > 1 AND list(s) = list_sort(list(s))"
-    is_sorted = run.value(f"SELECT {several} FROM ({first})")
+    values = [x for _, x in known]
+    is_sorted = len(scores) > 1 and values == sorted(values)
     if unlikely > math.log(1000) and not is_sorted:
         text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
         raise Question(run.note(text), calls)
