@@ -20,6 +20,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks.duplicates import describe_key, describe_separator
 from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
+from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.evaluation.plan import read_rankings
 from rankql.macros import quote
@@ -30,7 +31,7 @@ from rankql.sources.reader import fetch
 from rankql.sources.request import RankingRules, ReadingOptions, Request
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.spelling import STEPS, make_step
+from rankql.sources.spelling import respell_pairs
 from rankql.sources.tables import Data, Table, is_text
 from rankql.text import format_count
 from rankql.writing import remember_inputs
@@ -137,7 +138,7 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
 def _check_rankings(data: CheckData) -> Iterator[Finding]:
     """What `evaluate` says of queries and items of runs and judgments, in its words."""
     order = [*data.inputs.runs]
-    for check in RANKINGS:
+    for check in (*RANKINGS, *SAMPLED):
         runs = check.why and check.needs in data.evidence.available
         findings = check.find(data.evidence) if runs else ()
 
@@ -150,7 +151,8 @@ def _check_rankings(data: CheckData) -> Iterator[Finding]:
             refused = REFUSED if level == "error" and REFUSED not in check.why else ""
             yield Finding(
                 check.name, level, data.run_of(system).system_label(system), facts["count"],
-                write(check, facts), refused + check.why, as_examples(facts.get("examples")),
+                write(check.text, facts), refused + write(check.why, facts),
+                as_examples(facts.get("examples")),
             )  # fmt: skip
 
 
@@ -271,12 +273,8 @@ def _repair(data: CheckData, run: Table, role: str, ids: Sequence[str]) -> str:
     values = [x if re.fullmatch(r"[A-Za-z_]\w*", x) else quote(x) for x in columns]
     if not all(is_text(table.columns[x]) for table, x in zip(tables, columns, strict=True)):
         values = [f"CAST({value} AS VARCHAR)" for value in values]
-    for step, where in STEPS.items():
-        sql = f"SELECT list_transform($1, lambda x: {make_step(step, where, 'x')})"
-        ((changed,),) = data.session.con.execute(sql, [ids]).fetchall()
-        if changed != ids:
-            values = [step.format(value) for value in values]
-        ids = changed
+    steps = respell_pairs(data.session.con, [*zip(ids[::2], ids[1::2], strict=True)])[1]
+    values = [steps.format(value) for value in values]
     return f'Pass {role}="{values[0]}"' if values[0] == values[1] else f"Pass {role}={values!r}"
 
 

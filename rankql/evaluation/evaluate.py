@@ -16,6 +16,7 @@ from rankql.evaluation import compute
 from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
+from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
@@ -275,8 +276,9 @@ def evaluate_in_duckdb(request: Request) -> Result:
             recorded.tables.append(tables)
         reduction = compute.reduce_tables(evaluation)
         unique = reduction.unique_columns()
-        evidence = Evidence(evaluation, read_counters(reduction), unique=unique)
-        notes = inspect(RANKINGS, evidence)
+        counters, queries = read_counters(reduction), reduction.queries
+        evidence = Evidence(evaluation, counters, unique=unique, queries=queries)
+        notes = inspect([*RANKINGS, *SAMPLED], evidence)
         values = compute.finish(reduction)
         frame = values.per_query
         shares = {system or "run": x / n for system, (n, x) in values.seen.items() if x}

@@ -88,6 +88,11 @@ class Reduction:
         return self.evaluation.conventions
 
     @property
+    def queries(self) -> pl.Series | None:
+        """The queries of the rows, if there are any."""
+        return self.frame["query"] if self.frame.width else None
+
+    @property
     def counts(self) -> bool:
         """Are there counters? In a table with grades and positions, nothing can be wrong."""
         own = self.inputs.qrels is None and not self.inputs.scored

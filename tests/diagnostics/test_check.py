@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from rankql.cli.main import main
 from rankql.diagnostics.check import Finding, Report, check
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
 from support.parameters import cycled
@@ -91,7 +92,7 @@ CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
         placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged()),
     "id-spelling": ("warning", "run", 2, [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
         scored(("a", "Z ", 0.5), ("a", "07", 0.4), ("a", "W", 0.3)),
-        judged(("a", "z", 0), ("a", "7", 0))),
+        judged(("a", "z", 1), ("a", "7", 1))),
     "unjudged-queries": ("warning", "run", 1, [row("c")],
         scored(("c", "x", 2.0), ("c", "y", 1.0)), judged()),
     "missing-queries": ("warning", "run", 2, [row("c"), row("d")],
@@ -176,13 +177,14 @@ def test_questions_without_an_answer_are_no_problem():
 
 def test_every_check_has_a_case():
     rules = [rule for rules in COLUMNS.values() for rule in rules]
-    assert {check.name for check in [*ROWS, *rules]} - CASES.keys() == {
+    assert {check.name for check in [*ROWS, *SAMPLED, *rules]} - CASES.keys() == {
         "null-ids",
         "text-scores",
         "text-grades",
         "ties-at-k",
         "ratings",  # in tests/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/sources/test_inputs.py
+        "deciding-ties",  # in tests/diagnostics/test_spelling.py
     }
 
 

@@ -186,12 +186,13 @@ def _no_matches(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _few_matches(evidence: Evidence) -> Iterable[Facts]:
+    spelled = {each.system for each in evidence.spellings} if evidence.matches else set()
     for system, items, judged, common, *_ in evidence.matches:
         least, what, where = min(
             (judged, "judged items", f"in {run_label(system)}"),
             (items, f"items of {run_label(system)}", "judged"),
         )
-        if common:
+        if common and system not in spelled:
             yield {"count": common, "least": least, "what": what, "where": where, "of": system}
 
 
@@ -269,9 +270,7 @@ RANKINGS = (
     ),
     Check(
         "few-common-items", "counters", "warning", FEW_MATCHES, _few_matches,
-        f"{FEW_MATCHES}. To find ids that are written differently, call check with the same "
-        "arguments",
-        "Write item ids the same way in both tables.", "judged items",
+        why="Write item ids the same way in both tables.", needs="judged items",
     ),
     Check("duplicates", "evaluation", "error", "{text}", _duplicates),
 )  # fmt: skip

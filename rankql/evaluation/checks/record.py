@@ -12,10 +12,21 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.checks.counters import Counters, ItemMatch, find_judged_queries, match_items
+from rankql.evaluation.checks.looks import (
+    LAST,
+    RankingLook,
+    Sample,
+    Spelling,
+    look_at_ids,
+    look_at_rankings,
+    read_all,
+    read_some,
+)
 from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import MISSING
 from rankql.registry.metric_record import Metric, reads_grades
+from rankql.sources.inputs import Inputs
 from rankql.text import QUERIES, Note, format_count, join_words, run_label
 
 # What counts what is shown for queries without an answer.
@@ -71,6 +82,11 @@ class Evidence:
     # of each, and those in the catalogue.
     seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    # The queries, of which some are looked at, and the cutoff of ties, if metrics do not say it.
+    queries: pl.Series | None = None
+    k: int = LAST
+    # The tables as the caller has them, if the evaluation reads others.
+    original: Inputs | None = None
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""
@@ -118,6 +134,33 @@ class Evidence:
         return find_judged_queries(self.evaluation) if known is None else known
 
     @cached_property
+    def sample(self) -> Sample:
+        """The rows that are looked at: of all queries, or of some of those known."""
+        known = self.queries
+        return read_all(self.evaluation) if known is None else read_some(self.evaluation, known)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The tables, with the names that the caller knows."""
+        return self.original or self.evaluation.inputs
+
+    @property
+    def extent(self) -> str:
+        """What a sentence says of a count, if it is that of a sample."""
+        return " of a sample" if self.sample.is_part else ""
+
+    @cached_property
+    def rankings(self) -> Sequence[RankingLook]:
+        """What the rows of rankings show."""
+        cutoffs = [metric.k or LAST for metric in self.evaluation.metrics]
+        return look_at_rankings(self.sample, max(cutoffs, default=self.k))
+
+    @cached_property
+    def spellings(self) -> Sequence[Spelling]:
+        """The ids that are spelled differently."""
+        return look_at_ids(self.sample)
+
+    @cached_property
     def matches(self) -> Sequence[ItemMatch]:
         """The systems with few judged items, or none, in their queries."""
         known = self.counters.matches
@@ -130,7 +173,7 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
     for check in checks:
         for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
-                raise RankqlError(write(check, facts))
+                raise RankqlError(write(check.text, facts))
             text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
             same.setdefault(text, (check, []))[1].append(facts)
     notes = list[str]()
@@ -144,10 +187,10 @@ def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
     return notes
 
 
-def write(check: Check, facts: Facts) -> str:
-    """The sentence of a check about one run."""
+def write(text: str, facts: Facts) -> str:
+    """A sentence of a check about one run."""
     known = {"run": run_label(facts.get("system")), **facts}
-    return SENTENCES.vformat(check.text, (), known)
+    return SENTENCES.vformat(text, (), known)
 
 
 class _Sentences(Formatter):

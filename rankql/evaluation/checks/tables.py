@@ -6,14 +6,8 @@ from typing import Any, Literal
 
 from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
 from rankql.evaluation.checks.record import Check
-from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.spelling import respell
 from rankql.sources.tables import Table, same_kind
-
-# Scores look reversed if relevant items rank this many standard errors below chance.
-REVERSED_Z = -2.3
-# Smaller whole numbers are ids of both queries and items by chance.
-SMALL_ID = 10_000
 
 
 def is_nan(column: str) -> str:
@@ -139,49 +133,11 @@ def _check_judgments(
     )  # fmt: skip
 
 
-# u is that of Mann and Whitney: the pairs of items in which the relevant one scores higher.
-_REVERSED = f"""
-    SELECT system, count(*) AS count, avg(1 / first) AS forward, avg(1 / last) AS backward
-    FROM (SELECT {{system}}, query, count(*) FILTER (hit) AS n,
-              count(*) FILTER (hit IS DISTINCT FROM true) AS m,
-              sum(place) FILTER (hit) - n * (n + 1) / 2 AS u,
-              min(down) FILTER (hit) AS first, min(up) FILTER (hit) AS last
-          FROM (SELECT *, {IS_RELEVANT} AS hit,
-                    rank() OVER up
-                        + (count(*) OVER (PARTITION BY {{keys}}, score) - 1) / 2 AS place,
-                    row_number() OVER (PARTITION BY {{keys}} ORDER BY score DESC) AS down,
-                    row_number() OVER up AS up
-                FROM graded WHERE score IS NOT NULL
-                WINDOW up AS (PARTITION BY {{keys}} ORDER BY score ASC))
-          GROUP BY {{keys}})
-    WHERE n > 0 AND m > 0 GROUP BY system
-    HAVING sum(u - n * m / 2) < {REVERSED_Z} * sqrt(sum(n * m * (n + m + 1) / 12))
-       AND backward > 1.5 * forward
-    ORDER BY system"""
-
 ROWS = (
     _check_spelling("query"),
-    _check_spelling("item"),
     _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
     _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
                       "Metrics without a cutoff refuse it."),
-    Check(
-        "self-match", "rows", "warning",
-        "{query_column} and {item_column} are the same at position 1 in {count:,} of {total:,} "
-        "queries",
-        why="A query that finds itself takes a place. Pass ignore_identical_ids=True if items are "
-        "looked for that are like it.",
-        tables="runs", noun="", roles=("item",),
-        sql=f"""SELECT system, count(*) FILTER (same) AS count, count(*) AS total,
-                   min({{{{'query': query, 'item': first}}}}, 3) FILTER (same) AS examples
-            FROM (SELECT {{system}}, query, arg_min(item, {{place}}) AS first,
-                      CAST(query AS VARCHAR) = CAST(first AS VARCHAR) AS same,
-                      TRY_CAST(query AS BIGINT) < {SMALL_ID} AS small
-                  FROM rows GROUP BY {{keys}})
-            GROUP BY system HAVING count > 1 AND (
-                count >= 0.9 * total OR (count > total / 2 AND count(*) FILTER (small) < total / 2))
-            ORDER BY system""",
-    ),
     Check(
         "duplicate-positions", "rows", "error",
         "several items at one position",
@@ -247,14 +203,6 @@ ROWS = (
            FROM (SELECT {keys}, max(score, {after_k}) AS top FROM rows
                  WHERE score IS NOT NULL GROUP BY {keys})
            WHERE top[{k}] = top[{after_k}]""",
-    ),
-    Check(
-        "reversed-scores", "rows", "warning",
-        "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
-        why="{score_column} is sorted in {order} order. If the best scores are at the other "
-        "end, as for distances, pass descending={descending}.",
-        tables="judged", noun="", applies=lambda run: run.scored,
-        sql=_REVERSED,
     ),
     Check(
         "judged-share", "rows", "note",

@@ -1,0 +1,211 @@
+"""A closer look at the rows of rankings and at the ids that are not found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rankql.evaluation.ctes import source_ctes, with_ctes
+from rankql.evaluation.evaluation import Evaluation
+from rankql.macros import literal
+from rankql.sources.reader import fetch_frame
+from rankql.sources.spelling import difference, loose_forms, respell_pairs
+from rankql.sources.tables import is_text
+
+# Scores look reversed if relevant items rank this many standard errors below chance.
+REVERSED_Z = -2.3
+# The cutoff of a whole list.
+LAST = 2**31 - 1
+# Smaller whole numbers are ids of both queries and items by chance.
+SMALL_ID = 10_000
+
+
+# About so many queries are looked at, fewer if they have more rows, in so many ranges of ids.
+_QUERIES, _ROWS, _RANGES = 500, 10_000, 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All rows of an evaluation or those of some queries: the CTEs run and qrels."""
+
+    evaluation: Evaluation
+    ctes: Mapping[str, str]
+    is_part: bool = False
+
+    def fetch(self, sql: str) -> pl.DataFrame:
+        """The rows of a query on the CTEs."""
+        return fetch_frame(self.evaluation.session, with_ctes(self.ctes) + sql)
+
+
+def read_all(evaluation: Evaluation) -> Sample:
+    """All rows."""
+    return Sample(evaluation, source_ctes(evaluation.inputs, evaluation.conventions))
+
+
+def read_some(evaluation: Evaluation, queries: pl.Series) -> Sample:
+    """The rows of some of the queries: ranges of their ids, by which files skip rows."""
+    every = max(len(queries) // _QUERIES, evaluation.rows // _ROWS)
+    of_range = max(len(queries) // (max(every, 1) * _RANGES), 1)
+    if every < 2 or not (queries.dtype.is_integer() or queries.dtype == pl.String):
+        return read_all(evaluation)
+    ids = queries.unique().sort()
+    ends = [
+        ids[[i, min(i + of_range, len(ids)) - 1]]
+        for i in range(0, len(ids), -(-len(ids) // _RANGES))
+    ]
+    write = literal if ids.dtype == pl.String else str
+    within = " OR ".join(f"{{query}} BETWEEN {write(x)} AND {write(y)}" for x, y in ends)
+    some, session = evaluation.of_queries(f"({within})"), evaluation.session
+    rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
+    ctes = {x: f"FROM {session.register(x, frame).sql}" for x, frame in rows.items()}
+    return Sample(evaluation, ctes, is_part=True)
+
+
+class RankingLook(NamedTuple):
+    """What the rankings of a system show."""
+
+    system: str | None
+    queries: int
+    # By how many standard errors do relevant items rank above chance; RR, and RR in reverse order.
+    z: float | None
+    forward: float | None
+    backward: float | None
+    # In how many queries do equal scores decide which relevant items are within the cutoff?
+    tied: int
+    # How many queries are their own first item, how many are small numbers, and examples.
+    same: int
+    small: int
+    examples: Sequence[Any]
+
+
+# A row for each ranking. Of equal scores, place is the first position, and end is the share of the
+# list at the last.
+_RANKINGS = """
+    SELECT {keys}, count(*) AS n, count(*) FILTER (hit) AS h,
+        sum(place) FILTER (hit) AS places, sum("end") FILTER (hit) AS ends,
+        min(place) FILTER (hit) AS first, max("end") FILTER (hit) AS last,
+        bool_or(torn AND place <= {k}) AS tied, arg_min(item, place) AS item
+    FROM (SELECT {keys}, item, rel >= {threshold} AS hit,
+            rank() OVER ranking AS place, cume_dist() OVER ranking AS "end",
+            {place} = lag({place}) OVER ranking AND {gain} <> lag({gain}) OVER ranking
+                AND item <> lag(item) OVER ranking AS torn
+        FROM {graded} WHERE {place} IS NOT NULL
+        WINDOW ranking AS (PARTITION BY {keys} ORDER BY {place} DESC))
+    GROUP BY {keys}"""
+
+
+def look_at_rankings(sample: Sample, k: int) -> list[RankingLook]:
+    """What the rankings of each system show; k: the cutoff of ties."""
+    evaluation, inputs = sample.evaluation, sample.evaluation.inputs
+    lacking = "".join(f", NULL AS {x}" for x in ("rel", "item") if not inputs.every(x))
+    graded = f"(SELECT *{lacking} FROM run)"
+    if inputs.qrels is not None:
+        graded = "(FROM run LEFT JOIN (SELECT query, item, rel FROM qrels) USING (query, item))"
+    sql = _RANKINGS.format(
+        keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
+        threshold=evaluation.conventions.threshold, gain="greatest(coalesce(rel, 0), 0)",
+    )  # fmt: skip
+    n, h, place = pl.col("n"), pl.col("h"), pl.col("places")
+    # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
+    pairs = h * (2 * n + 1 - h) / 2 - place / 2 - n * pl.col("ends") / 2
+    mixed = (h > 0) & (h < n)
+    same = pl.col("query").cast(pl.String) == pl.col("item").cast(pl.String)
+    small = pl.col("query").cast(pl.Int64, strict=False) < SMALL_ID
+    columns = {
+        "queries": pl.len(),
+        "z": ((pairs - h * (n - h) / 2).filter(mixed).sum()
+              / (h * (n - h) * (n + 1) / 12).filter(mixed).sum().sqrt()),
+        "forward": (1 / pl.col("first")).filter(mixed).mean(),
+        "backward": (1 / (n - n * pl.col("last") + 1)).filter(mixed).mean(),
+        "tied": pl.col("tied").sum(),
+        "same": same.sum(),
+        "small": (same & small).sum(),
+        "examples": pl.struct("query", "item").filter(same).head(3).implode(),
+    }  # fmt: skip
+    frame = sample.fetch(sql)
+    frame = frame if inputs.many else frame.with_columns(system=pl.lit(None, pl.String))
+    systems = frame.group_by("system").agg(**columns).sort("system")
+    return [RankingLook(**row) for row in systems.to_dicts()]
+
+
+class Spelling(NamedTuple):
+    """Relevant ids that a system spells differently, in one way."""
+
+    system: str | None
+    count: int
+    # Ids of the run, and of the judgments.
+    pairs: Sequence[tuple[str, str]]
+
+
+# So many relevant ids of a query that are not found are looked at, and so many ids like one.
+_MISSING, _ALIKE = 5, 20
+# From so many ids on, and this share of those not found, a difference that has no step is one.
+_LEAST, _SHARE = 5, 0.1
+# The relevant ids that a ranking lacks, each with ids of it that are not judged and look like it.
+_LACKING = """,
+    missing AS MATERIALIZED (
+        SELECT {keys}, CAST(item AS VARCHAR) AS item
+        FROM (SELECT DISTINCT {keys} FROM run)
+        JOIN (SELECT query, item FROM qrels WHERE rel >= {threshold} AND item IS NOT NULL)
+            USING (query)
+        ANTI JOIN run USING ({keys}, item)
+        QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY item) <= {most}),
+    found AS (
+        SELECT {keys}, CAST(item AS VARCHAR) AS item FROM run
+        ANTI JOIN (SELECT query, item FROM qrels WHERE item IS NOT NULL) USING (query, item)
+        SEMI JOIN missing USING ({keys}))
+    SELECT {system} AS system, a.item, min(b.item, {alike}) FILTER (b.item IS NOT NULL)
+    FROM {missing} AS a LEFT JOIN {found} AS b ON {same} AND (a.form = b.form
+        OR (a.letters AND b.letters AND (contains(a.form, b.form) OR contains(b.form, a.form))))
+    GROUP BY {both}, a.item ORDER BY ALL"""
+
+
+def look_at_ids(sample: Sample) -> list[Spelling]:
+    """The ways in which each system spells relevant ids that it does not find."""
+    evaluation, inputs = sample.evaluation, sample.evaluation.inputs
+    kinds = [table.columns[table.roles["item"]] for table in inputs.tables if "item" in table.roles]
+    if inputs.qrels is None or not any(map(is_text, kinds)):
+        return []
+    keys = inputs.keys.split(", ")
+    sql = _LACKING.format(
+        keys=inputs.keys, system="a.system" if inputs.many else "NULL", most=_MISSING,
+        threshold=evaluation.conventions.threshold, alike=_ALIKE,
+        both=", ".join(f"a.{key}" for key in keys),
+        same=" AND ".join(f"a.{key} = b.{key}" for key in keys),
+        missing=loose_forms("missing"), found=loose_forms("found"),
+    )  # fmt: skip
+    rows = sample.fetch(sql).rows()
+    pairs = [(name, one, other) for name, other, alike in rows for one in alike or ()]
+    if not pairs:
+        return []
+    lacking = Counter(name for name, *_ in rows)
+    known = _ids_of_both(evaluation, pairs)
+    steps, _ = respell_pairs(evaluation.session.con, [pair[1:] for pair in pairs])
+    ways = defaultdict[tuple[str | None, str], dict[str, str]](dict)
+    for (name, found, missed), is_step in zip(pairs, steps, strict=True):
+        way = "step" if is_step else difference(found, missed)
+        if way and known.isdisjoint([(None, found), (name, missed)]):
+            ways[name, way].setdefault(missed, found)
+    return [
+        Spelling(name, len(ids), [(one, other) for other, one in ids.items()])
+        for (name, way), ids in ways.items()
+        if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
+    ]
+
+
+def _ids_of_both(
+    evaluation: Evaluation, pairs: Sequence[tuple[str | None, str, str]]
+) -> set[tuple[str | None, str]]:
+    """The ids of runs that are judged for some query, and the judged ids in each system."""
+    _, found, missed = zip(*pairs, strict=True)
+    known = set[tuple[str | None, str]]()
+    system = "system" if evaluation.inputs.many else "NULL"
+    for fields, table, ids in (("NULL", "qrels", found), (system, "run", missed)):
+        some = ", ".join(map(literal, {*ids}))
+        sql = f"SELECT DISTINCT {fields}, CAST(item AS VARCHAR) AS i FROM {table} WHERE i IN "
+        known |= {*evaluation.run_sql(f"{sql}({some})")}
+    return known

@@ -1,0 +1,123 @@
+"""The checks of a closer look: `check` reads all queries, `evaluate` some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rankql.evaluation.checks.looks import REVERSED_Z
+from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.sources.spelling import find_repair
+from rankql.sources.tables import is_text, quote_name
+
+# Ties that decide in a larger share of queries are worth a note.
+_MUCH_TIED = 0.05
+
+
+def _named(evidence: Evidence) -> set[str]:
+    """The options of the caller; `check` reports what is named too."""
+    request = evidence.evaluation.request
+    return {*request.rules.options} if request else set()
+
+
+def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.inputs
+    if not inputs.scored or {"descending", "order"} & _named(evidence):
+        return
+    for each in evidence.rankings:
+        forward, backward = each.forward or 0.0, each.backward or 0.0
+        if (each.z or 0) < REVERSED_Z and backward > 1.5 * forward:
+            table = inputs.runs.get(each.system) or next(iter(inputs.runs.values()))
+            yield {"system": each.system, "count": each.queries, "forward": forward,
+                   "backward": backward, "extent": evidence.extent, "score": table.roles["score"],
+                   "order": "ascending" if table.ascending else "descending",
+                   "descending": table.ascending}  # fmt: skip
+
+
+def _self_match(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.rankings:
+        mostly = each.same > each.queries / 2 and each.small < each.queries / 2
+        if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
+            table = next(iter(evidence.inputs.runs.values()))
+            yield {"system": each.system, "count": each.same, "total": each.queries,
+                   "query": table.roles["query"], "item": table.roles["item"],
+                   "extent": evidence.extent, "examples": each.examples}  # fmt: skip
+
+
+def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
+    evaluation = evidence.evaluation
+    if not evaluation.inputs.scored or {"ties", "conventions"} & _named(evidence):
+        return
+    for each in evidence.rankings:
+        if each.tied > _MUCH_TIED * each.queries:
+            yield {"system": each.system, "count": each.tied, "total": each.queries,
+                   "extent": evidence.extent}  # fmt: skip
+
+
+def _repair(evidence: Evidence, pairs: Sequence[tuple[str, str]]) -> str:
+    """What to pass so that these ids of run and judgments match, if an expression does it."""
+    inputs = evidence.inputs
+    assert inputs.qrels
+    ways = find_repair(evidence.evaluation.session.con, pairs)
+    if ways is None:
+        return ""
+    values = []
+    for table, way in zip((next(iter(inputs.runs.values())), inputs.qrels), ways, strict=True):
+        column, lists = table.roles["item"], table.lists
+        value = quote_name(column)
+        value = value if is_text(table.columns[column]) else f"CAST({value} AS VARCHAR)"
+        if lists:
+            kind = lists.table.columns[lists.column]
+            if kind != "VARCHAR[]":
+                return ""
+            value = f"list_transform({quote_name(lists.column)}, lambda x: {way.format('x')})"
+            values.append(value if way != "{0}" else quote_name(lists.column))
+        elif table.unit == "ids" and column != "item":
+            return ""
+        else:
+            values.append(way.format(value))
+    return f'. Pass item="{values[0]}"' if values[0] == values[1] else f". Pass item={values!r}"
+
+
+def _spelling(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.spellings:
+        one, other = each.pairs[0]
+        yield {"system": each.system, "count": each.count, "one": one, "other": other,
+               "extent": evidence.extent, "repair": _repair(evidence, each.pairs),
+               "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
+
+
+SAMPLED = (
+    Check(
+        "self-match", "evaluation", "warning",
+        "{query} and {item} are the same at position 1 in {count:,} of {total:#query}{extent}",
+        _self_match, "{query} and {item} are the same at position 1 in {count:,} of "
+        "{total:#query}{extent} of {run}. If items are looked for that are like the query, pass "
+        "ignore_identical_ids=True",
+        why="A query that finds itself takes a place. Pass ignore_identical_ids=True if items are "
+        "looked for that are like it.",
+    ),
+    Check(
+        "reversed-scores", "evaluation", "warning",
+        "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
+        _reversed_scores, "{run}: relevant items rank higher in reverse order{extent}: RR "
+        "{backward:.3f}, not {forward:.3f}. If {score} is best at the other end, pass "
+        "descending={descending}",
+        why="{score} is sorted in {order} order. If the best scores are at the other end, as "
+        "for distances, pass descending={descending}.",
+    ),
+    Check(
+        "deciding-ties", "evaluation", "note",
+        "equal scores of items of different relevance in {count:,} of {total:#query}{extent}",
+        _deciding_ties, "{run}: item ids order equal scores of items of different relevance in "
+        "{count:,} of {total:#query}{extent}. To average over all orders, pass ties='expected'",
+        why="Item ids decide their order. Pass ties='expected' to average over all orders.",
+    ),
+    Check(
+        "id-spelling", "evaluation", "warning",
+        "item is spelled differently in qrels: {count:#id}{extent}",
+        _spelling, "{count:#relevant id}{extent} {count:is|are} spelled differently in {run} and "
+        "not found: {one!r} and {other!r}{repair}",
+        needs="qrels",
+        why="These ids count as unjudged or missing{repair}.",
+    ),
+)  # fmt: skip
