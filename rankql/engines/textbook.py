@@ -1,0 +1,155 @@
+"""Metrics as plain SQL, without functions of rankql: the statements of sql/textbook.sql."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from textwrap import indent
+
+from rankql.errors import RankqlError, require
+from rankql.macros import quote, sql_folder
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Metric
+from rankql.registry.parse import parse
+
+_STATEMENT = re.compile(r"^-- ([^:\n]+): .*\n(?:-- .*\n)*((?:(?!--).+\n)+)", re.MULTILINE)
+# Why a metric has none.
+_REASON = re.compile(r"^--   (\w+): (.*)", re.MULTILINE)
+# A number that the caller may change.
+_PARAMETER = re.compile(r"/\*(\w+)\*/ ([\d.e]+)")
+_NO_CUTOFF = 1_000_000_000
+_POSITIONS = "Positions from scores"
+_STEP = re.compile(r"(\w+) AS \(\s*SELECT")
+# Names that databases read as they are, and the parts of a path.
+_NAME = re.compile(r"""[A-Za-z_]\w*|"[^"]+"|`[^`]+`""")
+_PART = re.compile(r"""[^."`]+|"[^"]+"|`[^`]+`""")
+
+
+def plain_sql(
+    metrics: str | Sequence[str],
+    table: str | None = None,
+    *,
+    query: str = "query",
+    item: str = "item",
+    rel: str = "rel",
+    pos: str | None = None,
+    score: str | None = None,
+) -> str:
+    """Write metrics as plain SQL, which runs on databases without functions of rankql.
+
+    A statement per metric, with the values per query: a SELECT with window functions, CASE, ln and
+    exp, of the file sql/textbook.sql. It checks nothing: positions of a query must be distinct and
+    grades finite. Metrics and options that the file lacks are refused.
+
+    Parameters
+    ----------
+    metrics : str or sequence of str
+        Names such as 'nDCG@10', as in `evaluate`.
+    table : str, optional
+        A table with a row per query and item. By default it is called ranked, or scored if it has
+        scores.
+    query, item, rel : str
+        Its columns. Plain names and names in quotes are written as they are, others get quotes.
+        The item only orders equal scores.
+    pos : str, optional
+        Its column of positions, by default pos.
+    score : str, optional
+        Its column of scores, instead of positions.
+
+    Examples
+    --------
+    >>> print(plain_sql("CG@10", "shop.shown", query="user id", rel="grade"))
+    -- CG@10
+    WITH ranked AS (SELECT t."user id" AS query, t.grade AS rel, t.pos AS pos FROM shop.shown t)
+    SELECT query, coalesce(sum(CASE WHEN pos <= /*k*/ 10 THEN rel END), 0) AS cg
+    FROM ranked GROUP BY query;
+    """
+    require(pos is None or score is None, "Pass pos= or score=, not both")
+    columns = {"query": query, "item": item, "rel": rel, "pos": pos, "score": score}
+    return "\n\n".join(_write(metric, table, columns) for metric in parse(metrics))
+
+
+def _write(metric: Metric, table: str | None, columns: Mapping[str, str | None]) -> str:
+    """The statement of a metric, after the steps that make its table of that of the caller."""
+    text = _fill_in(metric)
+    of_scores = "FROM scored" in text
+    hint = f"{metric.name} compares grades with scores. Pass score= instead of pos="
+    require(not of_scores or columns["pos"] is None, hint)
+    by_score = of_scores or columns["score"] is not None
+    source, place = ("scored", "score") if by_score else ("ranked", "pos")
+    needed = ("query", "item", "rel", place) if by_score > of_scores else ("query", "rel", place)
+    roles = {role: columns[role] or role for role in needed}
+    table, steps = table or source, list[str]()
+    if table != source or any(role != column for role, column in roles.items()):
+        listed = ", ".join(f"t.{_name(column)} AS {role}" for role, column in roles.items())
+        path = ".".join(map(_name, _PART.findall(table)))
+        steps.append(f"{source} AS (SELECT {listed} FROM {path} t)")
+    if by_score > of_scores:
+        steps.append(f"ranked AS (\n{indent(read_textbook()[_POSITIONS], ' ' * 9)})")
+    if steps:
+        own_steps = text.startswith("WITH ")
+        both = [*steps, text.removeprefix("WITH ")] if own_steps else steps
+        text = "WITH " + ",\n     ".join(both) + ("" if own_steps else f"\n{text}")
+        hint = f"Write its schema, as in main.{table}, or rename it"
+        free = table.lower() not in _STEP.findall(text)
+        require(free, f"Table {table!r} has the name of a step of the query. {hint}")
+    return f"-- {metric.name}\n{text};"
+
+
+def _name(name: str) -> str:
+    return name if _NAME.fullmatch(name) else quote(name)
+
+
+def _fill_in(metric: Metric) -> str:
+    """The statement of a metric, with its parameters."""
+    text = find_statement(metric)
+    assert metric.record
+    values = {name: option.default for name, option in metric.record.options.items()}
+    values |= {**metric.options, "k": metric.k or _NO_CUTOFF}
+    for name, example in _PARAMETER.findall(text):
+        meaning = metric.record.options[name].required
+        call = replace(metric, label="", options={**metric.options, name: example}).canonical
+        hint = f"{metric.name}: {name} must be given: {meaning}. Write {call}, for example"
+        require(values[name] is not None, hint)
+    return _PARAMETER.sub(lambda x: f"/*{x[1]}*/ {_number(values[x[1]])}", text)
+
+
+def _number(value: float) -> str:
+    """A number that no database takes for a decimal."""
+    text = f"{value:.17g}"
+    return text if text.lstrip("-").isdigit() or "e" in text else f"{float(value)!r}e0"
+
+
+def find_statement(metric: Metric) -> str:
+    """The statement of a metric, whose parameters may have any value."""
+    statements = read_textbook()
+    parameters = {name for text in statements.values() for name, _ in _PARAMETER.findall(text)}
+    metric = metric.under(vars(Conventions()))
+    fixed = {name: value for name, value in metric.options.items() if name not in parameters}
+    title = replace(metric, label="", k=None, options=fixed).canonical
+    titles = [f"{title}@k"] if metric.k else [title, f"{title}@k"]
+    for text in filter(None, map(statements.get, titles)):
+        if metric.options.keys() - fixed <= {name for name, _ in _PARAMETER.findall(text)}:
+            return text
+    stem = re.split(r"\W", title)[0]
+    reason = read_reasons().get(stem, "")
+    offered = ", ".join(x for x in statements if re.split(r"\W", x)[0] == stem)
+    raise RankqlError(
+        f"{metric.name} has no plain SQL{reason and f': {reason}'}. "
+        f"{f'Take {offered}, or compute' if offered else 'Compute'} it in DuckDB"
+    )
+
+
+@cache
+def read_textbook() -> dict[str, str]:
+    """The statements by title, such as nDCG(gain=exp2)@k."""
+    text = (sql_folder() / "textbook.sql").read_text("utf-8")
+    return {title: sql.rstrip(";\n") for title, sql in _STATEMENT.findall(text)}
+
+
+@cache
+def read_reasons() -> dict[str, str]:
+    """Why metrics have no statement, by name."""
+    return dict(_REASON.findall((sql_folder() / "textbook.sql").read_text("utf-8")))
