@@ -149,7 +149,7 @@ def test_recipes_for_assistants(demo_folder, tmp_path, monkeypatch):
             done = CliRunner().invoke(main, shlex.split(code)[1:])
             assert done.exit_code == 0, done.output
     assert namespace["result"]["nDCG@10"] > 0.6
-    assert len(blocks) == 7
+    assert len(blocks) == 8
 
 
 # The site

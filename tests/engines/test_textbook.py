@@ -29,7 +29,14 @@ from rankql.registry.all_metrics import (
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
-from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
+from support import (
+    hand_cases,
+    metric_engines,
+    metric_pages,
+    native_databases,
+    signatures,
+    spark_sessions,
+)
 from support.paths import ROOT
 
 STATEMENTS = textbook.read_textbook()
@@ -341,6 +348,15 @@ def test_statements_are_plain(title):
 
 def textbook_text():
     return (ROOT / "sql" / "textbook.sql").read_text("utf-8")
+
+
+def test_pages_show_each_statement_once():
+    """Under "In plain SQL"; completeness.py compares the pages with the file."""
+    pages = [(metric_pages.FOLDER / name).read_text("utf-8") for name in metric_pages.PAGES]
+    shown = [t for page in pages for fold in metric_pages.FOLD.findall(page)
+             for t in metric_pages.TITLE.findall(fold)]  # fmt: skip
+    assert sorted(shown) == sorted({*STATEMENTS} - {"Positions from scores"})
+    assert {*metric_pages.plain_statements()} == {*STATEMENTS}
 
 
 def test_every_number_is_the_macro_default_or_an_example():
