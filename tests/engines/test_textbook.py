@@ -357,6 +357,7 @@ def test_pages_show_each_statement_once():
              for t in metric_pages.TITLE.findall(fold)]  # fmt: skip
     assert sorted(shown) == sorted({*STATEMENTS} - {"Positions from scores"})
     assert {*metric_pages.plain_statements()} == {*STATEMENTS}
+    assert STATEMENTS["nDCG@k"] in (ROOT / "docs" / "inside.md").read_text("utf-8")
 
 
 def test_every_number_is_the_macro_default_or_an_example():
