@@ -125,7 +125,11 @@ def opened(name):
         yield {"DuckDB": Duckdb, "SQLite": Sqlite}[name]()
 
 
-MARKS = {"Postgres": [pytest.mark.postgres], "Spark": [pytest.mark.spark]}
+MARKS = {
+    "DuckDB": [pytest.mark.slow],
+    "Postgres": [pytest.mark.postgres],
+    "Spark": [pytest.mark.spark],
+}
 
 
 @pytest.fixture(
