@@ -98,8 +98,7 @@ def sql_command(
         from rankql.engines.textbook import plain_sql
 
         others = options.keys() - {"metrics", "query", "item", "rel", "pos", "score"}
-        others |= {x for x, y in (("folder", folder), ("dialect", dialect), ("engine", engine),
-                                  ("database", database), *qualifier.items()) if y}  # fmt: skip
+        others |= {*filter(None, (folder, dialect, engine, database, *qualifier.values()))}
         if others or len(inputs) > 1 or "metrics" not in options:
             raise click.UsageError(
                 "With --plain, pass -m and one TABLE, and of the other options only --query, "

@@ -19,8 +19,6 @@ _STATEMENT = re.compile(r"^-- ([^:\n]+): .*\n(?:-- .*\n)*((?:(?!--).+\n)+)", re.
 _REASON = re.compile(r"^--   (\w+): (.*)", re.MULTILINE)
 # A number that the caller may change.
 _PARAMETER = re.compile(r"/\*(\w+)\*/ ([\d.e]+)")
-_NO_CUTOFF = 1_000_000_000
-_POSITIONS = "Positions from scores"
 _STEP = re.compile(r"(\w+) AS \(\s*SELECT")
 # Names that databases read as they are, and the parts of a path.
 _NAME = re.compile(r"""[A-Za-z_]\w*|"[^"]+"|`[^`]+`""")
@@ -77,24 +75,21 @@ def _write(metric: Metric, table: str | None, columns: Mapping[str, str | None])
     of_scores = "FROM scored" in text
     hint = f"{metric.name} compares grades with scores. Pass score= instead of pos="
     require(not of_scores or columns["pos"] is None, hint)
-    by_score = of_scores or columns["score"] is not None
-    source, place = ("scored", "score") if by_score else ("ranked", "pos")
-    needed = ("query", "item", "rel", place) if by_score > of_scores else ("query", "rel", place)
-    roles = {role: columns[role] or role for role in needed}
+    ranks = columns["score"] is not None and not of_scores
+    source, place = ("scored", "score") if of_scores or ranks else ("ranked", "pos")
+    roles = {x: columns[x] or x for x in ("query", *["item"] * ranks, "rel", place)}
     table, steps = table or source, list[str]()
     if table != source or any(role != column for role, column in roles.items()):
         listed = ", ".join(f"t.{_name(column)} AS {role}" for role, column in roles.items())
         path = ".".join(map(_name, _PART.findall(table)))
         steps.append(f"{source} AS (SELECT {listed} FROM {path} t)")
-    if by_score > of_scores:
-        steps.append(f"ranked AS (\n{indent(read_textbook()[_POSITIONS], ' ' * 9)})")
+    if ranks:
+        steps.append(f"ranked AS (\n{indent(read_textbook()['Positions from scores'], ' ' * 9)})")
     if steps:
-        own_steps = text.startswith("WITH ")
-        both = [*steps, text.removeprefix("WITH ")] if own_steps else steps
-        text = "WITH " + ",\n     ".join(both) + ("" if own_steps else f"\n{text}")
-        hint = f"Write its schema, as in main.{table}, or rename it"
-        free = table.lower() not in _STEP.findall(text)
-        require(free, f"Table {table!r} has the name of a step of the query. {hint}")
+        between = "\n" if text.startswith("SELECT") else ",\n     "
+        text = "WITH " + ",\n     ".join(steps) + between + text.removeprefix("WITH ")
+        hint = f"is also a step of the query. Rename it, or write its schema, as in main.{table}"
+        require(table.strip('"`').lower() not in _STEP.findall(text), f"Table {table!r} {hint}")
     return f"-- {metric.name}\n{text};"
 
 
@@ -107,12 +102,11 @@ def _fill_in(metric: Metric) -> str:
     text = find_statement(metric)
     assert metric.record
     values = {name: option.default for name, option in metric.record.options.items()}
-    values |= {**metric.options, "k": metric.k or _NO_CUTOFF}
+    values |= {**metric.options, "k": metric.k or 1_000_000_000}
     for name, example in _PARAMETER.findall(text):
-        meaning = metric.record.options[name].required
         call = replace(metric, label="", options={**metric.options, name: example}).canonical
-        hint = f"{metric.name}: {name} must be given: {meaning}. Write {call}, for example"
-        require(values[name] is not None, hint)
+        meaning = f"{metric.record.options[name].required}. Write {call}, for example"
+        require(values[name] is not None, f"{metric.name}: {name} must be given: {meaning}")
     return _PARAMETER.sub(lambda x: f"/*{x[1]}*/ {_number(values[x[1]])}", text)
 
 
@@ -134,7 +128,7 @@ def find_statement(metric: Metric) -> str:
         if metric.options.keys() - fixed <= {name for name, _ in _PARAMETER.findall(text)}:
             return text
     stem = re.split(r"\W", title)[0]
-    reason = read_reasons().get(stem, "")
+    reason = dict(_REASON.findall(_read())).get(stem, "")
     offered = ", ".join(x for x in statements if re.split(r"\W", x)[0] == stem)
     raise RankqlError(
         f"{metric.name} has no plain SQL{reason and f': {reason}'}. "
@@ -145,11 +139,8 @@ def find_statement(metric: Metric) -> str:
 @cache
 def read_textbook() -> dict[str, str]:
     """The statements by title, such as nDCG(gain=exp2)@k."""
-    text = (sql_folder() / "textbook.sql").read_text("utf-8")
-    return {title: sql.rstrip(";\n") for title, sql in _STATEMENT.findall(text)}
+    return {title: sql.rstrip(";\n") for title, sql in _STATEMENT.findall(_read())}
 
 
-@cache
-def read_reasons() -> dict[str, str]:
-    """Why metrics have no statement, by name."""
-    return dict(_REASON.findall((sql_folder() / "textbook.sql").read_text("utf-8")))
+def _read() -> str:
+    return (sql_folder() / "textbook.sql").read_text("utf-8")
