@@ -15,8 +15,6 @@ from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
 
 _STATEMENT = re.compile(r"^-- ([^:\n]+): .*\n(?:-- .*\n)*((?:(?!--).+\n)+)", re.MULTILINE)
-# Why a metric has none.
-_REASON = re.compile(r"^--   (\w+): (.*)", re.MULTILINE)
 # A number that the caller may change.
 _PARAMETER = re.compile(r"/\*(\w+)\*/ ([\d.e]+)")
 _STEP = re.compile(r"(\w+) AS \(\s*SELECT")
@@ -66,6 +64,9 @@ def plain_sql(
     """
     require(pos is None or score is None, "Pass pos= or score=, not both")
     columns = {"query": query, "item": item, "rel": rel, "pos": pos, "score": score}
+    for name in (table, *columns.values()):
+        ok = isinstance(name, str | None) and name != ""
+        require(ok, f"Pass tables and columns by their names, not {name!r}")
     return "\n\n".join(_write(metric, table, columns) for metric in parse(metrics))
 
 
@@ -119,7 +120,7 @@ def _number(value: float) -> str:
 def find_statement(metric: Metric) -> str:
     """The statement of a metric, whose parameters may have any value."""
     statements = read_textbook()
-    parameters = {name for text in statements.values() for name, _ in _PARAMETER.findall(text)}
+    parameters = dict(_PARAMETER.findall(_read()))
     metric = metric.under(vars(Conventions()))
     fixed = {name: value for name, value in metric.options.items() if name not in parameters}
     title = replace(metric, label="", k=None, options=fixed).canonical
@@ -128,7 +129,7 @@ def find_statement(metric: Metric) -> str:
         if metric.options.keys() - fixed <= {name for name, _ in _PARAMETER.findall(text)}:
             return text
     stem = re.split(r"\W", title)[0]
-    reason = dict(_REASON.findall(_read())).get(stem, "")
+    reason = dict(re.findall(r"(?m)^--   (\w+): (.*)", _read())).get(stem, "")
     offered = ", ".join(x for x in statements if re.split(r"\W", x)[0] == stem)
     raise RankqlError(
         f"{metric.name} has no plain SQL{reason and f': {reason}'}. "

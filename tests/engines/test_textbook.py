@@ -431,6 +431,8 @@ def test_several_metrics_are_several_statements():
         ("AP@5", {"table": '"h"'}, "is also a step of the query"),
         ("AP@5", {"table": "ranked", "score": "s"}, "is also a step of the query"),
         ("nDGC", {}, "Did you mean"),
+        ("RR", {"table": [1]}, "Pass tables and columns by their names, not [1]"),
+        ("RR", {"score": ""}, "Pass tables and columns by their names, not ''"),
     ],
 )
 def test_what_plain_sql_refuses(metric, options, expected):
