@@ -64,6 +64,13 @@ duckdb.sql(\"\"\"
 \"\"\")
 ```
 
+On another database (SQLite, Trino, Redshift, Databricks, MySQL 8), do not rewrite the formula: this
+prints a SELECT that needs no functions and gives a value per query. It checks nothing.
+
+```sh
+rankql sql --plain -m nDCG@10 ranked
+```
+
 ## 3. A metric in polars
 
 ```py

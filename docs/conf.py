@@ -86,6 +86,7 @@ KEYWORDS = {
     ],
     "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
+    "engines": ["plain sql", "sqlite", "trino", "redshift", "databricks", "mysql", "datafusion"],
     "evaluate": [
         *("slices", "segments", "export", "latex", "trec files", "missing queries"),
         *("pandas", "dataframe"),

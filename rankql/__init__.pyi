@@ -19,6 +19,7 @@ from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.native import native_sql, translate
+from .engines.textbook import plain_sql
 from .errors import RankqlError
 from .evaluation.combine import combine
 from .evaluation.convert import convert
@@ -333,6 +334,7 @@ __all__ = [
     "num_ret",
     "num_ret_by_score",
     "personalisation",
+    "plain_sql",
     "precision_at",
     "precision_at_by_score",
     "queries_needed",

@@ -3,7 +3,8 @@
 Property tests draw few examples by default, and new ones and many more with
 HYPOTHESIS_PROFILE=long.
 
-RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
+RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one. RANKQL_TURN=1 leaves
+out the tests that rest at this commit: see support/turns.py.
 """
 
 import os
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import rankql
+from support import turns
 from support.components import BROWSERS, COMPONENTS, program
 from support.offered_calls import checked, without_findings
 from support.paths import ROOT
@@ -56,12 +58,16 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark heavy tests, before pytest selects by marker.
 
     Those with Spark are first: with `worksteal` they stay in one process, which starts it once.
     """
-    mark_repetitions(items)
+    repetitions = mark_repetitions(items)
+    if turn := turns.this_turn():
+        resting = {item for item in items if rests(turn, item, repetitions)}
+        config.hook.pytest_deselected(items=[*resting])
+        items[:] = [item for item in items if item not in resting]
     every = int(os.environ.get("RANKQL_EVERY", "1"))
     for number, item in enumerate(items):
         if number % every:
@@ -74,7 +80,11 @@ def pytest_collection_modifyitems(items):
 
 
 def mark_repetitions(items):
-    """Of a test marked few(n), all but n parameters are slow; those n have the most values."""
+    """Of a test marked few(n), all but n parameters are slow; those n have the most values.
+
+    Those that are slow, with their place among them.
+    """
+    result = {}
     tests = defaultdict(list)
     for item in items:
         if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
@@ -85,8 +95,21 @@ def mark_repetitions(items):
             first = max(parameters, key=lambda item: len(values_of(item) - seen))
             seen |= values_of(first)
             parameters.remove(first)
-        for item in parameters:
+        for place, item in enumerate(parameters):
             item.add_marker("slow")
+            result[item] = place
+    return result
+
+
+def rests(turn, item, repetitions):
+    """Whether it is the turn of others: families of the Spark matrix, and repetitions."""
+    if (
+        getattr(item, "originalname", "") == "test_matrix"
+        and item.callspec.params["name"] == "Spark"
+    ):
+        return not turn.runs_family(item.callspec.params["family"])
+    path = item.path.relative_to(ROOT).as_posix()
+    return item in repetitions and not turn.runs_repetition(repetitions[item], path)
 
 
 def values_of(item):

@@ -31,8 +31,10 @@ def docs():
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         demo.write_shop(Path("rankql-demo"))
         with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
-            for page in (*doc_blocks.PAGES, doc_blocks.FLOWS):
+            for page in doc_blocks.RUN:
                 page.write_text(doc_blocks.run_blocks(page.read_text()))
+    for page in doc_blocks.ENGLISH:
+        page.write_text(doc_blocks.with_english_blocks(page), "utf-8")
 
 
 def metrics():

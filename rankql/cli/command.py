@@ -59,7 +59,7 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "help_all",
+    "plain", "help_all",
 )  # fmt: skip
 
 

@@ -42,8 +42,9 @@ def metrics_command(text: str) -> None:
 
 
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
-         "sql my.run my.qrels -m nDCG@10", function="evaluation.evaluate:render_query")  # fmt: skip
-@click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY]")
+         "sql my.run my.qrels -m nDCG@10", "sql --plain -m nDCG@10 my_table",
+         function="evaluation.evaluate:render_query")  # fmt: skip
+@click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY | TABLE]")
 @click.option("--engine", metavar="NAME", help="Print the file that creates the metrics as "
               "functions of postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
 @click.option("--schema", metavar="NAME",
@@ -55,6 +56,8 @@ def metrics_command(text: str) -> None:
 @click.option(
     "--temp", is_flag=True, help="Print TEMP macros, for init scripts and read-only files."
 )
+@click.option("--plain", is_flag=True, help="Print plain SQL for TABLE, which needs no functions. "
+              "It takes -m, --query, --item, --rel, and --pos or --score.")  # fmt: skip
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=PATH, metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
@@ -63,6 +66,7 @@ def sql_command(
     inputs: Sequence[str],
     folder: bool = False,
     temp: bool = False,
+    plain: bool = False,
     dialect: str | None = None,
     engine: str | None = None,
     database: Path | None = None,
@@ -78,6 +82,9 @@ def sql_command(
     tables there, prints the query of eval that calls them. With --dialect spark, translates a
     QUERY that calls the metrics.
 
+    With --plain, prints the metrics as SQL for any database with window functions: a statement per
+    metric, with the values per query of TABLE. It checks nothing.
+
     With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
     """
@@ -85,9 +92,20 @@ def sql_command(
     from rankql.engines import native
 
     qualifier = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
-    if temp and (inputs or dialect or folder or engine or database or options):
+    if temp and (inputs or plain or dialect or folder or engine or database or options):
         raise click.UsageError("With --temp, pass no other arguments.")
-    if database is not None:
+    if plain:
+        from rankql.engines.textbook import plain_sql
+
+        others = options.keys() - {"metrics", "query", "item", "rel", "pos", "score"}
+        others |= {*filter(None, (folder, dialect, engine, database, *qualifier.values()))}
+        if others or len(inputs) > 1 or "metrics" not in options:
+            raise click.UsageError(
+                "With --plain, pass -m and one TABLE, and of the other options only --query, "
+                "--item, --rel, and --pos or --score."
+            )
+        click.echo(plain_sql(options.pop("metrics"), *inputs, **options))
+    elif database is not None:
         from rankql.sources.private import write_macro_database
 
         if inputs or dialect or folder or options:

@@ -70,6 +70,7 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     >>> "CREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) ->" in native_sql("clickhouse")
     True
     """
+    _refuse_unsupported(engine)
     require_known("engine", engine, get_args(Engine))
     text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
     place = f"not for {engine}. Leave it out"
@@ -124,16 +125,22 @@ def translate(query: str, dialect: str) -> str:
             f"{dialect} needs no translation: it runs SELECT ndcg(rel, pos, 10) once it has the "
             f"functions. Install them: {install_command(dialect)}"
         )
-    if dialect in _WITHOUT:
-        raise RankqlError(
-            f"rankql has no functions for {dialect}. Use Spark or DuckDB, which read the same "
-            f"tables. Available: spark, {', '.join(DIALECTS)}"
-        )
+    _refuse_unsupported(dialect)
     require_known("dialect", dialect, ("spark", *DIALECTS))
     require_package("sqlglot", "dialects", f"dialect {dialect}")
     from rankql.engines.translation import translate_query
 
     return translate_query(query)
+
+
+def _refuse_unsupported(engine: str) -> None:
+    """Refuse an engine that people ask for, and say what it can run."""
+    hint = (
+        f"rankql has no functions for {engine}. Write the metric as plain SQL, which needs none: "
+        "rankql sql --plain -m nDCG@10 TABLE, in Python rankql.plain_sql('nDCG@10', 'TABLE'). Or "
+        f"use Spark or DuckDB on the same tables. Available: spark, {', '.join(DIALECTS)}"
+    )
+    require(engine not in _WITHOUT, hint)
 
 
 def render_native_query(

@@ -234,6 +234,7 @@ PRINTED = {
     "sql": macros.read_sql(),
     f"sql '{QUERY}' --dialect spark": rankql.translate(QUERY, "spark") + "\n",
     "sql --engine clickhouse": rankql.native_sql("clickhouse"),
+    "sql --plain -m RR@5 shown --rel grade": rankql.plain_sql("RR@5", "shown", rel="grade"),
     "sql --engine postgres --schema shop": rankql.native_sql("postgres", schema="shop"),
     "sql shop.run shop.qrels --dialect postgres -m nDCG@5": 'ndcg(rel, pos, 5) AS "nDCG@5"',
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',

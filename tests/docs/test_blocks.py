@@ -21,12 +21,10 @@ from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.profiles import TOOLS
 from support import components, native_databases
-from support.doc_blocks import BLOCK, FLOWS, PAGES, cells, run_blocks
+from support.doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from support.environments import run
 from support.paths import ROOT
 
-# The pages in docs/zh have the blocks of English ones, as test_reference_page.py tests.
-RUN = [*(page for page in PAGES if page.parent.name != "zh"), FLOWS]
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.
 OTHERS = {"bash", "yaml", "py", "text"}
 
@@ -149,7 +147,7 @@ def test_recipes_for_assistants(demo_folder, tmp_path, monkeypatch):
             done = CliRunner().invoke(main, shlex.split(code)[1:])
             assert done.exit_code == 0, done.output
     assert namespace["result"]["nDCG@10"] > 0.6
-    assert len(blocks) == 7
+    assert len(blocks) == 8
 
 
 # The site

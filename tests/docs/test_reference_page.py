@@ -15,7 +15,7 @@ from rankql.cli.main import main
 from rankql.macros import read_comments
 from rankql.registry.all_metrics import FUNCTIONS
 from support import doc_tables, signatures
-from support.doc_blocks import PAGES
+from support.doc_blocks import ENGLISH, PAGES, with_english_blocks
 from support.paths import PACKAGE, ROOT
 
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
@@ -52,20 +52,18 @@ def test_every_command_has_its_help():
     assert sorted(commands) == sorted(main.commands)
 
 
-@pytest.mark.parametrize("page", [name for name in TEXTS if name.startswith("docs/zh/")])
+@pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.stem)
 def test_chinese_pages(page):
     """They have the blocks of the English one, and columns of tables line up on the screen."""
-    english = page.replace("zh/metrics", "metrics/index").replace("zh/", "")
-    blocks = re.compile(r"^```.*?^```$", re.M | re.S)
-    assert blocks.findall(TEXTS[page]) == blocks.findall(TEXTS[english])
-    assert doc_tables.aligned(TEXTS[page]) == TEXTS[page]
+    text = page.read_text("utf-8")
+    assert text == with_english_blocks(page), "run python tests/generate.py docs"
+    assert doc_tables.aligned(text) == text
 
 
-@pytest.mark.parametrize("page", [name for name in TEXTS if name.startswith("docs/zh/")])
+@pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.stem)
 def test_the_english_page_links_to_the_chinese_one(page):
-    english = page.replace("zh/metrics", "metrics/index").replace("zh/", "")
-    link = "../zh/metrics.md" if page == "docs/zh/metrics.md" else page.removeprefix("docs/")
-    assert f"\n\n[简体中文]({link})\n\n" in TEXTS[english][:400]
+    link = "../zh/metrics.md" if page.stem == "metrics" else f"zh/{page.name}"
+    assert f"\n\n[简体中文]({link})\n\n" in ENGLISH[page].read_text("utf-8")[:400]
 
 
 def test_chinese_words_that_people_search_for_are_on_their_page():

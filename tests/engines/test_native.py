@@ -588,9 +588,11 @@ def test_wrong_arguments_of_native_sql(engine, options, expected):
 
 def test_engines_that_went_are_refused():
     for dialect in ("trino", "redshift", "databricks", "datafusion"):
-        expected = f"no functions for {dialect}.*Spark.*Available: spark, postgres"
+        expected = f"no functions for {dialect}.*plain_sql.*Spark.*Available: spark, postgres"
         with pytest.raises(rankql.RankqlError, match=expected):
             rankql.translate("SELECT 1", dialect)
+        with pytest.raises(rankql.RankqlError, match=expected):
+            rankql.native_sql(dialect)
 
 
 def test_a_dataset_replaces_the_word():

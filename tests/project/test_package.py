@@ -134,9 +134,12 @@ def test_workflows():
     ci, release = (
         yaml.safe_load((folder / f"{x}.yml").read_text("utf-8")) for x in ("ci", "release")
     )
-    (test,) = ci["jobs"].values()
+    test, all_of_them = ci["jobs"]["test"], ci["jobs"]["all"]
     assert "bash .ci/run" in test["steps"][-1]["run"]
+    assert test["steps"][0]["with"] == {"fetch-depth": 2}
+    assert all_of_them["steps"][-1]["run"].endswith("bash .ci/run --all")
     # YAML 1.1 reads `on` as true.
+    assert [*ci[True]] == ["push", "pull_request", "schedule"]
     assert release[True] == {"push": {"tags": ["v*"]}}
     build, publish = release["jobs"]["build"], release["jobs"]["publish"]
     commands = "\n".join(step.get("run", "") for step in build["steps"])
@@ -149,7 +152,7 @@ def test_workflows():
 def test_classifiers_name_the_versions_that_are_tested():
     listed = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
-    assert listed == re.findall(r'python-version: "(.*)"', text)
+    assert listed == [*dict.fromkeys(re.findall(r'python-version: "(.*)"', text))]
     assert PROJECT["requires-python"] == f">={listed[0]}"
 
 

@@ -18,6 +18,14 @@ from support.paths import ROOT
 PAGES = sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "SKILL.md"})
 PAGES = [ROOT / "README.md", *PAGES]
 FLOWS = ROOT / "tests" / "docs" / "flows.md"
+# The pages in docs/zh have the blocks of the English ones, which alone are run.
+ENGLISH = {
+    page: page.parents[1] / ("metrics/index.md" if page.name == "metrics.md" else page.name)
+    for page in PAGES
+    if page.parent.name == "zh"
+}
+RUN = [*(page for page in PAGES if page not in ENGLISH), FLOWS]
+FENCES = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 # Run: sql, python, and sh that calls rankql; what sql and sh print stands in the next block.
 BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
 
@@ -61,6 +69,14 @@ def run_blocks(text):
         return f"```{kind}\n{code}```\n" + ("" if label is None else f"{label}{printed}```\n")
 
     return BLOCK.sub(block, text)
+
+
+def with_english_blocks(page):
+    """A Chinese page with the blocks of the English one, which must be as many."""
+    text, blocks = page.read_text("utf-8"), FENCES.findall(ENGLISH[page].read_text("utf-8"))
+    words = FENCES.split(text)
+    assert len(words) == len(blocks) + 1, f"{page.name} has not the blocks of the English page"
+    return "".join(part for pair in zip(words, [*blocks, ""], strict=True) for part in pair)
 
 
 def cells(text):

@@ -1,4 +1,4 @@
-"""The tables of metrics on the pages of the documentation, and their number."""
+"""The tables of metrics on the pages of the documentation, their plain SQL, and their number."""
 
 import re
 
@@ -44,8 +44,26 @@ PAGES = ["index.md", *sorted(f"{family}.md" for family in signatures.METRIC_FAMI
 
 
 def written(name):
-    """The page with its table as it is now."""
-    return doc_tables.with_table(FOLDER / name, "metrics", table(name))
+    """The page with its table and its folds as they are now."""
+    return FOLD.sub(fold, doc_tables.with_table(FOLDER / name, "metrics", table(name)))
+
+
+# The statements of sql/textbook.sql with their comments, of which a page shows those that it names.
+FOLD = re.compile(
+    r"(?<=:::\{dropdown\} In plain SQL\n```\{code-block\} sql\n).*?(?=```\n:::)", re.DOTALL
+)
+TITLE = re.compile(r"^-- ([^:\n]+): ", re.MULTILINE)
+
+
+def plain_statements():
+    """By title: nDCG(gain=exp2)@k."""
+    parts = re.split(r"\n\n+", (ROOT / "sql" / "textbook.sql").read_text("utf-8"))
+    return {TITLE.match(part)[1]: part for part in parts if part.endswith(";")}
+
+
+def fold(match):
+    statements = plain_statements()
+    return "\n\n".join(statements[title] for title in TITLE.findall(match[0])) + "\n"
 
 
 # Texts that say how many metrics there are.

@@ -1,0 +1,119 @@
+"""Which tests rest at a commit, as git knows it."""
+
+import subprocess
+
+import pytest
+
+from support import hand_cases, turns
+from support.turns import FAMILIES, Turn, this_turn
+
+
+@pytest.fixture
+def git(tmp_path, monkeypatch):
+    """A repository with two commits, and its git."""
+    monkeypatch.setenv("RANKQL_TURN", "1")
+
+    def git(*arguments):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(
+            ["git", *names, *arguments], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    git("init", "-q", "-b", "main")
+    for name in ("one", "two"):
+        commit(git, tmp_path, name)
+    return git
+
+
+def commit(git, folder, name):
+    (folder / name).write_text(name)
+    git("add", "-A")
+    git("commit", "-q", "-m", name)
+
+
+def test_a_branch_changes_what_differs_from_main(git, tmp_path):
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("switch", "-q", "-c", "work")
+    for name in ("three", "four"):
+        commit(git, tmp_path, name)
+    (tmp_path / "one").write_text("not committed")
+    (tmp_path / "new").write_text("not in git")
+    turn = this_turn(tmp_path)
+    assert turn.number == int(git("rev-parse", "HEAD"), 16)
+    assert {*turn.changed} == {"three", "four", "one", "new"}
+
+
+def test_main_changes_what_its_last_commit_does(git, tmp_path):
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert this_turn(tmp_path).changed == ("two",)
+
+
+def test_a_merge_changes_what_it_brings(git, tmp_path):
+    """As CI fetches a pull request: without the branch main of the server."""
+    git("switch", "-q", "-c", "work", "HEAD~1")
+    for name in ("three", "four"):
+        commit(git, tmp_path, name)
+    git("switch", "-q", "main")
+    git("merge", "-q", "--no-ff", "-m", "merged", "work")
+    assert {*this_turn(tmp_path).changed} == {"three", "four"}
+
+
+def test_all_run_if_git_does_not_know(git, tmp_path, monkeypatch):
+    assert this_turn(tmp_path) is None  # neither a merge nor a main to compare with
+    assert this_turn(tmp_path.parent) is None  # no repository
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert this_turn(tmp_path)
+    with monkeypatch.context() as without:
+        without.setenv("PATH", "")
+        assert this_turn(tmp_path) is None  # no git
+    monkeypatch.delenv("RANKQL_TURN")
+    assert this_turn(tmp_path) is None  # .ci/run --all
+
+
+def test_everything_has_its_turn():
+    assert {*FAMILIES} == {*hand_cases.FAMILIES}
+    each = [Turn(number, ()) for number in range(4 * len(FAMILIES))]
+    for family in FAMILIES:
+        assert sum(turn.runs_family(family) for turn in each) == 4
+    for place in range(5):
+        runs = [turn.runs_repetition(place, "tests/cli/test_cli.py") for turn in each]
+        assert sum(runs) == len(each) / turns.REPETITIONS
+    assert sum(turn.runs_oldest for turn in each) == len(each) / turns.OLDEST
+
+
+@pytest.mark.parametrize(
+    ("changed", "families"),
+    [
+        ("sql/order.sql", {"order", "list", "score"}),
+        ("tests/cases/gain.csv", {"gain"}),
+        ("sql/spark.sql", {*FAMILIES}),
+        ("tests/conftest.py", {*FAMILIES}),
+        ("docs/start.md", set()),
+    ],
+)
+def test_families_that_a_commit_changes_run(changed, families):
+    number = FAMILIES.index("rating")
+    running = {x for x in FAMILIES if Turn(number, (changed,)).runs_family(x)}
+    assert running == families | {"rating"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        ("rankql/sources/files.py", True),
+        ("tests/sources/test_files.py", True),
+        ("tests/support/formats.py", True),
+        ("tests/sources/test_tidy.py", False),
+        ("rankql/cli/main.py", False),
+    ],
+)
+def test_repetitions_of_what_a_commit_changes_run(changed, runs):
+    assert Turn(0, (changed,)).runs_repetition(1, "tests/sources/test_files.py") is runs
+
+
+def test_the_turn_is_said():
+    turn = Turn(4, ())
+    assert str(turn).startswith("turn 2 of 3, Spark: list, with the oldest versions")
+    assert "without the oldest" in str(Turn(5, ())) and Turn(5, ("pyproject.toml",)).runs_oldest

@@ -1,0 +1,89 @@
+"""Tests that take turns: a commit runs some, by its hash, and always those of what it changes.
+
+`.ci/run` sets RANKQL_TURN=1, `.ci/run --all` does not. `python tests/support/turns.py` says what
+runs, and with `oldest` fails if the oldest versions rest.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# One of so many commits runs a repetition, and the oldest versions. Of the Spark matrix each runs a
+# family.
+REPETITIONS, OLDEST = 3, 4
+FAMILIES = sorted(path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv"))
+# What all tests stand on.
+SHARED = ("tests/support/", "tests/conftest.py", "pyproject.toml")
+SPARK = ("sql/common.sql", "sql/spark.sql", "rankql/engines/", "rankql/spark.py", "tests/engines/")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The number of a commit, and the paths that it changes."""
+
+    number: int
+    changed: tuple[str, ...]
+
+    def changes(self, *starts):
+        return any(path.startswith((*starts, *SHARED)) for path in self.changed)
+
+    def runs_repetition(self, place, path):
+        """Is it the turn of a repetition, or does the commit change what its folder tests?"""
+        folder = path.split("/")[1]
+        turn = place % REPETITIONS == self.number % REPETITIONS
+        return turn or self.changes(path, f"rankql/{folder}/", f"{folder}/")
+
+    def runs_family(self, family):
+        """Is it the turn of a family of the Spark matrix, or does the commit change it?"""
+        turn = family == FAMILIES[self.number % len(FAMILIES)]
+        own = f"sql/{family}.sql"  # forms of several families have none
+        sources = own if (ROOT / own).exists() else "sql/"
+        return turn or self.changes(sources, f"tests/cases/{family}.csv", *SPARK)
+
+    @property
+    def runs_oldest(self):
+        return self.number % OLDEST == 0 or "pyproject.toml" in self.changed
+
+    def __str__(self):
+        families = [family for family in FAMILIES if self.runs_family(family)]
+        oldest = "with" if self.runs_oldest else "without"
+        return (
+            f"turn {self.number % REPETITIONS + 1} of {REPETITIONS}, Spark: {', '.join(families)}, "
+            f"{oldest} the oldest versions (.ci/run --all runs everything)"
+        )
+
+
+def this_turn(folder=ROOT):
+    """The turn of the commit that is checked out; None, which is all, if git does not know."""
+    if os.environ.get("RANKQL_TURN") != "1":
+        return None
+
+    def git(*arguments):
+        return subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    try:
+        (commit,) = git("rev-parse", "HEAD")
+        try:
+            (base,) = git("merge-base", "HEAD", "origin/main")
+        except subprocess.CalledProcessError:
+            # Of a pull request, CI fetches the commit that merges it into main.
+            (base,) = git("rev-parse", "HEAD^1") if git("rev-parse", "HEAD^2") else ()
+        if base == commit:
+            base = "HEAD~1"
+        changed = git("diff", "--name-only", base)
+        changed += git("ls-files", "--others", "--exclude-standard")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return Turn(int(commit, 16), tuple(changed))
+
+
+if __name__ == "__main__":
+    turn = this_turn()
+    if sys.argv[1:] == ["oldest"]:
+        sys.exit(turn is not None and not turn.runs_oldest)
+    print(turn or "everything ran")
