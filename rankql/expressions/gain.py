@@ -52,7 +52,7 @@ def ndcg_of_groups(
     """
     key_types = frame.select(keys).collect_schema()
     names = key_types.names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_range"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -78,8 +78,11 @@ def ndcg_of_groups(
     top = {
         "_dcg": discounted_sum(gain, r.pos, None, base),
         "_count": counted.count(),
-        "_range": counted.max() - counted.min() + 1,
     }
+    if r.k is not None and r.k <= 52:  # a bit of a Float64 for each position
+        top["_different"] = (_float(2) ** counted.cast(pl.Float64)).sum()
+    else:
+        top["_different"] = counted.drop_nulls().n_unique()
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.group_by(names).agg(_counters=counters, **top)
@@ -100,7 +103,11 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        require_at_most(groups["_range"], groups["_count"])
+        different = groups["_different"]
+        if different.dtype == pl.Float64:
+            bits = different.clip(upper_bound=2.0**53 - 1).fill_null(0).cast(pl.Int64)
+            different = bits.bitwise_count_ones().zip_with(different < 2.0**53, bits * 0)
+        require_at_most(different.cast(pl.Int64).fill_null(0), groups["_count"].fill_null(0))
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)
