@@ -75,14 +75,13 @@ def ndcg_of_groups(
     in_top = place.is_not_null() if r.k is None else place <= r.k  # of integers, which is faster
     counted = pl.when(in_top).then(place)
     gain = pl.when(in_top & (grade > 0)).then(grade).otherwise(0)
+    few = r.k is not None and r.k <= 52  # then a position is a bit of a Float64, which is faster
+    different = (_float(2) ** as_float(counted)).sum() if few else counted.drop_nulls().n_unique()
     top = {
         "_dcg": discounted_sum(gain, r.pos, None, base),
         "_count": counted.count(),
+        "_different": different,
     }
-    if r.k is not None and r.k <= 52:  # a bit of a Float64 for each position
-        top["_different"] = (_float(2) ** counted.cast(pl.Float64)).sum()
-    else:
-        top["_different"] = counted.drop_nulls().n_unique()
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.group_by(names).agg(_counters=counters, **top)
@@ -103,11 +102,10 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        different = groups["_different"]
-        if different.dtype == pl.Float64:
-            bits = different.clip(upper_bound=2.0**53 - 1).fill_null(0).cast(pl.Int64)
-            different = bits.bitwise_count_ones().zip_with(different < 2.0**53, bits * 0)
-        require_at_most(different.cast(pl.Int64).fill_null(0), groups["_count"].fill_null(0))
+        different = groups["_different"].fill_null(0)
+        if few:  # a sum beyond has repeated a position, and counts as one
+            different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()
+        require_at_most(different, groups["_count"].fill_null(0))
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)
