@@ -10,16 +10,17 @@ function fail(message) {
 }
 const isWhole = (value) => Number.isInteger(value) && value >= 1 && value <= 2 ** 53;
 const sum = (values) => values.reduce((a, b) => a + b, 0);
-const SHARED = 'several items share a position: GROUP BY the query, or number positions with row_number()';
+const SHARED = 'several items share a position: if a join repeats an item, keep one row per query and item. If the group holds several '
+  + 'queries, add the query to GROUP BY. If items are tied, number positions with row_number()';
 
 function atMostOne(value) {  // values within 2^-40 of 1 are 1, because sums round
   if (value > 1 + 2 ** -40) fail(SHARED);
   return value >= 1 - 2 ** -40 ? 1 : value;
 }
 
-// The state: the judged items, 0 for those without a position, and how many items have a position within k.
+// The state: the positions within k, and the judged items, of which those without a position have 0.
 export function initialState() {
-  return {n: 0, first: 2 ** 53, last: 0, rels: [], places: []};
+  return {shown: [], rels: [], places: []};
 }
 
 function addRow(s, rel, pos, k) {
@@ -28,11 +29,7 @@ function addRow(s, rel, pos, k) {
     fail(`pos must be a whole number from 1, not ${pos}` + (pos === 0 ? '. Position 1 is the top: add 1' : ''));
   }
   if (rel !== null && !Number.isFinite(rel)) fail(`rel must be a finite number, not ${rel}`);
-  if (pos !== null && (k === null || pos <= k)) {
-    s.n += 1;
-    s.first = Math.min(s.first, pos);
-    s.last = Math.max(s.last, pos);
-  }
+  if (pos !== null && (k === null || pos <= k)) s.shown.push(pos);
   if (rel !== null) {
     s.rels.push(rel);
     s.places.push(pos ?? 0);
@@ -40,9 +37,7 @@ function addRow(s, rel, pos, k) {
 }
 
 export function merge(s, other) {
-  s.n += other.n;
-  s.first = Math.min(s.first, other.first);
-  s.last = Math.max(s.last, other.last);
+  other.shown.forEach((pos) => s.shown.push(pos));
   other.rels.forEach((rel) => s.rels.push(rel));
   other.places.forEach((pos) => s.places.push(pos));
 }
@@ -54,7 +49,7 @@ const relevant = (s) => s.rels.filter((rel) => rel >= 1).length;
 const best = (s, k) => s.rels.filter((rel) => rel > 0).sort((a, b) => b - a).slice(0, k ?? 2 ** 53);
 
 function requireOneRanking(s) {
-  if (s.n > Math.max(s.last - s.first + 1, 0)) fail(SHARED);
+  if (s.shown.length > new Set(s.shown).size) fail(SHARED);
 }
 
 -- rankql: end
@@ -176,7 +171,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: cut
 export function finalize(s, k) {
   requireOneRanking(s);
-  return hits(s, k).length / Math.max(k ?? s.n, 1);
+  return hits(s, k).length / Math.max(k ?? s.shown.length, 1);
 }
 """;
 
@@ -198,7 +193,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: cut
 export function finalize(s, k) {
   requireOneRanking(s);
-  return relevant(s) ? 2 * hits(s, k).length / ((k ?? s.n) + relevant(s)) : null;
+  return relevant(s) ? 2 * hits(s, k).length / ((k ?? s.shown.length) + relevant(s)) : null;
 }
 """;
 
@@ -273,7 +268,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 export function finalize(s) {
   requireOneRanking(s);
   const found = hits(s, null).length;
-  return relevant(s) ? found / Math.max(s.n, 1) * found / relevant(s) : null;
+  return relevant(s) ? found / Math.max(s.shown.length, 1) * found / relevant(s) : null;
 }
 """;
 
@@ -318,7 +313,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: cut
 export function finalize(s, k) {
   requireOneRanking(s);
-  return within(s, k).length / Math.max(k ?? s.n, 1);
+  return within(s, k).length / Math.max(k ?? s.shown.length, 1);
 }
 """;
 
@@ -329,7 +324,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: complete
 export function finalize(s) {
   requireOneRanking(s);
-  return s.n;
+  return s.shown.length;
 }
 """;
 
@@ -362,7 +357,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: complete
 export function finalize(s) {
   requireOneRanking(s);
-  return s.rels.length && !relevant(s) ? Number(s.n > 0) : null;
+  return s.rels.length && !relevant(s) ? Number(s.shown.length > 0) : null;
 }
 """;
 
@@ -373,7 +368,7 @@ RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: complete
 export function finalize(s) {
   requireOneRanking(s);
-  return relevant(s) ? Number(s.n === 0) : null;
+  return relevant(s) ? Number(s.shown.length === 0) : null;
 }
 """;
 

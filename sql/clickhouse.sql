@@ -41,17 +41,18 @@ CREATE OR REPLACE FUNCTION rankql_scale AS (rel, max_rel) -> ifNull(toFloat64(ma
 
 CREATE OR REPLACE FUNCTION rankql_within AS (pos, k) -> rankql_pos(pos) <= rankql_k(k);
 
+-- An error, if it is so that items share a position.
+CREATE OR REPLACE FUNCTION rankql_shared AS (is_so) -> throwIf(ifNull(is_so, 0),
+    'rankql: several items share a position: if a join repeats an item, keep one row per query and item. If the group holds several queries, add the query to GROUP BY. If items are tied, number positions with row_number()');
+
 -- The value, if no items share a position. A sum, because if() would compute the value several times. k stands outside the
 -- aggregates too, so that a column k must be in GROUP BY: it is the same in all rows of a group.
-CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + 0 * rankql_k(k) + throwIf(
-    ifNull(countIf(rankql_within(pos, k)) > maxIf(rankql_pos(pos), rankql_within(pos, k))
-                                            - minIf(rankql_pos(pos), rankql_within(pos, k)) + 1, 0),
-    'rankql: several items share a position: GROUP BY the query, or number positions with row_number()');
+CREATE OR REPLACE FUNCTION rankql_one_ranking AS (value, pos, k) -> value + 0 * rankql_k(k) + rankql_shared(
+    countIf(rankql_within(pos, k)) > arrayUniq(groupArrayIf(ifNull(rankql_pos(pos), 0.), rankql_within(pos, k))));
 
 -- Values within 2^-40 of 1 are 1, because sums round.
-CREATE OR REPLACE FUNCTION rankql_at_most_one AS (value) -> if(value >= 1 - 9.094947017729282e-13, 1., value) + throwIf(
-    ifNull(value > 1 + 9.094947017729282e-13, 0),
-    'rankql: several items share a position: GROUP BY the query, or number positions with row_number()');
+CREATE OR REPLACE FUNCTION rankql_at_most_one AS (value) -> if(value >= 1 - 9.094947017729282e-13, 1., value)
+    + rankql_shared(value > 1 + 9.094947017729282e-13);
 
 
 -- Parts of metrics.

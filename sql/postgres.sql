@@ -90,26 +90,61 @@ BEGIN
     RETURN rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel));
 END $$;
 
--- The state of an aggregate is an array: 1 k, 2 items with a position within k, 3 the first and 4 the last of these positions,
--- 5 to 7 sums, 8 a minimum, 9 and 10 options. From 11 on: positions or pairs of items. Gain has a shorter one.
+-- The state of an aggregate is an array: 1 k, 2 items with a position within k, 3 the sum of 2^position of those up to 52, 4 that of
+-- 2^(position - 52) up to 104, 5 to 7 sums, 8 a minimum, 9 items beyond 104, 10 the first and 11 the last of their positions, 12 and
+-- 13 options. From 14 on: positions or pairs of items. In that of gain, what differs starts at 12.
 -- Sums, grades and hits are all that grows, because Postgres copies a state for each row.
 
 CREATE OR REPLACE FUNCTION rankql_start(k float8, one float8 DEFAULT NULL, other float8 DEFAULT NULL) RETURNS float8[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0, 9007199254740992, one, other]::float8[]
+    SELECT ARRAY[coalesce(k, 9007199254740992), 0, 0, 0, 0, 0, 0, 9007199254740992, 0, 9007199254740992, 0, one, other]::float8[]
 $$;
+
+-- With the position of an item. Where an aggregate steps, these lines stand in place of the call, which would take longer.
+CREATE OR REPLACE FUNCTION rankql_place(s float8[], pos float8) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF pos <= s[1] THEN
+        s[2] := s[2] + 1;
+        IF pos <= 52 THEN
+            s[3] := s[3] + 2 ^ pos;
+        ELSIF pos <= 104 THEN
+            s[4] := s[4] + 2 ^ (pos - 52);
+        ELSE
+            s[9:11] := ARRAY[s[9] + 1, least(s[10], pos), greatest(s[11], pos)];
+        END IF;
+    END IF;
+    RETURN s;
+END $$;
+
+CREATE OR REPLACE FUNCTION rankql_merge_places(a float8[], b float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF a[1] <> b[1] THEN PERFORM rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
+    a[2:4] := ARRAY[a[2] + b[2], a[3] + b[3], a[4] + b[4]];
+    a[9:11] := ARRAY[a[9] + b[9], least(a[10], b[10]), greatest(a[11], b[11])];
+    RETURN a;
+END $$;
 
 CREATE OR REPLACE FUNCTION rankql_merge(a float8[], b float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
-    IF a[1] <> b[1] THEN PERFORM rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
-    a[2:8] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6], a[7] + b[7], least(a[8], b[8])];
-    RETURN a || b[11:];
+    a := rankql_merge_places(a, b);
+    a[5:8] := ARRAY[a[5] + b[5], a[6] + b[6], a[7] + b[7], least(a[8], b[8])];
+    RETURN a || b[14:];
 END $$;
 
+CREATE OR REPLACE FUNCTION rankql_shared() RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    PERFORM rankql_fail('several items share a position: if a join repeats an item, keep one row per query and item. If the group '
+        || 'holds several queries, add the query to GROUP BY. If items are tied, number positions with row_number()');
+END $$;
+
+-- An error if two items share a position up to 104, for which a sum of powers of 2 has fewer bits than summands, or if there are
+-- more items beyond than positions from the first to the last.
 CREATE OR REPLACE FUNCTION rankql_one_ranking(s float8[]) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    IF s[2] > 0 AND s[2] > s[4] - s[3] + 1 THEN
-        PERFORM rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
+    IF s[3] >= 9007199254740992 OR s[4] >= 9007199254740992 OR s[9] > greatest(s[11] - s[10] + 1, 0) THEN
+        PERFORM rankql_shared();
+    ELSIF s[2] - s[9] > bit_count(s[3]::bigint::bit(64)) + bit_count(s[4]::bigint::bit(64)) THEN
+        PERFORM rankql_shared();
     END IF;
 END $$;
 
@@ -117,7 +152,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_at_most_one(value float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF value > 1 + 9.094947017729282e-13 THEN
-        PERFORM rankql_fail('several items share a position: GROUP BY the query, or number positions with row_number()');
+        PERFORM rankql_shared();
     END IF;
     RETURN CASE WHEN value >= 1 - 9.094947017729282e-13 THEN 1 ELSE value END;
 END $$;
@@ -128,7 +163,7 @@ CREATE OR REPLACE FUNCTION rankql_power(base float8, x float8) RETURNS float8 LA
 $$;
 
 -- Gain: 5 is the sum of the positive grades by discount, 6 that of the negative ones, 7 ln(base), 8 whether the negative ones
--- count. From 9 on: minus the discounts, and the positive grades, each with minus its number, highest first as far as cell 60.
+-- count. From 12 on: minus the discounts, and the positive grades, each with minus its number, highest first as far as cell 60.
 -- This is written for speed: no function is called for an ordinary row.
 
 CREATE OR REPLACE FUNCTION rankql_gain_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
@@ -145,7 +180,7 @@ BEGIN
             PERFORM rankql_refuse(rel, pos, k, s[1]);
         END IF;
         IF s IS NULL THEN
-            s := ARRAY[coalesce(k, 9007199254740992), 0, 9007199254740992, 0, 0, 0, 0.6931471805599453, 0];
+            s := ARRAY[coalesce(k, 9007199254740992), 0, 0, 0, 0, 0, 0.6931471805599453, 0, 0, 9007199254740992, 0];
             IF (discounts IS NULL AND base = 2 AND ideal = 'judged' AND negative = 'zero') IS NOT TRUE THEN
                 s := rankql_gain_options(s, discounts, base, ideal, negative);
             END IF;
@@ -156,12 +191,12 @@ BEGIN
     END IF;
     IF rel > 0 THEN
         -- First, because it copies a state that has changed.
-        i := CASE WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 9), 0) ELSE -1 END;
+        i := CASE WHEN ideal = 'judged' OR pos IS NOT NULL THEN coalesce(array_position(s, rel, 12), 0) ELSE -1 END;
         IF i > 0 THEN
             s[i + 1] := s[i + 1] - 1;
         ELSIF i = 0 THEN
             i := cardinality(s) + 1;
-            WHILE i > 10 AND i < 60 AND s[i - 2] < rel AND (discounts IS NULL OR s[i - 2] > 0) LOOP
+            WHILE i > 13 AND i < 60 AND s[i - 2] < rel AND (discounts IS NULL OR s[i - 2] > 0) LOOP
                 s[i + 1] := s[i - 1];
                 s[i] := s[i - 2];
                 i := i - 2;
@@ -174,11 +209,7 @@ BEGIN
             s[5] := s[5] + rel / CASE WHEN discounts IS NULL THEN ln(pos + 1) ELSE rankql_discount(discounts, pos) END;
         END IF;
     END IF;
-    IF pos <= coalesce(k, 9007199254740992) THEN
-        s[2] := s[2] + 1;
-        IF pos < s[3] THEN s[3] := pos; END IF;
-        IF pos > s[4] THEN s[4] := pos; END IF;
-    END IF;
+    s := rankql_place(s, pos);
     RETURN s;
 END $$;
 
@@ -219,7 +250,7 @@ END $$;
 -- The first grade, after the discounts.
 CREATE OR REPLACE FUNCTION rankql_gain_first(s float8[]) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    i int := 9;
+    i int := 12;
 BEGIN
     WHILE s[i] < 0 LOOP i := i + 1; END LOOP;
     RETURN i;
@@ -242,16 +273,16 @@ DECLARE
     i int;
     j int := rankql_gain_first(b);
 BEGIN
-    IF a[1] <> b[1] THEN PERFORM rankql_refuse(NULL, NULL, b[1], a[1]); END IF;
-    a[2:6] := ARRAY[a[2] + b[2], least(a[3], b[3]), greatest(a[4], b[4]), a[5] + b[5], a[6] + b[6]];
+    a := rankql_merge_places(a, b);
+    a[5:6] := ARRAY[a[5] + b[5], a[6] + b[6]];
     IF cardinality(a) + cardinality(b) >= 60 THEN
         RETURN rankql_gain_sorted(a || b[j:]);
     END IF;
     WHILE j < cardinality(b) LOOP
-        i := array_position(a, b[j], 9);
+        i := array_position(a, b[j], 12);
         IF i IS NULL THEN
             i := cardinality(a) + 1;
-            WHILE i > 10 AND a[i - 2] BETWEEN 0 AND b[j] LOOP
+            WHILE i > 13 AND a[i - 2] BETWEEN 0 AND b[j] LOOP
                 a[i + 1] := a[i - 1];
                 a[i] := a[i - 2];
                 i := i - 2;
@@ -269,7 +300,7 @@ END $$;
 -- The ideal, without the factor ln(base). NULL if no grade is positive.
 CREATE OR REPLACE FUNCTION rankql_ideal(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    first int := 9;
+    first int := 12;
     i int;
     place int := 0;
     last int;
@@ -281,12 +312,12 @@ BEGIN
     WHILE s[i] > 0 AND place < s[1] LOOP
         last := least(s[1], place - s[i + 1]);
         total := coalesce(total, 0);
-        IF first = 9 THEN
+        IF first = 12 THEN
             FOR n IN place + 2..last + 1 LOOP total := total + s[i] / ln(n::float8); END LOOP;
-        ELSIF last > first - 9 THEN
-            PERFORM rankql_discount(s[9:first - 1], greatest(place + 1, first - 8));
+        ELSIF last > first - 12 THEN
+            PERFORM rankql_discount(s[12:first - 1], greatest(place + 1, first - 11));
         ELSE
-            FOR n IN place + 9..last + 8 LOOP total := total - s[i] / s[n]; END LOOP;
+            FOR n IN place + 12..last + 11 LOOP total := total - s[i] / s[n]; END LOOP;
         END IF;
         place := last;
         i := i + 2;
@@ -310,7 +341,7 @@ CREATE OR REPLACE FUNCTION rankql_ndcg(s float8[]) RETURNS float8 LANGUAGE plpgs
 DECLARE
     value float8;
 BEGIN
-    IF s[2] > s[4] - s[3] + 1 THEN PERFORM rankql_one_ranking(s); END IF;
+    PERFORM rankql_one_ranking(s);
     value := (s[5] + CASE WHEN s[8] = 1 THEN s[6] ELSE 0 END) / rankql_ideal(s);
     RETURN CASE WHEN value < 1 - 9.094947017729282e-13 THEN value ELSE rankql_at_most_one(value) END;
 END $$;
@@ -326,10 +357,8 @@ BEGIN
     END IF;
     s := coalesce(s, rankql_start(k, k));
     IF rel < 0 THEN s[7:8] := ARRAY[s[7] + 1, least(s[8], pos)]; END IF;
-    IF pos <= s[1] THEN
-        s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)];
-        IF rel IS NOT NULL THEN s[5:6] := ARRAY[s[5] + rel, s[6] + 1]; END IF;
-    END IF;
+    s := rankql_place(s, pos);
+    IF pos <= s[1] AND rel IS NOT NULL THEN s[5:6] := ARRAY[s[5] + rel, s[6] + 1]; END IF;
     RETURN s;
 END $$;
 
@@ -342,13 +371,13 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_judged_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN coalesce(s[6] / greatest(coalesce(s[9], s[2]), 1), 0);
+    RETURN coalesce(s[6] / greatest(coalesce(s[12], s[2]), 1), 0);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_forbidden_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE WHEN s[7] > 0 THEN (s[8] <= coalesce(s[9], 9007199254740991))::int END;
+    RETURN CASE WHEN s[7] > 0 THEN (s[8] <= coalesce(s[12], 9007199254740991))::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_num_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -357,7 +386,7 @@ BEGIN
     RETURN coalesce(s[2], 0);
 END $$;
 
--- Hits: 5 those within k, 6 all relevant items, 7 the sum of 1 / position, 8 the first position, 9 k, 10 the denominator.
+-- Hits: 5 those within k, 6 all relevant items, 7 the sum of 1 / position, 8 the first position, 12 k, 13 the denominator.
 
 CREATE OR REPLACE FUNCTION rankql_hits_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, denominator text DEFAULT 'k'
@@ -371,7 +400,7 @@ BEGIN
         PERFORM rankql_threshold(threshold);
         s := rankql_start(k, k, rankql_choice('denominator', denominator, '{k,retrieved,min}'));
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel >= threshold THEN
         s[6] := s[6] + 1;
         IF pos <= s[1] THEN
@@ -386,7 +415,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_denominator(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE s[10] WHEN 0 THEN coalesce(s[9], s[2]) WHEN 1 THEN s[2] ELSE least(coalesce(s[9], s[2]), s[6]) END;
+    RETURN CASE s[13] WHEN 0 THEN coalesce(s[12], s[2]) WHEN 1 THEN s[2] ELSE least(coalesce(s[12], s[2]), s[6]) END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_precision_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -453,7 +482,7 @@ BEGIN
     RETURN CASE WHEN s[6] > 0 THEN s[7] END;
 END $$;
 
--- Positions of the hits within k, from 11 on. 6 is the number of relevant items, 9 k, 10 an option.
+-- Positions of the hits within k, from 14 on. 6 is the number of relevant items, 12 k, 13 an option.
 
 CREATE OR REPLACE FUNCTION rankql_places_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, denominator text DEFAULT 'min'
@@ -467,7 +496,7 @@ BEGIN
         PERFORM rankql_threshold(threshold);
         s := rankql_start(k, k, rankql_choice('denominator', denominator, '{min,R,found,k}'));
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel >= threshold THEN
         s[6] := s[6] + 1;
         IF pos <= s[1] THEN s := s || pos; END IF;
@@ -481,18 +510,18 @@ DECLARE
 BEGIN
     PERFORM rankql_one_ranking(s);
     SELECT coalesce(sum(i / p), 0) INTO precisions
-    FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits;
-    RETURN rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[10]
-        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 10 ELSE coalesce(s[9], s[2]) END) END);
+    FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[14:]) AS p) AS hits;
+    RETURN rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[13]
+        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 13 ELSE coalesce(s[12], s[2]) END) END);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN (SELECT count(*) FROM unnest(s[11:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
+    RETURN (SELECT count(*) FROM unnest(s[14:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
 END $$;
 
--- Of interpolated precision, 9 is the recall, and 10 what rounds the number of hits that it needs.
+-- Of interpolated precision, 12 is the recall, and 13 what rounds the number of hits that it needs.
 CREATE OR REPLACE FUNCTION rankql_recall_step(s float8[], rel float8, pos float8, recall float8 DEFAULT NULL,
     threshold float8 DEFAULT 1, rounding text DEFAULT 'up'
 ) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -507,7 +536,7 @@ BEGIN
         END IF;
         s := rankql_start(NULL, recall, 0.9 - 0.4 * rankql_choice('rounding', rounding, '{up,nearest}'));
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel >= threshold THEN
         s[6] := s[6] + 1;
         IF pos IS NOT NULL THEN s := s || pos; END IF;
@@ -522,10 +551,10 @@ BEGIN
     PERFORM rankql_one_ranking(s);
     IF s IS NULL OR s[6] = 0 THEN RETURN NULL; END IF;
     SELECT avg(best) INTO value FROM (
-        SELECT coalesce((SELECT max(i / p) FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[11:]) AS p) AS hits
-                         WHERE i >= floor(recall * s[6] + s[10])), 0) AS best
-        FROM unnest(CASE WHEN s[9] IS NULL THEN ARRAY(SELECT tenth / 10.0::float8 FROM generate_series(0, 10) AS tenth)
-                         ELSE s[9:9] END) AS recall) AS bests;
+        SELECT coalesce((SELECT max(i / p) FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[14:]) AS p) AS hits
+                         WHERE i >= floor(recall * s[6] + s[13])), 0) AS best
+        FROM unnest(CASE WHEN s[12] IS NULL THEN ARRAY(SELECT tenth / 10.0::float8 FROM generate_series(0, 10) AS tenth)
+                         ELSE s[12:12] END) AS recall) AS bests;
     RETURN value;
 END $$;
 
@@ -542,7 +571,7 @@ BEGIN
         PERFORM rankql_threshold(threshold);
         s := rankql_start(NULL);
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel >= threshold THEN s[5] := s[5] + 1; ELSIF rel IS NOT NULL THEN s[6] := s[6] + 1; END IF;
     IF pos IS NOT NULL AND rel IS NOT NULL THEN
         s := s || ARRAY[pos, CASE WHEN rel >= threshold THEN 1 WHEN rel >= 0 THEN 0 ELSE -1 END];
@@ -563,7 +592,7 @@ BEGIN
     PERFORM rankql_one_ranking(s);
     SELECT sum(1 - least(above, s[5]) / greatest(least(s[5], s[6]), 1)) INTO value FROM (
         SELECT s[i + 1] AS kind, count(*) FILTER (WHERE s[i + 1] < 1) OVER (ORDER BY s[i], s[i + 1] ROWS UNBOUNDED PRECEDING) AS above
-        FROM generate_series(11, cardinality(s), 2) AS i) AS items WHERE kind = 1;
+        FROM generate_series(14, cardinality(s), 2) AS i) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
 
@@ -575,12 +604,12 @@ BEGIN
     SELECT sum((1 + pool * (hits + 0.00001) / (judged + 0.00002)) / pos) INTO value FROM (
         SELECT s[i] AS pos, s[i + 1] AS kind, count(*) OVER above AS pool,
             count(*) FILTER (WHERE s[i + 1] = 1) OVER above AS hits, count(*) FILTER (WHERE s[i + 1] >= 0) OVER above AS judged
-        FROM generate_series(11, cardinality(s), 2) AS i
+        FROM generate_series(14, cardinality(s), 2) AS i
         WINDOW above AS (ORDER BY s[i] ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS items WHERE kind = 1;
     RETURN CASE WHEN s[5] > 0 THEN coalesce(value, 0) / s[5] END;
 END $$;
 
--- Cascade: pairs of the position, or 0 beyond k, and the positive grade. 5 is their number, 9 max_rel or NULL, 10 p.
+-- Cascade: pairs of the position, or 0 beyond k, and the positive grade. 5 is their number, 12 max_rel or NULL, 13 p.
 
 CREATE OR REPLACE FUNCTION rankql_cascade_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     max_rel float8 DEFAULT NULL, p float8 DEFAULT 1, stop text DEFAULT 'exp2', ideal text DEFAULT 'judged'
@@ -607,7 +636,7 @@ BEGIN
     ELSIF max_rel IS NULL AND (rel < 0 OR rel > 1) THEN
         PERFORM rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel));
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel > 0 THEN
         s[5] := s[5] + 1;
         IF ideal = 'judged' OR pos IS NOT NULL THEN
@@ -621,10 +650,10 @@ END $$;
 -- Without items beyond k that are not among the k highest grades.
 CREATE OR REPLACE FUNCTION rankql_cascade_cut(s float8[]) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN s[:10] || ARRAY(
+    RETURN s[:13] || ARRAY(
         SELECT unnest(ARRAY[pos, grade]) FROM (
             SELECT s[i] AS pos, s[i + 1] AS grade, row_number() OVER (PARTITION BY s[i] > 0 ORDER BY s[i + 1] DESC) AS place
-            FROM generate_series(11, cardinality(s), 2) AS i) AS items
+            FROM generate_series(14, cardinality(s), 2) AS i) AS items
         WHERE pos > 0 OR place <= s[1]);
 END $$;
 
@@ -657,20 +686,20 @@ DECLARE
 BEGIN
     PERFORM rankql_one_ranking(s);
     SELECT array_agg(s[i] ORDER BY s[i]), array_agg(s[i + 1] ORDER BY s[i]) INTO places, grades
-    FROM generate_series(11, cardinality(s), 2) AS i WHERE s[i] > 0;
-    RETURN CASE WHEN s[5] > 0 THEN rankql_walk(coalesce(places, '{}'), grades, s[9], s[10]) END;
+    FROM generate_series(14, cardinality(s), 2) AS i WHERE s[i] > 0;
+    RETURN CASE WHEN s[5] > 0 THEN rankql_walk(coalesce(places, '{}'), grades, s[12], s[13]) END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_nerr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     grades CONSTANT float8[] := ARRAY(
-        SELECT s[i + 1] FROM generate_series(11, cardinality(s), 2) AS i ORDER BY s[i + 1] DESC LIMIT s[1]::bigint);
+        SELECT s[i + 1] FROM generate_series(14, cardinality(s), 2) AS i ORDER BY s[i + 1] DESC LIMIT s[1]::bigint);
 BEGIN
     RETURN rankql_at_most_one(rankql_err(s) / nullif(rankql_walk(
-        ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[9], s[10]), 0));
+        ARRAY(SELECT generate_series(1, cardinality(grades))::float8), grades, s[12], s[13]), 0));
 END $$;
 
--- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 9 p.
+-- Rank-biased precision: 5 is the sum of the worth by the chance of a look, 6 that of the judged items, 12 p.
 
 CREATE OR REPLACE FUNCTION rankql_rbp_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
     p float8 DEFAULT NULL, threshold float8 DEFAULT 1, max_rel float8 DEFAULT NULL
@@ -693,7 +722,7 @@ BEGIN
     IF rel > max_rel THEN
         PERFORM rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel));
     END IF;
-    IF pos <= s[1] THEN s[2:4] := ARRAY[s[2] + 1, least(s[3], pos), greatest(s[4], pos)]; END IF;
+    s := rankql_place(s, pos);
     IF rel IS NOT NULL AND pos <= s[1] THEN
         look := rankql_power(p, pos - 1);
         s[6] := s[6] + look;
@@ -709,13 +738,13 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_rbp(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN coalesce(rankql_at_most_one((1 - s[9]) * s[5]), 0);
+    RETURN coalesce(rankql_at_most_one((1 - s[12]) * s[5]), 0);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_rbp_residual(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN 1 - coalesce(rankql_at_most_one((1 - s[9]) * s[6]), 0);
+    RETURN 1 - coalesce(rankql_at_most_one((1 - s[12]) * s[6]), 0);
 END $$;
 
 -- Ratings: 5 is the sum of squares, 6 that of absolute errors, 7 their number.
@@ -778,6 +807,8 @@ DECLARE
     value text;
     body text;
     function text;
+    placed CONSTANT text := (SELECT substring(prosrc FROM 'BEGIN(.*)RETURN s') FROM pg_catalog.pg_proc
+                             WHERE oid = to_regproc(home || '.rankql_place'));
 BEGIN
     FOR metric IN SELECT m.name, m.state, string_to_array(m.arguments, ' ') AS arguments, m.comment FROM (VALUES
         ('cg', 'grades', 'rel pos k', 'the sum of the grades in the first k positions'),
@@ -818,7 +849,7 @@ BEGIN
             names := metric.arguments[:n];
             function := format('%s.%I', home, array_to_string(ARRAY['rankql', metric.state] || names[3:], '_'));
             FOREACH kind IN ARRAY ARRAY['double precision', 'boolean'] LOOP
-                body := step.prosrc;
+                body := replace(step.prosrc, 's := rankql_place(s, pos);', placed);
                 FOR name, value IN
                     SELECT a.name, format('(%s)', coalesce(pg_get_function_arg_default(step.oid, i::int), 'flag::int::double precision'))
                     FROM unnest(step.names) WITH ORDINALITY AS a (name, i)

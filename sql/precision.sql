@@ -33,7 +33,7 @@ CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1, denominator :
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
-    least(rankql_hit_count(rel, pos, k, threshold), 1) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
+    least(rankql_hit_count(rel, pos, k, threshold), 1) * CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1.0::DOUBLE END;
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO all_rel_at(rel, pos, k := NULL, threshold := 1) AS

@@ -3,7 +3,7 @@
 -- Handlers have no imports, so `rankql sql --engine snowflake` writes their shared code into each. Run what it prints in the
 -- schema that shall have the functions. Arguments are fixed, and k NULL is the complete ranking. For another threshold than 1,
 -- pass IFF(rel >= 2, 1, 0) as rel. The tests run the handlers, also by Snowpark, but never Snowflake. A state has the judged
--- items of one ranking, 16 bytes each: up to 4 million fit into Snowflake's 64 MB.
+-- items of one ranking, 16 bytes each, and its positions within k, 8 bytes each: of 2.7 million items that are both, 64 MB.
 
 -- rankql: shared ranking
 import math
@@ -18,20 +18,28 @@ def is_whole(value):
     return math.isfinite(value) and value == math.floor(value) and 1 <= value <= 2.0 ** 53
 
 
+def fail_shared():
+    fail('several items share a position: if a join repeats an item, keep one row per query and item. If the group holds several '
+         'queries, add the query to GROUP BY. If items are tied, number positions with row_number()')
+
+
 def at_most_one(value):  # values within 2^-40 of 1 are 1, because sums round
     if value > 1 + 2.0 ** -40:
-        fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+        fail_shared()
     return 1.0 if value >= 1 - 2.0 ** -40 else value
 
 
-class Ranking:  # the judged items, and how many items have a position within k
+class Ranking:  # the judged items, and the positions within k
     def __init__(self):
-        self.options, self.n, self.first, self.last = None, 0, math.inf, 0
-        self.rels, self.places = array('d'), array('d')
+        self.options, self.shown, self.rels, self.places = None, array('d'), array('d'), array('d')
 
     @property
     def aggregate_state(self):  # a copy, because the host may keep it and go on
-        return self.options, self.n, self.first, self.last, self.rels[:], self.places[:]
+        return self.options, self.shown[:], self.rels[:], self.places[:]
+
+    @property
+    def n(self):
+        return len(self.shown)
 
     def add_row(self, rel, pos, k, *options):
         if k is not None and not is_whole(k):
@@ -44,22 +52,21 @@ class Ranking:  # the judged items, and how many items have a position within k
             fail('k and other options must be the same in all rows of a group')
         self.options = (k, *options)
         if pos is not None and (k is None or pos <= k):
-            self.n, self.first, self.last = self.n + 1, min(self.first, pos), max(self.last, pos)
+            self.shown.append(pos)
         if rel is not None:
             self.rels.append(rel)
             self.places.append(math.inf if pos is None else pos)
 
     def merge(self, other):
-        options, n, first, last, rels, places = other
+        options, shown, rels, places = other
         if options is not None and self.options not in (None, options):
             fail('k and other options must be the same in all rows of a group')
         self.options = self.options or options
-        self.n, self.first, self.last = self.n + n, min(self.first, first), max(self.last, last)
-        self.rels, self.places = self.rels + rels, self.places + places
+        self.shown, self.rels, self.places = self.shown + shown, self.rels + rels, self.places + places
 
     def finish(self):
-        if self.n > max(self.last - self.first + 1, 0):
-            fail('several items share a position: GROUP BY the query, or number positions with row_number()')
+        if self.n > len(set(self.shown)):
+            fail_shared()
         return self.value(*(self.options or (None,)))
 
     def items(self, k):  # retrieved within k

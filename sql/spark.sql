@@ -43,9 +43,16 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
 
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
 
-CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1 + rankql_one_k(k)
-         THEN raise_error(rankql_shared()) ELSE value END;
+-- A bit for each position from `first` on, of 63.
+CREATE OR REPLACE MACRO rankql_bits_from(pos, k, first) AS
+    coalesce(bit_count(bit_or(CASE WHEN TRY_CAST(pos AS DOUBLE) BETWEEN first AND least(first + 62, rankql_cutoff(k))
+                                   THEN shiftleft(1L, CAST(pos AS INT) - first) END)), 0);
+
+-- The number of different positions within the cutoff: bits up to 126, and a set of those beyond.
+CREATE OR REPLACE MACRO rankql_different(pos, k) AS
+    rankql_bits_from(pos, k, 1) + CASE WHEN rankql_cutoff(k) > 63 THEN rankql_bits_from(pos, k, 64) ELSE 0 END
+    + CASE WHEN rankql_cutoff(k) > 126 THEN array_size(collect_set(CASE
+        WHEN TRY_CAST(pos AS DOUBLE) > 126 AND TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END)) ELSE 0 END;
 
 -- Counts and lists, where DuckDB has bits.
 CREATE OR REPLACE MACRO rankql_in_bits(k) AS false;

@@ -14,20 +14,22 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     CASE WHEN rel >= threshold AND (k IS NULL OR pos <= k) THEN CAST(pos AS DOUBLE) END;
 
--- evaluate finds shared positions itself, and allows them to items that a metric does not read.
+-- evaluate finds shared positions itself, and names them.
+CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS value;
+
 CREATE OR REPLACE MACRO rankql_in_bits(k) AS false;
 
 CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS false;
 
 CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
-    rankql_one_ranking(count(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
+    count(rankql_hit_pos(rel, pos, k, threshold));
 
-CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS rankql_one_ranking(0, pos, k);
+CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS 0;
 
-CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS rankql_one_ranking(0.0::DOUBLE, pos, k);
+CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS 0.0::DOUBLE;
 
 CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
-    rankql_one_ranking(min(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
+    min(rankql_hit_pos(rel, pos, k, threshold));
 
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS CAST(count(*) FILTER (WHERE rel >= threshold) AS DOUBLE);
 

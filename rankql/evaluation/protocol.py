@@ -50,14 +50,12 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "places": Column("the places of items that metrics read", ("lists",)),
     "rels": Column("their grades", ("lists",)),
-    "firsts": Column(
-        "items at position 1", ("lists",), "count(*) FILTER (WHERE {place} = 1)", "max",
-        "pos",
-    ),
     "tied": Column(
         "are scores of items that metrics read the same?", ("cuts", "best", "lists"), needs="score"
     ),
-    "shared": Column("do two of the first items share a position?", ("words", "joined")),
+    "shared": Column(
+        "do two of the first items share a position?", ("words", "joined", "lists"), needs="pos"
+    ),
     "repeats": Column("does an item occur twice, in any ranking?", ("cuts",)),
 }  # fmt: skip
 # The column of Spark's sums with the total of a counter: see `partitions`.

@@ -22,9 +22,6 @@ from rankql.registry.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
 from rankql.text import join_words
 
-# Merged rankings share position 1, also if only rows with gain are read.
-ONE_RANKING = ("run", "pos", "WHERE pos = 1")
-
 
 @dataclass(frozen=True)
 class Query:
@@ -167,7 +164,7 @@ def _cut_own_metrics(
 def unique_columns(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, reduced: bool = False
 ) -> list[ctes.Unique]:
-    """What must be unique in the tables; positions only as far as macros read them.
+    """What must be unique in the tables; positions only as far as a metric reads.
 
     Judgments come first. reduced: the reduction has looked at positions.
     """
@@ -176,24 +173,13 @@ def unique_columns(
         ranked = ctes.ranks_before_join(inputs, conventions)
         gain = ranked and ctes.rows_needed(metrics, conventions) == "gain"
         columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))
-    if not (inputs.scored or reduced):
-        columns.append(ONE_RANKING)
     if inputs.every("item"):
         columns.append(("run", "item", _rows_read(inputs, metrics, conventions)))
-    removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
-    if inputs.scored or reduced:
-        return columns
-    # Bpref and the like read items that are not relevant too.
-    records = [metric.record for metric in metrics if metric.record]
-    reads_all = any(x.rows == "judged" and not x.sums_gains for x in records)
-    if inputs.qrels is not None:
-        judged = ctes.JUDGED if removed or reads_all else f"{ctes.JUDGED[:-1]} AND qrels.rel > 0)"
-        return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
-    k = ctes.last_position(metrics, conventions)
-    cut = "" if removed or k is None else f" AND pos <= {k}"
-    judged = "rel IS NOT NULL" if reads_all else "rel > 0"
-    judged = judged if inputs.every("rel") else "true"
-    return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{cut}")]
+    if not (inputs.scored or reduced):
+        removed = conventions.unjudged == "remove"  # the others move up from any position
+        k = None if removed else ctes.last_position(metrics, conventions)
+        columns.append(("run", "pos", ctes.within(k)))
+    return columns
 
 
 def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:

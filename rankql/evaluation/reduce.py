@@ -337,7 +337,10 @@ class Reduction:
             source = f"run LEFT JOIN {judged} USING (query, item)"
         columns = [self.inputs.keys, *map(quote, counters)]
         if not self.inputs.scored:
-            more = self._aggregates("highest", "firsts")
+            k = ctes.last_position(self.evaluation.computed, self.conventions)
+            shown = "pos" if k is None else f"CASE WHEN pos <= {k} THEN 1 END"
+            more = self._aggregates("highest")
+            more["shared"] = f"count({shown}) > rankql_different(pos, {k or 'NULL'})"
             steps["lists"] = self._group(source, counters | more | lists)
             return "lists", [*counters, *more, *lists]
         scores = "list(score) FILTER (WHERE score IS NOT NULL)"
@@ -467,9 +470,8 @@ class Reduction:
                 known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
             words = [*enumerate(self.words.read(batch), start=1)]
             return formulas.Rankings(words, **known), flagged
-        places, rels, shared = _sort_items(batch)
+        places, rels = _sort_items(batch)
         if not self.inputs.scored:
-            flagged = flagged | shared | (batch["firsts"].fill_null(0) > 1)
             flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
         if self.ideal_retrieved:
@@ -480,17 +482,14 @@ class Reduction:
         return formulas.Rankings(items, **known), flagged
 
 
-def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
-    """The positions and grades of each ranking, by position, and whether two items share one."""
+def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """The positions and grades of each ranking, by position."""
     numbered = batch.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("i"), "places", "rels")
     rows = numbered.filter(pl.col("places").list.len() > 0).explode("places", "rels")
     rows = rows.sort("i", "places").cast({"places": pl.Float64})
-    same = (rows["i"] == rows["i"].shift()) & (rows["places"] == rows["places"].shift())
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
-    shared = pl.col("i").is_in(rows.filter(same)["i"].unique().implode())
-    sorted_items = numbered.select("i", shared=shared)
-    sorted_items = sorted_items.join(lists, on="i", how="left", maintain_order="left")
-    return sorted_items["places"], sorted_items["rels"], sorted_items["shared"]
+    sorted_items = numbered.select("i").join(lists, on="i", how="left", maintain_order="left")
+    return sorted_items["places"], sorted_items["rels"]
 
 
 def _longest(lists: pl.Series) -> int:

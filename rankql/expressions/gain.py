@@ -52,7 +52,7 @@ def ndcg_of_groups(
     """
     key_types = frame.select(keys).collect_schema()
     names = key_types.names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_range"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -75,10 +75,12 @@ def ndcg_of_groups(
     in_top = place.is_not_null() if r.k is None else place <= r.k  # of integers, which is faster
     counted = pl.when(in_top).then(place)
     gain = pl.when(in_top & (grade > 0)).then(grade).otherwise(0)
+    few = r.k is not None and r.k <= 52  # then a position is a bit of a Float64, which is faster
+    different = (_float(2) ** as_float(counted)).sum() if few else counted.drop_nulls().n_unique()
     top = {
         "_dcg": discounted_sum(gain, r.pos, None, base),
         "_count": counted.count(),
-        "_range": counted.max() - counted.min() + 1,
+        "_different": different,
     }
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -100,7 +102,10 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        require_at_most(groups["_range"], groups["_count"])
+        different = groups["_different"].fill_null(0)
+        if few:  # a sum beyond has repeated a position, and counts as one
+            different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()
+        require_at_most(different, groups["_count"].fill_null(0))
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)

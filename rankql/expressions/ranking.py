@@ -69,7 +69,12 @@ def ranking(rel: Rel, pos: Column, k: Cutoff = None) -> Ranking:
     return Ranking(as_float(rel), as_float(pos), judged=column(rel), k=k)
 
 
-SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
+SHARED = (
+    "several items share a position: if a join repeats an item, keep one row per query and item. "
+    "If the group holds several queries, group by the query too. If items are tied, number "
+    "positions with rank('ordinal'), or rank by score: "
+    "ndcg_by_score('rel', 'score', 'item', ties='expected')"
+)
 
 
 def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded: bool) -> pl.Expr:
@@ -80,7 +85,8 @@ def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded:
     counted = as_float(pos)
     if k is not None:
         counted = pl.when(counted <= k).then(counted)
-    excess = counted.count().cast(pl.Float64) - (counted.max() - counted.min() + 1)
+    different = counted.n_unique() - (counted.null_count() > 0).cast(pl.UInt32)
+    excess = counted.count().cast(pl.Float64) - different
 
     def refuse(values: pl.Series, excess: pl.Series) -> None:
         require_at_most(0, excess)

@@ -3,6 +3,8 @@
 `python tests/generate.py cases` writes the table.
 """
 
+from itertools import chain
+
 import pytest
 
 from support import case_matrix, case_table, hand_cases
@@ -35,4 +37,5 @@ def test_the_table_has_the_cases_of_every_engine_and_family():
 def test_every_expected_error_belongs_to_a_case():
     for entry in case_matrix.REFUSED:
         for engine in map(case_matrix.ENGINES.get, entry.engines):
-            assert any(case_matrix.refused(engine, case) is entry for case in hand_cases.ALL), entry
+            cases = chain.from_iterable(hand_cases.FAMILIES.values())
+            assert any(case_matrix.refused(engine, case) is entry for case in cases), entry

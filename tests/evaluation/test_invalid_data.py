@@ -114,7 +114,39 @@ def test_judged_items_may_not_share_a_position(metric, shape):
     """Relevant or not, if a metric reads both."""
     data = SHAPES[shape](of_one((0, 1), (1, 5), (0, 9), (0, 9)))
     require_refused(*data, metric, "query 8, pos 9")
-    assert not isinstance(compare(*data, ["nDCG@9", "AP"]), str)
+
+
+VERDICTS = [
+    "nDCG@10",
+    "nDCG",
+    "P@10",
+    "AP",
+    "RR",
+    "R@100",
+    "Success@10",
+    "NumRet",
+    "own = sum(rel)",
+]
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    ("metric", "twice", "queries"),
+    cycled(VERDICTS * 3, [0, None, 1] * 9, [1] * 9 + [300] * 9 + [1] * 9),
+)
+def test_a_ranked_table_and_a_run_with_judgments_have_one_verdict(metric, twice, queries):
+    """Two items at one position, relevant, judged or neither, near the top or far, are refused."""
+    for pos in (10, 90, 200):
+        run = of_one((0, 1), (3, 2), (twice, pos), (twice, pos), (2, pos + 1))
+        more = [(100 + query, rank % 4, rank) for query in range(queries) for rank in range(1, 40)]
+        run = pl.concat([run, frame(more)]).with_columns(item=pl.int_range(pl.len()))
+        within = "@" not in metric or pos <= int(metric.partition("@")[2])
+        for shape in ("ranked", "joined"):
+            data = SHAPES[shape](run)
+            if within:
+                require_refused(*data, metric, f"query 8, pos {pos}")
+            else:
+                assert not isinstance(compare(*data, metric), str)
 
 
 @pytest.mark.few(2)

@@ -175,6 +175,21 @@ def test_wrong_positions_are_refused(source, k):
         assert k is None or run([*others, *[(1, rel, 3)] * 3]).height == 2
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize("k", [51, 52, 53, None])
+@pytest.mark.parametrize("twice", [1, 10, 51, 52, 53])
+def test_a_position_that_repeats_is_refused_up_to_k(k, twice):
+    """Up to k = 52, positions are bits of a Float64. Several rows carry to where it rounds."""
+    others = [(1, 1, pos) for pos in range(1, 53) if pos != twice]
+    for rows in ([(1, 0, 1), *[(1, 1, twice)] * 2], [*others, *[(1, 0, twice)] * 3]):
+        ranking = table([*rows, (2, 1, 1), (2, 1, 7)])
+        if k is None or twice <= k:
+            with pytest.raises(rankql.RankqlError, match="several items share a position"):
+                ranking.pipe(rankql.ndcg, by="user", k=k)
+        else:
+            assert ranking.pipe(rankql.ndcg, by="user", k=k).height == 2
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
 def test_groups_as_large_as_a_counter_and_larger(rows):

@@ -63,11 +63,6 @@ def test_more_subtopic_items_than_positions_are_refused(metric, engine):
     assert complaint(engine, metric, rows, {}).startswith(SHARED)
 
 
-@pytest.mark.parametrize("engine", ["sql", "polars", "pipe"])
-def test_few_ties_of_rank_are_counted_as_they_stand(engine):
-    assert ENGINES[engine].run("ndcg", [[(1, 1), (0, 1), (0, 3), (0, 9)]], {}) == [1.0]
-
-
 @pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
 def test_a_query_that_merges_rankings_is_refused(metric):
     options = {"k": 1, "query": metric_engines.Column("query")}

@@ -80,6 +80,24 @@ def test_carries_of_repeated_positions_do_not_cancel(positions, kind):
         assert refusal(f"{metric}(rel, pos, 20)", rows).startswith(SHARED), metric
 
 
+@pytest.mark.few(4)
+@pytest.mark.parametrize("call", ["ndcg(rel, pos)", "ap(rel, pos, 400)", "num_ret(rel, pos)"])
+@pytest.mark.parametrize(
+    ("also", "without"),
+    [(299, 300), (300, 125), (126, 400), (124, 0), (400, 0), (9**9, 0), (0, 300)],
+)
+def test_positions_that_no_bit_holds_may_not_repeat_either(call, also, without):
+    """One position twice, with as many rows as before or more, with a gap there or not."""
+    positions = [*range(1, 401), *[also] * bool(also)]
+    rows = (
+        f"""SELECT pos, 1 AS rel FROM (SELECT unnest({positions}) AS pos) WHERE pos <> {without}"""
+    )
+    if also in range(1, 401):
+        assert refusal(call, rows).startswith(SHARED)
+    else:
+        assert value(call, rows) > 0
+
+
 def test_positions_beyond_the_cutoff_may_repeat():
     rows = "SELECT * FROM (VALUES (1, 1), (2, 7), (3, 7)) AS t (rel, pos)"
     assert value("precision_at(rel, pos, 5)", rows) == pytest.approx(1 / 5)

@@ -68,6 +68,8 @@ class Form:
         return metric_engines.ENGINES[self.name].run
 
     def cannot(self, metric, options, group):
+        if group in hand_cases.REPEATED.values() and metric in signatures.RANKING:
+            return any(word in self.name for word in ("list", "score"))
         if self.name not in {**metric_engines.MORE, **metric_engines.with_evaluate(metric)}:
             return True
         if self.name in WHOLE and group and group != FIRST[metric]:
@@ -114,7 +116,8 @@ class Refused:
     engines: tuple[str, ...]
     what: str
     cases: Callable[[hand_cases.Case], bool]
-    error: str
+    # Of cases that an error does not concern: None. They have a value.
+    error: str | None
 
 
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
@@ -142,7 +145,42 @@ def no_table(case):
 
 
 CATALOGUE = "metrics of the catalogue and of diversity"
+REPEATED = "two items at one position"
+SHARED = (
+    "several items share a position: if a join repeats an item, keep one row per query and item. "
+    r"If the group holds several queries, .*(GROUP BY|group by).*(row_number|rank\('ordinal')"
+)
+# They describe several rankings at once, which have some positions in common.
+MANY_RANKINGS = (*signatures.MICRO, "exposure")
+
+
+def repeats(case):
+    """Do two items share a position?"""
+    return case.family == "repeated positions"
+
+
+def repeats_one(case):
+    """Do two items of one ranking share a position?"""
+    other = (*MANY_RANKINGS, *signatures.TWO_RANKINGS)
+    return repeats(case) and not listed(case) and case.metric not in other
+
+
+SQL = ("DuckDB", "polars", "polars streaming", *NATIVE)
 REFUSED = [Refused(*row) for row in (
+    ((*SQL, "polars .pipe"), REPEATED, repeats_one, SHARED),
+    (("Spark",), REPEATED,
+     lambda case: repeats_one(case) and (not beyond(case) or case.metric in IN_SPARK), SHARED),
+    (("evaluate",), REPEATED,
+     lambda case: repeats(case) and case.metric in (*signatures.RANKING, *signatures.MICRO),
+     "RankqlError: run has duplicates: (g|query) [01], pos (10|200). Keep one row of each"),
+    ((*SQL, "polars .pipe", "Spark"), f"{REPEATED} of two rankings",
+     lambda case: repeats(case) and case.metric in signatures.TWO_RANKINGS,
+     "(pos|reference) must not be the same for two items of a group: ties have no order"),
+    ((*SQL, "polars .pipe", "Spark"),
+     f"not concerned by {REPEATED}: micro metrics and exposure, which describe many rankings",
+     lambda case: repeats(case) and case.metric in MANY_RANKINGS, None),
+    ((*SQL, "Spark"), f"not concerned by {REPEATED}: list forms, which have no positions",
+     lambda case: repeats(case) and listed(case), None),
     (("polars .pipe",), "list forms", listed, "RankqlError: {metric} takes columns, not a frame"),
     (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
      lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
@@ -212,7 +250,9 @@ def wrong(entry, case, answer):
     """What is wrong with an answer to a case, as a line to read, or nothing."""
     error = isinstance(answer, Exception)
     text = f"{type(answer).__name__}: {answer}" if error else repr(answer)
-    if entry:
+    if entry and entry.error is None:
+        right, expected = not error, "a value"
+    elif entry:
         pattern = entry.error.format(metric=case.metric)
         ours = "RankqlError" not in pattern or "\n" not in text
         right = error and ours and re.search(pattern, text)

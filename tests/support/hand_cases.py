@@ -112,3 +112,34 @@ def by_metric(cases):
 
 METRICS = by_metric(case for cases in FAMILIES.values() for case in cases)
 ALL = [case for cases in METRICS.values() for case in cases]
+
+
+# Two items at one position, near the top and far from it: a join repeats an item below a gap.
+REPEATED = {10: [(0, 1), (1, 10), (1, 10)], 200: [(0, 1), (1, 200), (1, 200)]}
+# What else these rows hold, and the options that metrics need.
+CELLS = {"query": 1, "item": "a", "category": "a", "attribute": "a", "attributes": ["a"]}
+CELLS |= {"subtopics": ["a"], "embedding": [1.0], "baseline": False}
+NEEDED = {"rbo": {"p": 0.9}, "near_duplicate_share": {"similarity": 0.9}, **signatures.REQUIRED}
+
+
+def of_repeated_positions():
+    """These rows for every metric with positions, and their grades for every list form."""
+    for metric in (*signatures.METRICS, *signatures.BEYOND, *signatures.LISTS):
+        names, listed = metric_engines.names(metric), metric.startswith("list_")
+        if "pos" not in names and not listed:
+            continue
+        for last, rows in REPEATED.items():
+            options = dict(NEEDED.get(metric.removeprefix("list_"), {}))
+            options |= {"k": 10} if last == 10 and "k" in signatures.EVERYTHING[metric] else {}
+            options |= {"query": metric_engines.Column("query")} if "query" in names else {}
+            cells = [
+                CELLS | {"rel": rel, "pos": pos, "reference": i}
+                for i, (rel, pos) in enumerate(rows, 1)
+            ]
+            group = [tuple(map(each.get, names)) for each in cells]
+            group = ([rel for rel, _ in rows], None) if listed else group
+            where = f"{metric}:{last} by hand two items at position {last}"
+            yield Case("repeated positions", metric, options, group, None, "", where)
+
+
+FAMILIES["repeated positions"] = [*of_repeated_positions()]
