@@ -63,6 +63,8 @@ class Meta:
     systems: list[str] = field(default_factory=list)
     # "slices": there is a row with the mean of the slices' means.
     mean: str | None = None
+    # "count": queries of a run without judgments count.
+    unjudged_queries: str | None = None
     # Are systems compared? A query that is left out of one is then left out of all.
     paired: bool = False
     # The share of shown items that the user has in train, by system, if any.
