@@ -25,6 +25,7 @@ from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
+from rankql.sources.frames import register_frame
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
@@ -526,7 +527,7 @@ def _label_slices(
     """
     columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
     with private_connection(threads=1) as con:
-        con.register("means", summary)
+        register_frame(con, "means", summary)
         values = ", ".join(means.value_label(quote(x)) for x in columns.values())
         rows = con.sql(f"SELECT slice, {values} FROM means").fetchall()
     labels = dict[str, dict[str, str]]()

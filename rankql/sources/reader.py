@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 import polars as pl
 
+from rankql.arrow import relation_to_polars
 from rankql.errors import RankqlError, python_message
 from rankql.macros import literal, quote
 from rankql.sources import frames
@@ -286,7 +287,7 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFram
     query = create_macros(session.con, sql, checked)
     if session.keeps_order():
         return frames.read_frame(session.con, query)
-    return frames.plain_booleans(session.con.sql(query).pl())
+    return frames.plain_booleans(relation_to_polars(session.con.sql(query)))
 
 
 # So many systems are read in order: each is sought in the rows.

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
+from rankql.arrow import require_pyarrow
 from rankql.errors import RankqlError, require
 from rankql.macros import require_duckdb
 from rankql.sources import frames
@@ -245,6 +246,7 @@ def _load_entry(source: Source) -> Table:
 
 
 def _load_arrow(source: Source) -> Table:
+    require_pyarrow(repr(source.name))
     import pyarrow.dataset
 
     kind = "orc" if source.file.suffix == ".orc" else "ipc"
