@@ -25,7 +25,7 @@ from rankql.macros import literal
 from rankql.registry.column_names import COLUMN_NAMES, squash
 
 PARQUET = (".parquet", ".pq")
-CSV = (".csv", ".tsv")
+CSV = (".csv", ".tsv", ".inter")
 JSON = (".json", ".jsonl", ".ndjson")
 ARROW = (".feather", ".arrow", ".ipc", ".orc")
 YAML = (".yaml", ".yml")

@@ -65,6 +65,11 @@ def native(data: Any, label: str) -> Any:
     kind = library(data)
     if kind == "narwhals":
         return native(data.to_native(), label)
+    if type(data).__module__.startswith("pyspark.sql.connect"):  # any attribute is a column
+        raise RankqlError(
+            f"{label} is a frame of Spark Connect. Evaluate it in Spark by rankql.spark.evaluate, "
+            f"or pass data.{_CALLS['pyspark']}"
+        )
     if kind == "modin":
         return data.modin.to_pandas()
     if kind == "pandas" and hasattr(data, "index") and not hasattr(data, "columns"):
