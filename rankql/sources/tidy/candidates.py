@@ -94,12 +94,8 @@ def split_groups(session: Session, table: Table) -> Table:
     return table
 
 
-def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
-    """The table with a column for each field of its objects, but not for {id: number}, and with
-    lists where cells have them as text: as Python, NumPy, JSON or Postgres.
-
-    names: columns that the caller names as the items.
-    """
+def unpack_objects(table: Table) -> Table:
+    """The table with a column for each field of its objects, but not for {id: number}."""
     for name, kind in [*table.columns.items()]:
         fields = {} if kind.endswith("]") or table.unit == "ids" else fields_of(kind)
         if fields and not has_numbers_of_ids(name, kind):
@@ -110,6 +106,16 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             )
             sql = f"(SELECT *, {values} FROM {table.sql})"
             table = replace(table, sql=sql, columns={**table.columns, **columns})
+    return table
+
+
+def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
+    """The table with the fields of its objects, and with lists where cells have them as text: as
+    Python, NumPy, JSON or Postgres.
+
+    names: columns that the caller names as the items.
+    """
+    table = unpack_objects(table)
     for name, kind in [] if table.trec else table.columns.items():
         named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
