@@ -90,6 +90,12 @@ def native(data: Any, label: str) -> Any:
     return data.to_table() if scans and kind in ("pyarrow", "lance") else data
 
 
+def export_call(data: Any) -> str:
+    """The call by which an object of another tool gives its rows, '' if it has none."""
+    names = ("to_df", "to_dataframe", "to_pandas", "to_dict")
+    return next((f"data.{name}()" for name in names if callable(getattr(data, name, None))), "")
+
+
 def read_stream(data: Any, label: str) -> pl.DataFrame:
     """The frame of an object that can be read as Arrow, with floats that DuckDB reads."""
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
@@ -102,6 +108,9 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
         if getattr(data, "ndim", 0) == 1:
             call = "pl.DataFrame({'query': np.repeat(range(len(sizes)), sizes), 'rel': labels, "
             call += "'score': scores})"
+        if kind == "scipy":
+            call = "pl.DataFrame({'query': m.row, 'item': m.col, 'score': m.data}) of m = x.tocoo()"
+        call = call or export_call(data)
         call = f". Pass {call}" if call else ""
         raise RankqlError(
             f"{label} must be a path, a table, a relation or a frame, not {name}{call}"

@@ -40,6 +40,8 @@ class Reader:
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         # Whether a query has rows, by its SQL.
         self.answers: dict[str, bool] = {}
+        # The rows of iterators, by iterator.
+        self.iterated: dict[Any, list[Any]] = {}
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True

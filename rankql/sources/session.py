@@ -161,6 +161,10 @@ class Session(Reader):
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
+        if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+            if data not in self.iterated:  # an iterator can be read only once
+                self.iterated[data] = [*data]
+            data = self.iterated[data]
         source = Source(self, frames.native(data, label), label, part)
         table = self._load(source)
         run = label.startswith("run")

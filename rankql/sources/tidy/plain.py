@@ -48,6 +48,8 @@ def unwrap(value: Any) -> Any:
         return list(value)
     if isinstance(value, DICTS):
         return dict(value)
+    if type(value).__module__ == "sqlite3" and hasattr(value, "keys"):  # a row
+        return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for name in ("model_dump", "tolist", "to_list", "to_pylist"):  # pydantic, arrays, Series, Arrow
