@@ -106,7 +106,7 @@ def read_values(
 
 def _as_rows(data: Any, query: str | None) -> Any:
     """The values with the queries of an unnamed index of pandas, or those of ir_measures."""
-    index = getattr(data, "index", None)
+    index: Any = getattr(data, "index", None)
     unnamed = is_pandas(data) and index.name is None and index.nlevels == 1
     if unnamed and index.dtype.kind != "i" and query is None:
         known = find_name(map(str, data.columns), (*ROLES["query"], *_INPUTS, *TIMES))
