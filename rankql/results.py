@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import polars as pl
 
 from rankql import text
+from rankql.arrow import polars_to_pandas, require_pyarrow
 from rankql.errors import require_package
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
 from rankql.text import Name, Note
@@ -183,10 +184,11 @@ class TableResult:
 
     def to_pandas(self) -> pd.DataFrame:
         """The data as a pandas frame."""
-        return self.data.to_pandas()
+        return polars_to_pandas(self.data)
 
     def to_arrow(self) -> pa.Table:
         """The data as an Arrow table."""
+        require_pyarrow("to_arrow")
         return self.data.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:

@@ -77,6 +77,8 @@ def _metric(name: str) -> Callable[..., Column]:
         needed = {p: p for p, default in parameters.items() if default is None}
         columns, values = dict[str, Any](), dict[str, Any]()
         for parameter, value in {**needed, **positional, **options}.items():
+            if isinstance(value, Column):
+                value = _name_of(value, f"{name}: {parameter}")
             # Some options name columns.
             named = parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
             is_name = isinstance(value, str) and (named or parameter in needed)
@@ -86,6 +88,15 @@ def _metric(name: str) -> Callable[..., Column]:
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB, with columns by name."
     return metric
+
+
+def _name_of(value: Column, argument: str) -> str:
+    """The name of a column such as F.col("rel") or df.rel, which translations name."""
+    text = str(value)[len("Column<'") : -len("'>")]
+    found = text.strip("`")
+    message = f"{argument} must be a column, not {text}. Make it one first: df.withColumn(...)"
+    require(found.isidentifier(), message)
+    return found
 
 
 def _column(text: str, name: str) -> Column:

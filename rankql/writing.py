@@ -69,7 +69,8 @@ def named_paths(arguments: Iterable[Any]) -> Iterator[str]:
             if isinstance(each, str | os.PathLike):
                 yield os.fspath(each)
             else:
-                yield from getattr(each, "input_paths", ())
+                paths = getattr(each, "input_paths", ())  # in Spark Connect any name is a column
+                yield from paths if isinstance(paths, list | tuple) else ()
 
 
 def _reads(path: str, target: Path) -> bool:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.decisions.gate_limits import GateLimit, Limits
 
+# The rules that a result of values takes from the other one.
+_RULES = ("conventions", "unjudged_queries")
+
 
 @remember_inputs
 def gate(
@@ -187,7 +190,8 @@ def gate(
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
-        meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
+        rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
+        meta = replace(evaluated["run"].meta, **rules)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
     run_result = evaluated["run"]
     names = run_result.metrics
@@ -310,7 +314,8 @@ def _combine(
     # The profile is but a name, and few metrics depend on the scale of grades.
     ignored = ["profile"] + ["max_rel"] * (not any(limit.metric.scaled for limit in drops))
     rules = (conventions or run.conventions) | {name: run.conventions[name] for name in ignored}
-    kept = {n: getattr(baseline.meta, n) for n in ("weight", "catalogue", "judgments", "tables")}
+    known = ("weight", "catalogue", "judgments", "tables", *(_RULES[1:] if conventions else ()))
+    kept = {name: getattr(baseline.meta, name) for name in known}
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
     baseline = replace(baseline, meta=meta, values=values, notes=[])
     combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})

@@ -61,6 +61,8 @@ FEW_QUERIES = 50
 # Words of the names of columns with labels of people, and of models.
 HUMAN_WORDS = {"human", "annotator", "expert", "manual"}
 MODEL_WORDS = {"llm", "gpt", "model", "ai"}
+# What may follow them: gpt4o, annotator1.
+VERSION = "0123456789o"
 
 
 @dataclass(repr=False, eq=False)
@@ -289,7 +291,7 @@ def _find_label(
         return None
     known = [
         name for name, kind in table.columns.items()
-        if not (is_like_id(name) or words.isdisjoint(words_of(name)))
+        if not (is_like_id(name) or words.isdisjoint(x.rstrip(VERSION) for x in words_of(name)))
         and (is_number(kind) or (is_text(kind) and is_numeric(name)))
     ]  # fmt: skip
     if len(known) > 1:

@@ -46,8 +46,7 @@ def combine(
     require(bool(results), "combine needs at least one result")
     parts = [open_result(result) for result in results]
     parts = [with_names_of(part, parts[0]) for part in parts]
-    same = ("query", "system", "metrics", "by", "groupings", "weight", "cluster", "conventions")
-    _require_same(parts, same)
+    _require_same(parts, ("system", "metrics", "groupings", "cluster"))
     if len(parts) > 1 and (names := parts[0].catalogue_metrics):
         raise RankqlError(
             f"{join_words(names)} cannot be combined: a value of the complete catalogue follows "
@@ -86,7 +85,7 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     parts = list(results.values())
     for name, part in results.items():
         require(not part.meta.system, f"The result {name!r} has several systems. Pass it alone")
-    _require_same(parts, ("query", "by", "weight", "conventions"))
+    _require_same(parts)
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     require(bool(metrics), "The results have no metric in common")
     require_no_system(first)
@@ -186,9 +185,9 @@ def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.Dat
     return rows
 
 
-def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
+def _require_same(parts: Sequence[Result], more: Sequence[str] = ()) -> None:
     for part in parts[1:]:
-        for field in fields:
+        for field in ("query", *more, "by", "weight", "conventions", "unjudged_queries"):
             one, other = getattr(parts[0].meta, field), getattr(part.meta, field)
             if field == "conventions" and None in (one.get("max_rel"), other.get("max_rel")):
                 # One of them has no metric that reads the scale of the grades.

@@ -123,6 +123,7 @@ class Evaluation:
             cluster=self.cluster,
             metric_weights=readable.weight_columns(self.computed),
             judgments=inputs.qrels is not None,
+            unjudged_queries="count" if inputs.unjudged_queries == "count" else None,
             version=rankql.__version__,
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
             **fields,

@@ -19,7 +19,7 @@ from rankql.errors import RankqlError, require, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry import parse
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.sources.frames import read_frame
+from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.text import format_count, format_queries
@@ -63,6 +63,8 @@ class Meta:
     systems: list[str] = field(default_factory=list)
     # "slices": there is a row with the mean of the slices' means.
     mean: str | None = None
+    # "count": queries of a run without judgments count.
+    unjudged_queries: str | None = None
     # Are systems compared? A query that is left out of one is then left out of all.
     paired: bool = False
     # The share of shown items that the user has in train, by system, if any.
@@ -364,7 +366,7 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     inner = own_columns(queries.columns)
     key, rows = next(iter(inner.values())), queries.rename(inner)
     with private_connection(threads=1) as con:
-        con.register("rows", rows)
+        register_frame(con, "rows", rows)
         for group in by:
             labels = (slice_label(name, inner[name]) for name in group)
             label = f"concat_ws(', ', {', '.join(labels)})"

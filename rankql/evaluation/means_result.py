@@ -25,6 +25,7 @@ from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
+from rankql.sources.frames import register_frame
 from rankql.sources.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
@@ -32,8 +33,6 @@ from rankql.stats.means import ROUNDING
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
-# The slices that are not by an attribute.
-OF_ALL = (MEAN_OF_SLICES, "all")
 TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
 
 
@@ -476,7 +475,7 @@ def make_wide_table(
     if across:
         (by,) = (name for name in across if name != "metric")
         labels = _label_slices(summary, [[by]])
-        parts = {part: label[by] for part, label in labels.items() if part not in OF_ALL}
+        parts = {x: label[by] for x, label in labels.items() if x == f"{by}={label[by]}"}
         order = [(part, metric) for part in parts for metric in higher_is_better]
         if across[0] == "metric":
             order = [(part, metric) for metric in higher_is_better for part in parts]
@@ -528,7 +527,7 @@ def _label_slices(
     """
     columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
     with private_connection(threads=1) as con:
-        con.register("means", summary)
+        register_frame(con, "means", summary)
         values = ", ".join(means.value_label(quote(x)) for x in columns.values())
         rows = con.sql(f"SELECT slice, {values} FROM means").fetchall()
     labels = dict[str, dict[str, str]]()

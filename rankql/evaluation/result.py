@@ -323,12 +323,9 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
 
     Refuses values that `check_values` refuses.
     """
-    from pyarrow import parquet
-
     metadata = {"rankql": format_manifest(asdict(meta) | {"hash": hash_function()})}
     with writing.write_file(path) as temporary:
-        table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
-        parquet.write_table(table.replace_schema_metadata(metadata), temporary)
+        values.write_parquet(temporary, metadata=metadata)
         check_values(meta, temporary)
         return pl.read_parquet(temporary) if path == writing.STDOUT else path
 

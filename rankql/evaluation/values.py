@@ -14,7 +14,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,9 +27,10 @@ from rankql.errors import Question, RankqlError, describe_unknown, require, requ
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.result import Result, connect, require_finite
+from rankql.expressions.checked_columns import is_pandas
 from rankql.macros import MISSING, literal, quote
 from rankql.registry import column_names, parse
-from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name
+from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, is_called
 from rankql.registry.conventions import Conventions
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
 from rankql.sources.private import private_connection
@@ -37,6 +38,7 @@ from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.systems import find_system
 from rankql.sources.tables import Data, Table, is_number, require_column
+from rankql.sources.tidy.candidates import fields_of, unpack_objects
 from rankql.sources.tidy.computed import number_type
 from rankql.text import join_words
 from rankql.writing import remember_inputs
@@ -51,6 +53,9 @@ LOWER_WORDS = re.compile(
     r"fail(ed|ure)?|hallucination|latency|latencies|loss(es)?|miss(es)?|(no|null|zero)[^a-z]?(hit|"
     r"result)|perplexity|refund|reformulation|regret|timeout|toxicity|unsubscribed?)s?(?![a-z])"
 )
+# What TruLens and others call a query and a system, if no column has a usual name.
+_INPUTS = ("input", "record_id")
+_APPS = ("app_name", "app_version", "app_id", "app", "model", "model_name", "experiment")
 # What the Columns line calls tables of values.
 VALUES = "values"
 
@@ -92,10 +97,25 @@ def read_values(
     several = f"query must be one column of values, not {query!r}. Make one of them first"
     require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
+    table = _as_rows(table, query)
     if con is None and (printed := open_printed(table, query, names, system)):
         return printed
     with open_session(con, table) as session:
         return _read(session, session.table(table, VALUES).with_undefined(), query, names, system)
+
+
+def _as_rows(data: Any, query: str | None) -> Any:
+    """The values with the queries of an unnamed index of pandas, or those of ir_measures."""
+    index: Any = getattr(data, "index", None)
+    unnamed = is_pandas(data) and index.name is None and index.nlevels == 1
+    if unnamed and index.dtype.kind != "i" and query is None:
+        known = find_name(map(str, data.columns), (*ROLES["query"], *_INPUTS, *TIMES))
+        return data if known else data.rename_axis("query").reset_index()
+    rows = [*data] if isinstance(data, list | Iterator) else []
+    if rows and all(hasattr(x, "measure") and hasattr(x, "query_id") for x in rows):
+        values = [(x.query_id, str(x.measure), x.value) for x in rows]
+        return pl.DataFrame(values, ["query", "metric", "value"], orient="row")
+    return rows or data
 
 
 def open_printed(
@@ -168,15 +188,23 @@ def _read(
     system: str | None,
 ) -> Result:
     """The values of a table with one row per query, as a result."""
-    key = query if query is not None else find_name(table.columns, (*ROLES["query"], *TIMES))
+    objects = {x for x, kind in table.columns.items() if fields_of(kind)}
+    table = unpack_objects(table)
+    known = (*ROLES["query"], *_INPUTS, *TIMES)
+    key = query if query is not None else find_name(table.columns, known)
     if key is None:
         raise column_names.missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
     if system is None and "system" not in table.columns:
-        system = find_system(session, table, {"query": key}, (), SYSTEMS)
+        system = find_system(session, table, {"query": key}, (), (*SYSTEMS, *_APPS))
+        if system is None and is_called(key, ["record_id"]):  # of one answer of one app
+            apps = [x for x in _APPS if table.has(x) and _has_several(session, table, x)]
+            if apps:
+                asked = f"{table.label}: {join_words(apps)} may name systems"
+                raise Question(asked, [{"system": name} for name in apps])
     else:
         system = require_column(table, system or "system", "system")
-    others = [x for x in table.columns if x not in (key, system, MISSING)]
+    others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
         metrics = [x for x in others if is_number_column(session, table, x)]
     else:
@@ -214,6 +242,12 @@ def _read(
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
     return result
+
+
+def _has_several(session: Session, table: Table, name: str) -> bool:
+    """Has a column several values?"""
+    ((count,),) = session.rows(f"SELECT count(DISTINCT {quote(name)}) FROM {table.sql}")
+    return bool(count > 1)
 
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from rankql.arrow import pandas_to_polars
 from rankql.errors import RankqlError, require
 from rankql.text import TEXT_TYPES
 
@@ -50,7 +51,7 @@ def from_pandas(frame: Any, exprs: Iterable[pl.Expr], grades: Iterable[str] = ()
     """
     names = dict.fromkeys(name for expr in exprs for name in expr.meta.root_names())
     try:
-        rows = pl.from_pandas(frame[[*names]], nan_to_null=False)
+        rows: pl.DataFrame = pandas_to_polars(frame[[*names]], nan_to_null=False)
     except (TypeError, ValueError) as error:
         raise RankqlError(f"{', '.join(names)} cannot be read: {error}. Cast them first") from error
     floats = [name for name in grades if rows.schema[name].is_float()]

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import polars as pl
 
+from rankql.arrow import polars_to_pandas
 from rankql.errors import (
     RankqlError,
     did_you_mean,
@@ -141,7 +142,7 @@ def metric(
             if is_pandas(frame):
                 grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
                 rows = from_pandas(frame, [value, *keys], grades)
-                return over_groups(rows, by=by, **arguments).to_pandas()
+                return polars_to_pandas(over_groups(rows, by=by, **arguments))
             checks.require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema()
             wrong = f"by= contains {name!r}, which is also the name of the result"
@@ -335,7 +336,7 @@ def ranked(
     pos = checks.with_checks(pos, {"score": score}).alias("pos")
     if is_pandas(data):
         result = from_pandas(data, columns.values()).select(pos)
-        return cast("Frame", data.assign(pos=result["pos"].to_pandas().to_numpy()))
+        return cast("Frame", data.assign(pos=result["pos"].to_numpy()))
     return cast("Frame", data.with_columns(pos))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from rankql.arrow import polars_to_pandas
 from rankql.errors import as_number, require
 from rankql.expressions.checked_columns import Column, is_pandas
 from rankql.expressions.in_duckdb import aggregate, compute, value_sql
@@ -78,7 +79,7 @@ def grade_events(
         )
         with duckdb_errors():
             judgments = fetch_frame(duckdb_session, sql, checked=True)
-        return judgments.to_pandas() if is_pandas(log) else judgments
+        return polars_to_pandas(judgments) if is_pandas(log) else judgments
 
 
 @metric(by=("user", "item"))

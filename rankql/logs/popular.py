@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 from duckdb import DuckDBPyRelation
 
+from rankql.arrow import polars_to_pandas, relation_to_polars
 from rankql.errors import require, require_whole_number
 from rankql.evaluation.checks.columns import require_ids
 from rankql.expressions.checked_columns import is_pandas
@@ -47,7 +48,7 @@ def most_popular(
     [(2, 'a', 1, 1.0), (3, 'b', 1, 1.0)]
     """
     run, _ = count_and_rank(train, k, seen, users, query, item, split)
-    return run.to_pandas() if is_pandas(train) else run
+    return polars_to_pandas(run) if is_pandas(train) else run
 
 
 def count_and_rank(
@@ -66,7 +67,9 @@ def count_and_rank(
     if isinstance(users, list | tuple | range | pl.Series):
         users = pl.DataFrame({query: pl.Series(users)})
     # A relation belongs to another connection.
-    train, users = (x.pl() if isinstance(x, DuckDBPyRelation) else x for x in (train, users))
+    train, users = (
+        relation_to_polars(x) if isinstance(x, DuckDBPyRelation) else x for x in (train, users)
+    )
     with open_session(None, train, users) as session:
         session.hint = "To read a table of a database, pass the relation con.table('...')"
         names = {"query": query, "item": item}

@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from rankql import errors, macros
+from rankql.arrow import pandas_to_polars, polars_to_pandas, relation_to_polars
 from rankql.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_pandas
 from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
@@ -87,14 +88,14 @@ def table_function(
                 return _filter_rows(frame, macro, columns, others)
             if not isinstance(result, str):
                 rows = _return_rows(frame, macro, columns, others, result)
-                return rows.to_pandas() if pandas else rows
+                return polars_to_pandas(rows) if pandas else rows
             if not pandas:
                 return _add_column(frame, macro, columns, others, result)
             errors.require(result not in data.columns, _taken(result))
             frame = frame.lazy().with_row_index(_INDEX)
             added = _add_column(frame, macro, columns, others, result).collect()
             rows = data.iloc[added[_INDEX].to_list()]
-            return rows.assign(**{result: added[result].to_pandas().to_numpy()})
+            return rows.assign(**{result: added[result].to_numpy()})
 
         vars(of_table)["__signature__"] = signature.replace(return_annotation="Frame")
         return cast("TableFunction[Args]", of_table)
@@ -110,7 +111,7 @@ def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
     message = "label=[...] names the annotators too. Leave out annotator="
     errors.require("annotator" not in call, message)
     data, labels = call["frame"], [column(name) for name in call["label"]]
-    frame = pl.from_pandas(data) if is_pandas(data) else read_rows(data)  # NaN is no label
+    frame = pandas_to_polars(data) if is_pandas(data) else read_rows(data)  # NaN is no label
     require_columns(frame, *labels)
     names = [label.meta.output_name() for label in labels]
     own = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
@@ -230,8 +231,7 @@ def _select_columns(
         named = [column(name) for name in columns if name is not None]
         needed = {root for expr in named for root in expr.meta.root_names()}
         known = known if needed - set(known) else [name for name in known if name in needed]
-    frame: pl.DataFrame = relation.project(", ".join(map(macros.quote, known))).pl()
-    return frame
+    return relation_to_polars(relation.project(", ".join(map(macros.quote, known))))
 
 
 def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:

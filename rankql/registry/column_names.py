@@ -123,8 +123,8 @@ _MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})({'|'.join(DISTANCES + _SIMILA
 
 @cache
 def squash(name: str) -> str:
-    """A name without case, '-', '_' and blanks, in which recognised names are compared."""
-    return re.sub(r"[-_\s]", "", name.lower())
+    """A name without case, '-', '_', blanks and RecBole's type, as names are compared."""
+    return re.sub(r"[-_\s]|:(token|float)(_seq)?$", "", name.lower())
 
 
 @cache

@@ -19,12 +19,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from rankql.arrow import require_pyarrow
 from rankql.errors import RankqlError, parse_number, require
 from rankql.macros import literal
 from rankql.registry.column_names import COLUMN_NAMES, squash
 
 PARQUET = (".parquet", ".pq")
-CSV = (".csv", ".tsv")
+CSV = (".csv", ".tsv", ".inter")
 JSON = (".json", ".jsonl", ".ndjson")
 ARROW = (".feather", ".arrow", ".ipc", ".orc")
 YAML = (".yaml", ".yml")
@@ -205,7 +206,10 @@ def read_as_text(
 
 def _open(path: str) -> IO[bytes]:
     """The bytes of a file, which may be compressed."""
+    if path.endswith(".gz"):
+        return BufferedReader(gzip.open(path))
     if path.endswith(COMPRESSED):
+        require_pyarrow(repr(path))
         import pyarrow  # takes 0.3 s, which other files need not wait for
 
         return BufferedReader(pyarrow.input_stream(path))

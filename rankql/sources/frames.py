@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 
 import rankql
+from rankql.arrow import Stream, failed_import, pandas_to_polars, require_pyarrow
 from rankql.errors import RankqlError, require
 from rankql.sources.private import LOCK, lock_of_process
 from rankql.sources.tidy import plain
@@ -64,6 +65,11 @@ def native(data: Any, label: str) -> Any:
     kind = library(data)
     if kind == "narwhals":
         return native(data.to_native(), label)
+    if type(data).__module__.startswith("pyspark.sql.connect"):  # any attribute is a column
+        raise RankqlError(
+            f"{label} is a frame of Spark Connect. Evaluate it in Spark by rankql.spark.evaluate, "
+            f"or pass data.{_CALLS['pyspark']}"
+        )
     if kind == "modin":
         return data.modin.to_pandas()
     if kind == "pandas" and hasattr(data, "index") and not hasattr(data, "columns"):
@@ -84,6 +90,12 @@ def native(data: Any, label: str) -> Any:
     return data.to_table() if scans and kind in ("pyarrow", "lance") else data
 
 
+def export_call(data: Any) -> str:
+    """The call by which an object of another tool gives its rows, '' if it has none."""
+    names = ("to_df", "to_dataframe", "to_pandas", "to_dict")
+    return next((f"data.{name}()" for name in names if callable(getattr(data, name, None))), "")
+
+
 def read_stream(data: Any, label: str) -> pl.DataFrame:
     """The frame of an object that can be read as Arrow, with floats that DuckDB reads."""
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
@@ -96,6 +108,9 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
         if getattr(data, "ndim", 0) == 1:
             call = "pl.DataFrame({'query': np.repeat(range(len(sizes)), sizes), 'rel': labels, "
             call += "'score': scores})"
+        if kind == "scipy":
+            call = "pl.DataFrame({'query': m.row, 'item': m.col, 'score': m.data}) of m = x.tocoo()"
+        call = call or export_call(data)
         call = f". Pass {call}" if call else ""
         raise RankqlError(
             f"{label} must be a path, a table, a relation or a frame, not {name}{call}"
@@ -121,6 +136,8 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
             kinds = {kind: _readable(kind) for kind in {*data.collect_schema().dtypes()}}
             casts = [pl.col(kind).cast(x) for kind, x in kinds.items() if x != kind]
             data = data.with_columns(casts) if casts else data
+            if isinstance(data, pl.LazyFrame) and failed_import():
+                data = data.collect()
         if isinstance(data, pl.DataFrame):
             data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
         con.register(name, data)
@@ -152,7 +169,7 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
         column: Any = None
         for nan_to_null in (False, True):  # NaN among texts
             with suppress(TypeError, ValueError):
-                column = pl.from_pandas(values, nan_to_null=nan_to_null)
+                column = pandas_to_polars(values, nan_to_null)
                 break
         if column is None or any(isinstance(x, UUID) for x in values.head(100)):
             cells = [
@@ -166,8 +183,9 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
 def _as_arrow(frame: pl.DataFrame) -> Any:
     """A frame of simple types as DuckDB 2 reads it without a copy of its text."""
     kinds = {*frame.dtypes}
-    if frame.height <= FEW and kinds <= {*TYPES.values()} and "pyarrow" not in sys.modules:
-        return _Stream(frame)
+    few = frame.height <= FEW and kinds <= {*TYPES.values()} and "pyarrow" not in sys.modules
+    if few or failed_import():
+        return Stream(frame)
     plain = (pl.String, pl.Boolean)
     if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in kinds):
         import pyarrow as pa
@@ -176,21 +194,11 @@ def _as_arrow(frame: pl.DataFrame) -> Any:
     return frame
 
 
-class _Stream:
-    """A polars frame as DuckDB reads it without pyarrow."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self._frame.__arrow_c_stream__(requested_schema)
-
-
 def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query as tuples. DuckDB needs pytz for times with a zone, polars does not."""
     rows = con.execute(query)
     if any("WITH TIME ZONE" in str(kind) for _, kind, *_ in rows.description or ()):
-        return _to_frame(rows).rows()
+        return _to_frame(rows, query).rows()
     return rows.fetchall()
 
 
@@ -200,12 +208,13 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     For few rows this takes most of the time. The rows are copied once more, and keep their order
     unless preserve_insertion_order is off.
     """
-    return _to_frame(con.execute(query))
+    return _to_frame(con.execute(query), query)
 
 
-def _to_frame(rows: Any) -> pl.DataFrame:
-    """The rows of a cursor."""
+def _to_frame(rows: Any, query: str) -> pl.DataFrame:
+    """The rows of a connection that has executed a query."""
     if hasattr(rows, "pl"):  # DuckDB 1
+        require_pyarrow("DuckDB 1")
         kinds = {name: str(kind).lower() for name, kind, *_ in rows.description}
         frame = plain_booleans(rows.pl())
         # polars 1.36 reads those of arrow_lossless_conversion as Int8.
@@ -215,16 +224,20 @@ def _to_frame(rows: Any) -> pl.DataFrame:
         return frame.with_columns(pl.col(numbers).cast(pl.Boolean)) if numbers else frame
     schema = {name: TYPES.get(str(kind)) for name, kind, *_ in rows.description}
     if "pyarrow" in sys.modules or None in schema.values():
-        return _read_arrow(rows)
+        return _read_arrow(rows, query)
     first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
     if first.height == FEW:
-        return first.vstack(_read_arrow(rows))
+        return first.vstack(_read_arrow(rows, query, FEW))
     rows.fetchall()  # to complete the result
     return first
 
 
-def _read_arrow(rows: Any) -> pl.DataFrame:
+def _read_arrow(rows: Any, query: str, fetched: int = 0) -> pl.DataFrame:
+    """The rows that are not fetched yet. Without pyarrow the query runs again, as a relation."""
     with LOCK, warnings.catch_warnings():
+        if failed_import():
+            rows.abort()
+            return plain_booleans(pl.DataFrame(rows.sql(query))[fetched:])
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         return plain_booleans(pl.DataFrame(rows.to_arrow_reader()))
 

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 import polars as pl
 
+from rankql.arrow import relation_to_polars
 from rankql.errors import RankqlError, python_message
 from rankql.macros import literal, quote
 from rankql.sources import frames
@@ -39,6 +40,8 @@ class Reader:
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         # Whether a query has rows, by its SQL.
         self.answers: dict[str, bool] = {}
+        # The rows of iterators, by iterator.
+        self.iterated: dict[Any, list[Any]] = {}
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True
@@ -286,7 +289,7 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFram
     query = create_macros(session.con, sql, checked)
     if session.keeps_order():
         return frames.read_frame(session.con, query)
-    return frames.plain_booleans(session.con.sql(query).pl())
+    return frames.plain_booleans(relation_to_polars(session.con.sql(query)))
 
 
 # So many systems are read in order: each is sought in the rows.

@@ -21,6 +21,7 @@ from rankql.registry.column_names import (
 from rankql.sources import role_values
 from rankql.sources.account import account_for
 from rankql.sources.ask import verified
+from rankql.sources.frames import export_call
 from rankql.sources.inputs import Inputs, TidyTables
 from rankql.sources.judgments import assume_grades, keep_highest, mark_forbidden
 from rankql.sources.reader import list_in_order
@@ -416,6 +417,10 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not is_several_runs(run):
         return session.table(run, "run")
     named = bool(run) and all(isinstance(name, str) and name for name in run)
+    if call := export_call(next(iter(run.values()), None)).replace("data.", "x."):
+        remedy = f"pd.concat({{q: {call} for q, x in run.items()}}, names=['query'])"
+        remedy = f"Pass {remedy}.reset_index('query') if each has the items of a query"
+        require(named, f"run is a dict of {type(next(iter(run.values()))).__name__}. {remedy}")
     require(named, "A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 

@@ -210,7 +210,8 @@ def require_place_of_qrels(qrels: Any, con: Any) -> None:
 
 def _is_array(data: Any) -> bool:
     """Is it a list or an array of numbers?"""
-    one = isinstance(data, list | tuple) or len(getattr(data, "shape", ())) == 1
+    shape = getattr(data, "shape", ())
+    one = isinstance(data, list | tuple) or (isinstance(shape, tuple) and len(shape) == 1)
     return one and all(isinstance(x, Number) or getattr(x, "shape", None) == () for x in data)
 
 

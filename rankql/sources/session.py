@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
+from rankql.arrow import require_pyarrow
 from rankql.errors import RankqlError, require
 from rankql.macros import require_duckdb
 from rankql.sources import frames
@@ -160,6 +161,10 @@ class Session(Reader):
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
         data, part = (data.data, data.name) if isinstance(data, Part) else (data, "")
+        if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+            if data not in self.iterated:  # an iterator can be read only once
+                self.iterated[data] = [*data]
+            data = self.iterated[data]
         source = Source(self, frames.native(data, label), label, part)
         table = self._load(source)
         run = label.startswith("run")
@@ -245,6 +250,7 @@ def _load_entry(source: Source) -> Table:
 
 
 def _load_arrow(source: Source) -> Table:
+    require_pyarrow(repr(source.name))
     import pyarrow.dataset
 
     kind = "orc" if source.file.suffix == ".orc" else "ipc"

@@ -355,7 +355,13 @@ def test_two_columns_of_one_table(tmp_path):
 
 @pytest.mark.parametrize(
     ("human", "llm"),
-    [("human_label", "llm_label"), ("expertGrade", "GPT"), ("manual", "model_grade"), ("a", "b")],
+    [
+        ("human_label", "llm_label"),
+        ("expertGrade", "GPT"),
+        ("annotator1", "gpt4o"),
+        ("manual", "model_grade"),
+        ("a", "b"),
+    ],
 )
 def test_two_tables_with_names_of_their_own(human, llm):
     table = both_labels()

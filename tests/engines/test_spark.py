@@ -20,6 +20,7 @@ from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
 deltalake, metrics = optional("deltalake"), optional("rankql.spark")
+functions = optional("pyspark.sql.functions")
 pytestmark = pytest.mark.spark
 
 
@@ -351,6 +352,16 @@ def test_which_metrics_beyond_accuracy_are_translated():
     assert [name for name in ours if translated(name)] == [*case_matrix.IN_SPARK]
 
 
+def test_columns_are_taken_and_other_expressions_refused(spark):
+    frame = framed(spark, RUN.join(QRELS, on=["query", "item"]))
+    ours = frame.groupBy("query").agg(metrics.ndcg_by_score("rel", "score", "item", 2))
+    theirs = metrics.ndcg_by_score(functions.col("rel"), frame.score, item=frame["item"], k=2)
+    assert {*frame.groupBy("query").agg(theirs).collect()} == {*ours.collect()}
+    for wrong in (functions.col("rel") + 1, functions.col("rel").alias("x"), functions.lit(2)):
+        with pytest.raises(rankql.RankqlError, match=r"ndcg: rel must be a column, not .*: df"):
+            metrics.ndcg(wrong, "pos")
+
+
 @pytest.mark.parametrize("name", case_matrix.IN_SPARK)
 def test_metrics_beyond_accuracy_equal_duckdb(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""
@@ -419,9 +430,9 @@ CONNECT = """
 import os
 import duckdb
 import polars as pl
-from support import spark_sessions
+from support import case_matrix, hand_cases, spark_sessions
 from polars.testing import assert_frame_equal
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as F
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -441,9 +452,27 @@ assert_frame_equal(ours.summary, theirs.summary, abs_tol=1e-12, rel_tol=0)
 frame.createOrReplaceTempView("shop")
 text = "SELECT query, ndcg(rel, pos, 10) AS ndcg FROM shop GROUP BY query ORDER BY query"
 wanted = ours.per_query.select("query", ndcg="nDCG@10")
-by_query = frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query")
-for made in (rankql.spark.sql(spark, text), by_query):
-    assert_frame_equal(pl.DataFrame(made.toArrow()), wanted, abs_tol=1e-12, rel_tol=0)
+queries = frame.groupBy("query")
+made = [rankql.spark.sql(spark, text)]
+for columns in ((), ("rel", "pos"), (F.col("rel"), F.col("pos")), (frame.rel, frame["pos"])):
+    made.append(queries.agg(rankql.spark.ndcg(*columns, k=10)).sort("query"))
+for each in made:
+    assert_frame_equal(pl.DataFrame(each.toArrow()), wanted, abs_tol=1e-12, rel_tol=0)
+for call in (
+    lambda: rankql.evaluate(frame, metrics="AP"),
+    lambda: rankql.compare({{"a": frame, "b": frame}}, frame),
+    lambda: rankql.check(frame),
+    lambda: rankql.evaluate({{1: ["a"]}}, frame),
+    lambda: rankql.most_popular(frame),
+):
+    try:
+        call()
+    except rankql.RankqlError as error:
+        assert "is a frame of Spark Connect. Evaluate it in Spark by rankql.spark" in str(error)
+    else:
+        raise AssertionError
+wrong = case_matrix.run(case_matrix.ENGINES["Spark"], spark, hand_cases.FAMILIES["cascade"])
+assert not wrong, wrong
 print("right")
 spark.stop()
 """

@@ -115,6 +115,35 @@ def test_explain_check_combine_and_the_manifest_know_it():
     assert result.manifest()["call"]["options"]["unjudged_queries"] == "count"
 
 
+@pytest.mark.parametrize("undefined", ["zero", "skip"])
+def test_results_with_and_without_it_do_not_go_together(undefined, tmp_path):
+    """Although their undefined values count alike."""
+    both = [{"unjudged_queries": x, "undefined": undefined} for x in ("count", None)]
+    days = [RUN.filter(pl.col("user") < 15), RUN.filter(pl.col("user") >= 15)]
+    count, skip = (
+        rankql.evaluate(run, BOUGHT, METRICS, **x) for run, x in zip(days, both, strict=True)
+    )
+    skip.save_values(tmp_path / "skip.parquet")
+    different = "Results have different unjudged_queries: count and None"
+    for parts in ([count, skip], [count, tmp_path / "skip.parquet"]):
+        with pytest.raises(RankqlError, match=different):
+            rankql.combine(parts)
+    with pytest.raises(RankqlError, match=different):
+        rankql.combine([rankql.combine([count]), skip])
+    runs = [rankql.evaluate(RUN, BOUGHT, METRICS, **x) for x in both]
+    with pytest.raises(RankqlError, match=different):
+        rankql.compare(dict(zip("ab", runs, strict=True)))
+    gate = {"max_drop": ["RR:0.1"], **both[0]}
+    with pytest.raises(RankqlError, match="different unjudged_queries: None and count"):
+        rankql.gate(RUN, BOUGHT, baseline=runs[1], **gate)
+    values = rankql.read_values(runs[0].per_query.select("user", "RR"))
+    for known in (
+        rankql.gate(RUN, BOUGHT, baseline=values, **gate),
+        rankql.gate(values, baseline=runs[0], max_drop=["RR:0.1"]),
+    ):
+        assert known.table["difference"].to_list() == [0]
+
+
 def test_the_attributes_come_from_the_run():
     judged = BOUGHT.join(RUN.select("user", "country").unique(), on="user")
     expected = rankql.evaluate(RUN, WITH_ZEROS, METRICS, undefined="zero", by="country")

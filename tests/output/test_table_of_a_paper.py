@@ -52,6 +52,15 @@ def test_cells_are_means_of_the_summary(order):
         assert "\\caption{Means of \\textsc{ours}}\n\\label{tab:ours}" in latex
 
 
+def test_slices_by_another_attribute_have_no_column():
+    run = RUN.with_columns(language=pl.when(pl.col("query") < "t2").then(pl.lit("all")))
+    one = rankql.evaluate(run, QRELS, METRICS, by="language", mean="slices")
+    by = [["collection"], ["language"], ["collection", "language"]]
+    three = rankql.evaluate(run, QRELS, METRICS, by=by)
+    expected, table = (x.wide("system", ["language", "metric"]).table for x in (one, three))
+    assert table.equals(expected) and table.width == 5
+
+
 def test_a_comparison_has_its_signs():
     result = rankql.compare(RUN, QRELS, METRICS, by="collection", baseline="bm25")
     table = result.wide(rows="system", columns=["collection", "metric"])

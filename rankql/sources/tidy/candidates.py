@@ -38,6 +38,8 @@ VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
 # So many cells decide whether there is one.
 _SAMPLE = 1000
+# What Python prints of objects: Document(id=d1), <Document: ...>, ('d1', 0.5), array([...]).
+_PRINTED = r"""^\[?(([A-Z]\w*\(\w+=)|(<[A-Z][\w.]*:? )|(\(['"]\w)|(array\(\[))"""
 # The rank of a column whose name is not known.
 _UNNAMED = 1000
 # The names of lists of ids.
@@ -92,12 +94,8 @@ def split_groups(session: Session, table: Table) -> Table:
     return table
 
 
-def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
-    """The table with a column for each field of its objects, but not for {id: number}, and with
-    lists where cells have them as text: as Python, NumPy, JSON or Postgres.
-
-    names: columns that the caller names as the items.
-    """
+def unpack_objects(table: Table) -> Table:
+    """The table with a column for each field of its objects, but not for {id: number}."""
     for name, kind in [*table.columns.items()]:
         fields = {} if kind.endswith("]") or table.unit == "ids" else fields_of(kind)
         if fields and not has_numbers_of_ids(name, kind):
@@ -108,6 +106,16 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             )
             sql = f"(SELECT *, {values} FROM {table.sql})"
             table = replace(table, sql=sql, columns={**table.columns, **columns})
+    return table
+
+
+def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
+    """The table with the fields of its objects, and with lists where cells have them as text: as
+    Python, NumPy, JSON or Postgres.
+
+    names: columns that the caller names as the items.
+    """
+    table = unpack_objects(table)
     for name, kind in [] if table.trec else table.columns.items():
         named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
@@ -116,9 +124,12 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
         nested = f"({text} ^@ '[{{' OR {text} ^@ '[[')"  # objects, or lists
         sql = f"SELECT bool_and({lists}) AND max({text}) <> '' AND NOT bool_or({nested}), "
-        sql += f"bool_and({nested} OR {text} IN ('', '[]')) AND bool_or({nested}) "
+        sql += f"bool_and({nested} OR {text} IN ('', '[]')) AND bool_or({nested}), "
+        sql += f"any_value({text}) FILTER (regexp_matches({text}, {literal(_PRINTED)})) "
         sql += f"FROM (FROM {table.sql} LIMIT "
-        of_ids, of_objects = session.row(f"{sql}{_SAMPLE})")
+        of_ids, of_objects, printed = session.row(f"{sql}{_SAMPLE})")
+        if printed is not None:
+            raise _printed_objects(table, name, printed)
         if of_ids:
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = f"list_transform({value}, lambda x_: {_UNQUOTED})"
@@ -146,6 +157,16 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             if session.value(f"{sql} FROM (FROM {table.sql} LIMIT {_SAMPLE})"):
                 table = table.with_values(name, value, "DOUBLE[]")
     return table
+
+
+def _printed_objects(table: Table, name: str, text: str) -> RankqlError:
+    """The error about a cell that is the text of an object of Python."""
+    (kind,) = re.findall(r"[A-Za-z]\w*", text)[:1] if not re.match(r"\[?\(", text) else ["tuple"]
+    calls = {"tuple": "[x[0] for x in results]", "array": "array.tolist()"}
+    return RankqlError(
+        f"{table.label}: {name} has the text of {kind} objects, such as {text[:40]!r}. Write ids, "
+        f"such as {calls.get(kind, '[d.id for d in documents]')}"
+    )
 
 
 class Field(NamedTuple):

@@ -37,7 +37,8 @@ _SIMPLE = {*_KINDS, dict, list, type(None)}
 
 def unwrap(value: Any) -> Any:
     """A value of Python's own types; the values in it are as they were."""
-    if type(value) in _SIMPLE:
+    connect = type(value).__module__.startswith("pyspark.sql.connect")  # any name is a column
+    if type(value) in _SIMPLE or connect:
         return value
     if hasattr(value, "_asdict"):  # a tuple with names
         return dict(value._asdict())
@@ -46,6 +47,8 @@ def unwrap(value: Any) -> Any:
     if isinstance(value, LISTS):
         return list(value)
     if isinstance(value, DICTS):
+        return dict(value)
+    if type(value).__module__ == "sqlite3" and hasattr(value, "keys"):  # a row
         return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -107,7 +107,8 @@ def _kind_of(value: Any) -> str:
             return "rows" if any(of_row) else "objects"
         pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
         return "pairs" if pair else "arrays" if is_array(value) else "items"
-    if not (hasattr(value, "tolist") or hasattr(value, "to_list")):  # of arrays and Series
+    connect = type(value).__module__.startswith("pyspark.sql.connect")  # any name is a column
+    if connect or not (hasattr(value, "tolist") or hasattr(value, "to_list")):  # arrays, Series
         if (own := plain.unwrap(value)) is not value:
             return _kind_of(own)
         return "a value" if isinstance(value, Real | None) else "a run"

@@ -1,0 +1,128 @@
+"""Beside NumPy 1, the import of pyarrow fails: dicts, lists, files and pandas frames are read."""
+
+import os
+import sys
+
+import pytest
+
+from support import components
+from support.environments import run
+from support.paths import ROOT
+
+FAILS = 'raise ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.4\\nmore")\n'
+SCRIPT = """
+import gzip, sys
+from datetime import date, datetime, timezone
+
+import duckdb, pandas as pd, polars as pl, rankql
+
+def print_all(count):
+    run = pl.DataFrame({
+        "query": [f"q{i // 5}" for i in range(count)],
+        "item": [f"d{i % 5}" for i in range(count)],
+        "score": [float((7 * i) % 11) for i in range(count)],
+    })
+    qrels = run.select("query", "item", rel=pl.int_range(pl.len()) % 3)
+    frames = {"run": run, "qrels": qrels}
+    pandas = {name: pd.DataFrame(x.to_dict(as_series=False)) for name, x in frames.items()}
+    evaluated = [rankql.evaluate(**frames), rankql.evaluate(**pandas)]
+    dicts = {name: {} for name in frames}
+    for name, frame in frames.items():
+        for query, item, value in frame.rows():
+            dicts[name].setdefault(query, {})[item] = value
+    evaluated.append(rankql.evaluate(**dicts))
+    rows = {name: frame.to_dicts() for name, frame in frames.items()}
+    evaluated.append(rankql.evaluate(**rows))
+    run.write_csv("run.csv")
+    qrels.write_parquet("qrels.parquet")
+    evaluated.append(rankql.evaluate("run.csv", "qrels.parquet", output="values.parquet"))
+    evaluated.append(rankql.combine(["values.parquet"]))
+    with gzip.open("run.csv.gz", "wb") as file:
+        file.write(open("run.csv", "rb").read())
+    evaluated.append(rankql.evaluate("run.csv.gz", qrels))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE run AS FROM 'run.csv'")
+        con.execute("CREATE TABLE qrels AS FROM 'qrels.parquet'")
+        evaluated.append(rankql.evaluate("run", "qrels", con=con))
+    kinds = {"query": pl.Categorical, "item": pl.Enum([f"d{i}" for i in range(5)])}
+    evaluated.append(rankql.evaluate(run.cast(kinds), qrels.cast({"rel": pl.Decimal(5, 1)})))
+    evaluated.append(rankql.evaluate(run.lazy(), qrels.cast({"rel": pl.UInt8})))
+    evaluated.append(rankql.evaluate(
+        run.with_columns(day=date(2026, 1, 1), at=datetime(2026, 1, 1, tzinfo=timezone.utc)),
+        qrels, by=["day", "at"],
+    ))
+    more = {"rel": "Int64", "item": "category", "query": "string"}
+    evaluated.append(rankql.evaluate(pandas["run"], pandas["qrels"].astype(more)))
+    for each in evaluated:
+        print([round(each[name], 9) for name in ("AP", "nDCG@10")], each.per_query.height)
+    print(repr(evaluated[0]), evaluated[0].to_pandas().round(6).to_dict("list"))
+    print(rankql.compare({"a": run, "b": run.with_columns(score=-pl.col("score"))}, qrels))
+    print(rankql.gate(run, qrels, minimum=["RR>=0.1"]))
+    print(rankql.check(run, qrels), rankql.explain(run, qrels, "q1"))
+    joined = pandas["run"].merge(pandas["qrels"]).assign(
+        seen=pd.Timestamp("2026-01-01", tz="Asia/Tokyo"), none=None,
+        text=[*"ab", None] * (count // 3),
+    )
+    print(rankql.ndcg_by_score(joined, by="query").round(6).sort_values("query").to_dict("list"))
+    print(rankql.most_popular(joined, query="query").to_dict("list"))
+    print(rankql.time_split(joined, since=datetime(2026, 2, 1), moment="seen", query="query").shape)
+
+print_all(60)
+print_all(10_500)
+"""
+WRITE = "import polars as pl\npl.DataFrame({'query': [1], 'item': [1]}).write_ipc('run.arrow')"
+REFUSED = """
+import rankql
+for call in (
+    lambda: rankql.evaluate({1: {1: 1.0}}, {1: {1: 1}}).to_arrow(),
+    lambda: rankql.evaluate("run.arrow", {1: {1: 1}}),
+):
+    try:
+        call()
+    except rankql.RankqlError as error:
+        print(error)
+"""
+
+
+def run_in(folder, python, code, *paths):
+    path = os.pathsep.join(map(str, [*paths, ROOT]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    return run(python, "-W", "ignore", "-c", code, cwd=folder, env=environment)
+
+
+def failing(folder):
+    """A folder with a pyarrow whose import fails."""
+    (folder / "failing" / "pyarrow").mkdir(parents=True)
+    (folder / "failing" / "pyarrow" / "__init__.py").write_text(FAILS)
+    return folder / "failing"
+
+
+def require_refusals(printed):
+    remedy = "pip install 'numpy>=2', or where NumPy is pinned, pip install 'pyarrow<22'"
+    fails = "needs pyarrow, whose import fails: pyarrow requires NumPy 2.0 or newer, found 1."
+    lines = printed.splitlines()
+    assert [line.split()[0] for line in lines] == ["to_arrow", "'run.arrow'"]
+    assert all(fails in line and line.endswith(remedy) for line in lines)
+
+
+@pytest.mark.package
+def test_the_same_is_printed(tmp_path):
+    expected = run_in(tmp_path, sys.executable, SCRIPT)
+    assert run_in(tmp_path, sys.executable, SCRIPT, failing(tmp_path)) == expected
+
+
+def test_what_needs_it_says_so(tmp_path):
+    run_in(tmp_path, sys.executable, WRITE)
+    require_refusals(run_in(tmp_path, sys.executable, REFUSED, failing(tmp_path)))
+
+
+@pytest.mark.package
+def test_beside_numpy_1(tmp_path):
+    uv, python = components.program("uv"), tmp_path / "venv" / "bin" / "python"
+    run(uv, "venv", "-q", "-p", "3.11", tmp_path / "venv")
+    needs = ["numpy<2", "pandas", "scipy", "polars", "duckdb", "pyarrow", "click", "lazy-loader"]
+    run(uv, "pip", "install", "-q", "-p", python, *needs)
+    expected = run_in(tmp_path, sys.executable, SCRIPT)
+    assert run_in(tmp_path, python, SCRIPT) == expected
+    run_in(tmp_path, sys.executable, WRITE)
+    require_refusals(run_in(tmp_path, python, REFUSED))
