@@ -29,7 +29,7 @@ _QUERIES, _ROWS, _RANGES = 500, 10_000, 3
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledRows:
     """All rows of an evaluation or those of some queries: the CTEs run and qrels."""
 
     evaluation: Evaluation
@@ -41,12 +41,12 @@ class Sample:
         return fetch_frame(self.evaluation.session, with_ctes(self.ctes) + sql)
 
 
-def read_all(evaluation: Evaluation) -> Sample:
+def read_all(evaluation: Evaluation) -> SampledRows:
     """All rows."""
-    return Sample(evaluation, source_ctes(evaluation.inputs, evaluation.conventions))
+    return SampledRows(evaluation, source_ctes(evaluation.inputs, evaluation.conventions))
 
 
-def read_some(evaluation: Evaluation, queries: pl.Series) -> Sample:
+def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
     """The rows of some of the queries: ranges of their ids, by which files skip rows."""
     every = max(len(queries) // _QUERIES, evaluation.rows // _ROWS)
     of_range = max(len(queries) // (max(every, 1) * _RANGES), 1)
@@ -62,7 +62,7 @@ def read_some(evaluation: Evaluation, queries: pl.Series) -> Sample:
     some, session = evaluation.of_queries(f"({within})"), evaluation.session
     rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
     ctes = {x: f"FROM {session.register(x, frame).sql}" for x, frame in rows.items()}
-    return Sample(evaluation, ctes, is_part=True)
+    return SampledRows(evaluation, ctes, is_part=True)
 
 
 class RankingLook(NamedTuple):
@@ -89,7 +89,7 @@ _RANKINGS = """
         sum(place) FILTER (hit) AS places, sum("end") FILTER (hit) AS ends,
         min(place) FILTER (hit) AS first, max("end") FILTER (hit) AS last,
         bool_or(torn AND place <= {k}) AS tied, arg_min(item, place) AS item
-    FROM (SELECT {keys}, item, rel >= {threshold} AS hit,
+    FROM (SELECT {keys}, item, {relevant} AS hit,
             rank() OVER ranking AS place, cume_dist() OVER ranking AS "end",
             {place} = lag({place}) OVER ranking AND {gain} <> lag({gain}) OVER ranking
                 AND item <> lag(item) OVER ranking AS torn
@@ -98,7 +98,7 @@ _RANKINGS = """
     GROUP BY {keys}"""
 
 
-def look_at_rankings(sample: Sample, k: int) -> list[RankingLook]:
+def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
     """What the rankings of each system show; k: the cutoff of ties."""
     evaluation, inputs = sample.evaluation, sample.evaluation.inputs
     lacking = "".join(f", NULL AS {x}" for x in ("rel", "item") if not inputs.every(x))
@@ -107,7 +107,7 @@ def look_at_rankings(sample: Sample, k: int) -> list[RankingLook]:
         graded = "(FROM run LEFT JOIN (SELECT query, item, rel FROM qrels) USING (query, item))"
     sql = _RANKINGS.format(
         keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
-        threshold=evaluation.conventions.threshold, gain="greatest(coalesce(rel, 0), 0)",
+        relevant=evaluation.is_relevant(), gain="greatest(coalesce(rel, 0), 0)",
     )  # fmt: skip
     n, h, place = pl.col("n"), pl.col("h"), pl.col("places")
     # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
@@ -136,7 +136,6 @@ class Spelling(NamedTuple):
     """Relevant ids that a system spells differently, in one way."""
 
     system: str | None
-    count: int
     # Ids of the run, and of the judgments.
     pairs: Sequence[tuple[str, str]]
 
@@ -150,7 +149,7 @@ _LACKING = """,
     missing AS MATERIALIZED (
         SELECT {keys}, CAST(item AS VARCHAR) AS item
         FROM (SELECT DISTINCT {keys} FROM run)
-        JOIN (SELECT query, item FROM qrels WHERE rel >= {threshold} AND item IS NOT NULL)
+        JOIN (SELECT query, item FROM qrels WHERE {relevant} AND item IS NOT NULL)
             USING (query)
         ANTI JOIN run USING ({keys}, item)
         QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY item) <= {most}),
@@ -164,7 +163,7 @@ _LACKING = """,
     GROUP BY {both}, a.item ORDER BY ALL"""
 
 
-def look_at_ids(sample: Sample) -> list[Spelling]:
+def look_at_ids(sample: SampledRows) -> list[Spelling]:
     """The ways in which each system spells relevant ids that it does not find."""
     evaluation, inputs = sample.evaluation, sample.evaluation.inputs
     kinds = [table.columns[table.roles["item"]] for table in inputs.tables if "item" in table.roles]
@@ -173,7 +172,7 @@ def look_at_ids(sample: Sample) -> list[Spelling]:
     keys = inputs.keys.split(", ")
     sql = _LACKING.format(
         keys=inputs.keys, system="a.system" if inputs.many else "NULL", most=_MISSING,
-        threshold=evaluation.conventions.threshold, alike=_ALIKE,
+        relevant=evaluation.is_relevant(), alike=_ALIKE,
         both=", ".join(f"a.{key}" for key in keys),
         same=" AND ".join(f"a.{key} = b.{key}" for key in keys),
         missing=loose_forms("missing"), found=loose_forms("found"),
@@ -191,7 +190,7 @@ def look_at_ids(sample: Sample) -> list[Spelling]:
         if way and known.isdisjoint([(None, found), (name, missed)]):
             ways[name, way].setdefault(missed, found)
     return [
-        Spelling(name, len(ids), [(one, other) for other, one in ids.items()])
+        Spelling(name, [(one, other) for other, one in ids.items()])
         for (name, way), ids in ways.items()
         if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
     ]

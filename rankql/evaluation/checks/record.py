@@ -15,7 +15,7 @@ from rankql.evaluation.checks.counters import Counters, ItemMatch, find_judged_q
 from rankql.evaluation.checks.looks import (
     LAST,
     RankingLook,
-    Sample,
+    SampledRows,
     Spelling,
     look_at_ids,
     look_at_rankings,
@@ -134,7 +134,7 @@ class Evidence:
         return find_judged_queries(self.evaluation) if known is None else known
 
     @cached_property
-    def sample(self) -> Sample:
+    def sample(self) -> SampledRows:
         """The rows that are looked at: of all queries, or of some of those known."""
         known = self.queries
         return read_all(self.evaluation) if known is None else read_some(self.evaluation, known)

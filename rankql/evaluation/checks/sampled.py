@@ -81,7 +81,7 @@ def _repair(evidence: Evidence, pairs: Sequence[tuple[str, str]]) -> str:
 def _spelling(evidence: Evidence) -> Iterable[Facts]:
     for each in evidence.spellings:
         one, other = each.pairs[0]
-        yield {"system": each.system, "count": each.count, "one": one, "other": other,
+        yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,
                "extent": evidence.extent, "repair": _repair(evidence, each.pairs),
                "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
 
