@@ -92,7 +92,7 @@ def test_scores_in_reverse_are_noted():
     data = ranking([3, 1, 4, 2, 5], [0, 1, 0, 0, 0])
     (note,) = notes(data)
     assert note == (
-        "the run: relevant items rank higher in reverse order: RR 1.000, not 0.200. If score is "
+        "relevant items of the run rank higher in reverse order: RR 1.000, not 0.200. If score is "
         "best at the other end, pass descending=False"
     )
     assert notes(data, descending=False) == notes(data, descending=True) == []
@@ -110,7 +110,12 @@ def test_queries_that_find_themselves_are_noted():
 def test_ties_that_decide_are_noted():
     tied = ranking([3, 2, 2, 1], [0, 1, 0, 0])
     (note,) = notes(tied)
-    assert "different relevance in 40 of 40 queries" in note and "ties='expected'" in note
+    assert note == (
+        "in 40 of 40 queries of the run, item ids order equal scores of items of different "
+        "relevance. To average over all orders, pass ties='expected'"
+    )
+    (note,) = notes(tied, metrics=["RR", "nERR"])  # which has no mean over all orders
+    assert note.endswith("of different relevance")
     assert notes(tied, ties="expected") == notes(tied, ties="item") == []
     # Not below the cutoff, of equal grades, or in few queries.
     assert notes(tied, metrics="RR@1") == notes(ranking([2, 1, 1], [1, 0, 0])) == []

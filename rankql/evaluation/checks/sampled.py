@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
+from rankql.errors import RankqlError
 from rankql.evaluation.checks.looks import REVERSED_Z
 from rankql.evaluation.checks.record import Check, Evidence, Facts
+from rankql.evaluation.readable import require_compatible
 from rankql.sources.spelling import find_repair
 from rankql.sources.tables import is_text, quote_name
 
@@ -47,10 +51,15 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
     evaluation = evidence.evaluation
     if not evaluation.inputs.scored or {"ties", "conventions"} & _named(evidence):
         return
+    call = ""
+    with suppress(RankqlError):  # some metrics have no mean over all orders
+        conventions = replace(evaluation.conventions, ties="expected")
+        require_compatible(evaluation.inputs, evaluation.metrics, conventions)
+        call = ". To average over all orders, pass ties='expected'"
     for each in evidence.rankings:
         if each.tied > _MUCH_TIED * each.queries:
             yield {"system": each.system, "count": each.tied, "total": each.queries,
-                   "extent": evidence.extent}  # fmt: skip
+                   "extent": evidence.extent, "call": call}  # fmt: skip
 
 
 def _repair(evidence: Evidence, pairs: Sequence[tuple[str, str]]) -> str:
@@ -99,8 +108,8 @@ SAMPLED = (
     Check(
         "reversed-scores", "evaluation", "warning",
         "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
-        _reversed_scores, "{run}: relevant items rank higher in reverse order{extent}: RR "
-        "{backward:.3f}, not {forward:.3f}. If {score} is best at the other end, pass "
+        _reversed_scores, "relevant items of {run} rank higher in reverse order: RR "
+        "{backward:.3f}, not {forward:.3f}{extent}. If {score} is best at the other end, pass "
         "descending={descending}",
         why="{score} is sorted in {order} order. If the best scores are at the other end, as "
         "for distances, pass descending={descending}.",
@@ -108,8 +117,8 @@ SAMPLED = (
     Check(
         "deciding-ties", "evaluation", "note",
         "equal scores of items of different relevance in {count:,} of {total:#query}{extent}",
-        _deciding_ties, "{run}: item ids order equal scores of items of different relevance in "
-        "{count:,} of {total:#query}{extent}. To average over all orders, pass ties='expected'",
+        _deciding_ties, "in {count:,} of {total:#query}{extent} of {run}, item ids order equal "
+        "scores of items of different relevance{call}",
         why="Item ids decide their order. Pass ties='expected' to average over all orders.",
     ),
     Check(
