@@ -39,7 +39,6 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.role_values import FIRST_ROWS
 from rankql.sources.sample import Pair, Reading
 from rankql.sources.session import Session
-from rankql.sources.spelling import respell
 from rankql.sources.tables import (
     Table,
     format_mapping,
@@ -51,7 +50,7 @@ from rankql.sources.tables import (
 )
 from rankql.sources.tidy import plain
 from rankql.sources.tidy.candidates import VECTOR, find_items
-from rankql.text import Note, format_count, format_queries, is_or_are, join_words
+from rankql.text import Note, format_queries, join_words
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
@@ -541,25 +540,6 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
     return ()
 
 
-def _spelling(pair: Pair) -> Iterator[str]:
-    """Judged ids that the run spells differently."""
-    run, qrels = pair.run, pair.qrels
-    if qrels is None or not (run.column and qrels.column) or "collapse" in pair.named:
-        return
-    if run.marks[0] and qrels.marks[0]:
-        return
-    unmatched = f"(FROM {qrels.items} EXCEPT FROM {run.items})"
-    sql = f"""SELECT count(*), min(a.i), min(b.i)
-        FROM {respell(unmatched, "i")} AS a JOIN {respell(run.items, "i")} AS b USING (q, x)"""
-    count, one, other = run.session.row(sql)
-    if count:
-        ids = format_count(count, "judged id") + run.extent
-        yield (
-            f"{ids} {is_or_are(count)} spelled differently in the run and not found: {one!r} and "
-            f"{other!r}"
-        )
-
-
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
     _numbered_queries,
@@ -571,5 +551,4 @@ DOUBTS: Sequence[Doubt] = (
     _other_lists,
     _odd_ids,
     _other_numbers,
-    _spelling,
 )

@@ -120,7 +120,7 @@ def open_file(name: str, label: str, hint: str) -> File:
             with _open(path) as stream:
                 while stream.read(2**20):
                     pass
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise _damaged(label, path, error) from error
     return file
 

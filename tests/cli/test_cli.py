@@ -126,6 +126,8 @@ def test_a_command_prints_what_its_function_returns(files, command, function, ar
     with contextlib.chdir(files):
         expected = function(*arguments, **options)
     printed = repr(expected).replace("unjudged_queries='count'", "--unjudged-queries count")
+    printed = printed.replace("ties='expected'", "--ties expected")
+    printed = printed.replace("pass descending=False", "pass --ascending")
     assert run(files, command) == (f"{printed}\n", "")
 
 

@@ -314,13 +314,14 @@ def test_a_ranked_table_with_grades():
 
 
 def test_positions_need_not_be_dense():
-    """Two items share a position: a gap if they have no gain, and refused if they have."""
-    run = pl.DataFrame({"query": "q", "item": list("abcd"), "pos": [2, 2, 5, 7]})
+    """Two items at one position are refused."""
+    run = pl.DataFrame({"query": "q", "item": list("abcd"), "pos": [2, 4, 5, 7]})
     result = explain(run, {"q": {"a": 1, "d": 1, "z": 1}}, "q", "nDCG@6")
     assert_consistent(result)
-    assert result.positions["pos"].to_list() == [1, 2, 2, 3, 5, 7, None]
+    assert result.positions["pos"].to_list() == [1, 2, 3, 4, 5, 7, None]
+    shared = run.with_columns(pos=pl.Series([2, 2, 5, 7]))
     with pytest.raises(RankqlError, match="query 'q', pos 2"):
-        explain(run, {"q": {"a": 1, "b": 1}}, "q", "nDCG@6")
+        explain(shared, {"q": {"a": 1, "b": 1}}, "q", "nDCG@6")
 
 
 @pytest.mark.few(1)

@@ -155,10 +155,10 @@ def test_check_lists_doubts():
 def test_counts_of_a_sample_say_so():
     rows = [{"query": f"q{i}", "retrieved": ["A", "b"], "relevant": ["a", "b"]}
             for i in range(5000)]  # fmt: skip
-    for number, extent in ((9, ""), (5000, " of a sample of the queries")):
+    for number, extent in ((9, ""), (5000, " of a sample")):
         notes = rankql.evaluate(rows[:number], metrics="RR", interval=None).notes
         (note,) = (note for note in notes if "spelled differently" in note)
-        assert f"judged ids{extent} are spelled" in note
+        assert f"relevant ids{extent} are spelled" in note
 
 
 ASKED = [

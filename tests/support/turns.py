@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # One of so many commits runs a repetition, and the oldest versions. Of the Spark matrix each runs a
 # family.
 REPETITIONS, OLDEST = 3, 4
-FAMILIES = sorted(path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv"))
+FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
+FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
 # What all tests stand on.
 SHARED = ("tests/support/", "tests/conftest.py", "pyproject.toml")
 SPARK = ("sql/common.sql", "sql/spark.sql", "rankql/engines/", "rankql/spark.py", "tests/engines/")

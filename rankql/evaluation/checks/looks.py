@@ -86,7 +86,7 @@ class RankingLook(NamedTuple):
 # list at the last.
 _RANKINGS = """
     SELECT {keys}, count(*) AS n, count(*) FILTER (hit) AS h,
-        sum(place) FILTER (hit) AS places, sum("end") FILTER (hit) AS ends,
+        CAST(sum(place) FILTER (hit) AS DOUBLE) AS places, sum("end") FILTER (hit) AS ends,
         min(place) FILTER (hit) AS first, max("end") FILTER (hit) AS last,
         bool_or(torn AND place <= {k}) AS tied, arg_min(item, place) AS item
     FROM (SELECT {keys}, item, {relevant} AS hit,
@@ -178,19 +178,22 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
         missing=loose_forms("missing"), found=loose_forms("found"),
     )  # fmt: skip
     rows = sample.fetch(sql).rows()
-    pairs = [(name, one, other) for name, other, alike in rows for one in alike or ()]
+    of_rows = [(i, one) for i, (*_, alike) in enumerate(rows) for one in alike or ()]
+    pairs = [(rows[i][0], one, rows[i][1]) for i, one in of_rows]
     if not pairs:
         return []
     lacking = Counter(name for name, *_ in rows)
     known = _ids_of_both(evaluation, pairs)
     steps, _ = respell_pairs(evaluation.session.con, [pair[1:] for pair in pairs])
-    ways = defaultdict[tuple[str | None, str], dict[str, str]](dict)
-    for (name, found, missed), is_step in zip(pairs, steps, strict=True):
+    ways = defaultdict[tuple[str | None, str], dict[int, tuple[str, str]]](dict)
+    for (i, _), (name, *pair), is_step in zip(of_rows, pairs, steps, strict=True):
+        found, missed = pair
         way = "step" if is_step else difference(found, missed)
-        if way and known.isdisjoint([(None, found), (name, missed)]):
-            ways[name, way].setdefault(missed, found)
+        others = [("run", name, missed)] if way != "step" else []
+        if way and known.isdisjoint([("qrels", None, found), *others]):
+            ways[name, way].setdefault(i, (found, missed))
     return [
-        Spelling(name, [(one, other) for other, one in ids.items()])
+        Spelling(name, [*ids.values()])
         for (name, way), ids in ways.items()
         if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
     ]
@@ -198,13 +201,13 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
 
 def _ids_of_both(
     evaluation: Evaluation, pairs: Sequence[tuple[str | None, str, str]]
-) -> set[tuple[str | None, str]]:
+) -> set[tuple[str, str | None, str]]:
     """The ids of runs that are judged for some query, and the judged ids in each system."""
     _, found, missed = zip(*pairs, strict=True)
-    known = set[tuple[str | None, str]]()
+    known = set[tuple[str, str | None, str]]()
     system = "system" if evaluation.inputs.many else "NULL"
     for fields, table, ids in (("NULL", "qrels", found), (system, "run", missed)):
         some = ", ".join(map(literal, {*ids}))
-        sql = f"SELECT DISTINCT {fields}, CAST(item AS VARCHAR) AS i FROM {table} WHERE i IN "
-        known |= {*evaluation.run_sql(f"{sql}({some})")}
+        sql = f"SELECT DISTINCT '{table}', {fields}, CAST(item AS VARCHAR) AS i FROM {table} "
+        known |= {*evaluation.run_sql(f"{sql}WHERE i IN ({some})")}
     return known
