@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, require, require_whole_number
+from rankql.errors import RankqlError, require, require_package, require_whole_number
 from rankql.evaluation.checks.columns import validate_columns
 from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS
@@ -35,8 +35,6 @@ from rankql.sources.request import EvaluationOptions, RankingRules, Request, par
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, require_column
 from rankql.sources.tidy.lists import unnest_lists
-from rankql.stats.sample import Sample
-from rankql.stats.tests import TESTS, adjust_p_values
 from rankql.writing import remember_inputs
 
 # The name of the last loss, which is that of the order of the final ranking.
@@ -113,6 +111,7 @@ def funnel(
     │ order     ┆ 0.226294 ┆ 0    │
     └───────────┴──────────┴──────┘
     """
+    require_package("scipy", "stats", "funnel")
     require_whole_number("k", k, 1)
     system = options.get("system")
     if system is not None and not isinstance(stages, Mapping | list | tuple):
@@ -300,6 +299,9 @@ class Funnel(EvaluatedTable):
 
     def _find_worst(self, rows: pl.DataFrame) -> list[str]:
         """The stage that loses most, and those whose losses chance may have made smaller."""
+        from rankql.stats.sample import Sample
+        from rankql.stats.tests import TESTS, adjust_p_values
+
         worst, *others = rows.sort("loss", descending=True, maintain_order=True)["stage"]
         values, test = self.result.frame(), TESTS["auto"](0, 0)
         excess = (values[loss_of(worst)] - values[loss_of(x)] for x in others)

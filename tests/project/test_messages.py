@@ -97,6 +97,7 @@ NEEDS = {
     "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(RUN, QRELS, baseline=RUN),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
     "associate needs scipy: pip install 'rankql[stats]'": lambda: linked([1.0, 0.5, 0.2]),
+    "funnel needs scipy: pip install 'rankql[stats]'": lambda: rankql.funnel(RUN, QRELS, 1),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
     "needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate("SELECT 1", "spark"),
     "rankql.spark needs pyspark: pip install 'rankql[spark]'": lambda: runpy.run_path(SPARK),
