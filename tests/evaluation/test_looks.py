@@ -72,6 +72,20 @@ def test_ids_of_other_things_are_not_noted(name):
     assert not any("spelled" in note for note in notes(*tables(*APART[name], other=True)))
 
 
+@pytest.mark.parametrize("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
+@pytest.mark.parametrize("queries", [3, 40])
+def test_an_expression_that_repairs_all_ids_is_in_the_error(change, queries):
+    if queries == 3 and change is not str.upper:
+        return  # that takes 5 ids
+    gold = [f"guide-{n}" for n in range(queries)]
+    run = pl.DataFrame({"query": gold, "item": [change(x) for x in gold], "score": 1.0})
+    qrels = pl.DataFrame({"query": gold, "item": gold, "rel": 1})
+    with pytest.raises(rankql.RankqlError, match="No item of the run is judged") as error:
+        rankql.evaluate(run, qrels, "RR", interval=None)
+    value = eval(str(error.value).partition(". Pass item=")[2])
+    assert rankql.evaluate(run, qrels, "RR", interval=None, item=value)["RR"] == 1
+
+
 def test_lists_are_told_with_an_expression_of_the_list():
     rows = [{"query": f"q{n}", "retrieved": [f"page-{n}.md", f"z{n}"], "relevant": [f"page-{n}"]}
             for n in QUERIES]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.looks import describe_repair, look_at_ids, read_all
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.reduce import Reduction
 from rankql.evaluation.ties import WITHOUT_GRADES
@@ -229,20 +230,13 @@ def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
 def no_common_items(evaluation: Evaluation, system: str | None, queries: int) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
-    It may be true of few queries, if no id is another one in capitals, with zeros or of a chunk.
+    It may be true of few queries, if no id is another one in another form or that of a chunk.
     """
     inputs = evaluation.inputs
     assert inputs.qrels
-    chunks = describe_chunk(evaluation, system)
+    hints = describe_chunk(evaluation, system) or describe_spelling(evaluation, system)
     judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
-    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(chunks)
-    if not is_error:
-        one, other = (
-            f"ltrim(lower(trim(CAST({x}.item AS VARCHAR))), '0')" for x in ("run", "qrels")
-        )
-        on = f"run.query = qrels.query AND {one} = {other}"
-        sql = f"SELECT 1 FROM run SEMI JOIN qrels ON {on} WHERE true {only} LIMIT 1"
-        is_error = bool(evaluation.run_sql(sql))
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints)
     first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {judged}) {only}"
     items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
     ((query, item),) = evaluation.run_sql(items)
@@ -252,7 +246,7 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
         f"has item {show_id(item)}, {judged} has {show_id(other_item)}. {doubt}rite item ids the "
-        f"same way in both, or name another column: item={''.join(f'. {x}' for x in chunks)}"
+        f"same way in both, or name another column: item={''.join(f'. {x}' for x in hints)}"
     )
 
 
@@ -277,6 +271,16 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
         f"Ids such as {item!r} look like chunks of judged items such as {chunk_of['document']!r}: "
         f"pass collapse={chunk_of['mark']!r}"
     ]
+
+
+def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
+    """A remedy if relevant ids are in the run in another form."""
+    for each in look_at_ids(read_all(evaluation)):
+        repair = describe_repair(evaluation.session, evaluation.inputs, each.pairs)
+        if each.system == system:
+            one, other = map(show_id, each.pairs[0])
+            return [f"Ids are spelled differently, such as {one} and {other}{repair}"]
+    return []
 
 
 def format_examples(values: Sequence[object] | None) -> str:

@@ -12,9 +12,11 @@ import polars as pl
 from rankql.evaluation.ctes import source_ctes, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import literal
+from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch_frame
-from rankql.sources.spelling import difference, loose_forms, respell_pairs
-from rankql.sources.tables import is_text
+from rankql.sources.session import Session
+from rankql.sources.spelling import difference, find_repair, loose_forms, respell_pairs
+from rankql.sources.tables import is_text, quote_name
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -197,6 +199,30 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
         for (name, way), ids in ways.items()
         if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
     ]
+
+
+def describe_repair(session: Session, inputs: Inputs, pairs: Sequence[tuple[str, str]]) -> str:
+    """What to pass so that these ids of run and judgments match, if an expression does it."""
+    assert inputs.qrels
+    ways = find_repair(session.con, pairs)
+    if ways is None:
+        return ""
+    values = []
+    for table, way in zip((next(iter(inputs.runs.values())), inputs.qrels), ways, strict=True):
+        column, lists = table.roles["item"], table.lists
+        value = quote_name(column)
+        value = value if is_text(table.columns[column]) else f"CAST({value} AS VARCHAR)"
+        if lists:
+            kind = lists.table.columns[lists.column]
+            if kind != "VARCHAR[]":
+                return ""
+            value = f"list_transform({quote_name(lists.column)}, lambda x: {way.format('x')})"
+            values.append(value if way != "{0}" else quote_name(lists.column))
+        elif table.unit == "ids" and column != "item":
+            return ""
+        else:
+            values.append(way.format(value))
+    return f'. Pass item="{values[0]}"' if values[0] == values[1] else f". Pass item={values!r}"
 
 
 def _ids_of_both(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks.looks import REVERSED_Z
+from rankql.evaluation.checks.looks import REVERSED_Z, describe_repair
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.readable import require_compatible
-from rankql.sources.spelling import find_repair
-from rankql.sources.tables import is_text, quote_name
 
 # Ties that decide in a larger share of queries are worth a note.
 _MUCH_TIED = 0.05
@@ -62,36 +60,13 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
                    "extent": evidence.extent, "call": call}  # fmt: skip
 
 
-def _repair(evidence: Evidence, pairs: Sequence[tuple[str, str]]) -> str:
-    """What to pass so that these ids of run and judgments match, if an expression does it."""
-    inputs = evidence.inputs
-    assert inputs.qrels
-    ways = find_repair(evidence.evaluation.session.con, pairs)
-    if ways is None:
-        return ""
-    values = []
-    for table, way in zip((next(iter(inputs.runs.values())), inputs.qrels), ways, strict=True):
-        column, lists = table.roles["item"], table.lists
-        value = quote_name(column)
-        value = value if is_text(table.columns[column]) else f"CAST({value} AS VARCHAR)"
-        if lists:
-            kind = lists.table.columns[lists.column]
-            if kind != "VARCHAR[]":
-                return ""
-            value = f"list_transform({quote_name(lists.column)}, lambda x: {way.format('x')})"
-            values.append(value if way != "{0}" else quote_name(lists.column))
-        elif table.unit == "ids" and column != "item":
-            return ""
-        else:
-            values.append(way.format(value))
-    return f'. Pass item="{values[0]}"' if values[0] == values[1] else f". Pass item={values!r}"
-
-
 def _spelling(evidence: Evidence) -> Iterable[Facts]:
+    session = evidence.evaluation.session
     for each in evidence.spellings:
         one, other = each.pairs[0]
+        repair = describe_repair(session, evidence.inputs, each.pairs)
         yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,
-               "extent": evidence.extent, "repair": _repair(evidence, each.pairs),
+               "extent": evidence.extent, "repair": repair,
                "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
 
 
