@@ -139,12 +139,18 @@ def test_ties_that_decide_are_noted():
     assert [x.count for x in findings] == [40]
 
 
-@pytest.mark.parametrize("number", [False, True])
-def test_of_many_queries_some_are_looked_at(number, monkeypatch):
+OTHER_IDS = {
+    "text": pl.col("query"), "braces and quotes": "{" + pl.col("query") + "'}",
+    "category": pl.col("query").cast(pl.Categorical),
+    "numbers": pl.col("query").str.slice(1).cast(pl.Int64) - 500,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_IDS)
+def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     monkeypatch.setattr(looks, "_ROWS", 200)
     data = ranking([3, 2, 2, 1], [0, 1, 0, 0], range(1000))
-    if number:
-        data = data.with_columns(pl.col("query").str.slice(1).cast(pl.Int64))
+    data = data.with_columns(query=OTHER_IDS[name])
     (note,) = notes(data)
     (count,) = {int(x.replace(",", "")) for x in note.split() if x.isdigit()}
     assert 20 <= count <= 100 and "queries of a sample" in note

@@ -51,20 +51,25 @@ def read_all(evaluation: Evaluation) -> SampledRows:
 def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
     """The rows of some of the queries: ranges of their ids, by which files skip rows."""
     every = max(len(queries) // _QUERIES, evaluation.rows // _ROWS)
-    of_range = max(len(queries) // (max(every, 1) * _RANGES), 1)
-    if every < 2 or not (queries.dtype.is_integer() or queries.dtype == pl.String):
+    if every < 2:
         return read_all(evaluation)
-    ids = queries.unique().sort()
-    ends = [
-        ids[[i, min(i + of_range, len(ids)) - 1]]
-        for i in range(0, len(ids), -(-len(ids) // _RANGES))
-    ]
-    write = literal if ids.dtype == pl.String else str
-    within = " OR ".join(f"{{query}} BETWEEN {write(x)} AND {write(y)}" for x, y in ends)
+    within = f"hash(CAST({{query}} AS VARCHAR)) % {every} = 0"
+    if queries.dtype.is_integer() or queries.dtype == pl.String:
+        ids = queries.unique().sort()
+        apart, size = -(-len(ids) // _RANGES), max(len(ids) // (every * _RANGES), 1)
+        starts = range(0, len(ids), apart)
+        ends = [ids[[i, min(i + size, len(ids)) - 1]].to_list() for i in starts]
+        within = " OR ".join(f"{{query}} BETWEEN {_write(x)} AND {_write(y)}" for x, y in ends)
     some, session = evaluation.of_queries(f"({within})"), evaluation.session
     rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
     ctes = {x: f"FROM {session.register(x, frame).sql}" for x, frame in rows.items()}
     return SampledRows(evaluation, ctes, is_part=True)
+
+
+def _write(query: str | int) -> str:
+    """An id in a condition that is formatted."""
+    text = literal(query) if isinstance(query, str) else str(query)
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 class RankingLook(NamedTuple):
