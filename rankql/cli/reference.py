@@ -41,7 +41,7 @@ def metrics_command(text: str) -> None:
     click.echo(formatter.getvalue(), nl=False)
 
 
-@command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
+@command("sql", "sql --database rankql.duckdb",
          "sql my.run my.qrels -m nDCG@10", "sql --plain -m nDCG@10 my_table",
          function="evaluation.evaluate:render_query")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY | TABLE]")

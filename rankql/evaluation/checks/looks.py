@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from rankql.evaluation.ctes import source_ctes, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import literal
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch_frame
+from rankql.sources.reader import fetch
 from rankql.sources.session import Session
 from rankql.sources.spelling import difference, find_repair, loose_forms, respell_pairs
 from rankql.sources.tables import is_text, quote_name
@@ -28,6 +29,8 @@ SMALL_ID = 10_000
 
 # About so many queries are looked at, fewer if they have more rows, in so many ranges of ids.
 _QUERIES, _ROWS, _RANGES = 500, 10_000, 3
+# Of fewer rows, the sample is by the hash of the query.
+_MANY_ROWS = 500_000
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,9 @@ class SampledRows:
     ctes: Mapping[str, str]
     is_part: bool = False
 
-    def fetch(self, sql: str) -> pl.DataFrame:
-        """The rows of a query on the CTEs."""
-        return fetch_frame(self.evaluation.session, with_ctes(self.ctes) + sql)
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query on the CTEs, without polars: forked processes would wait for it."""
+        return fetch(self.evaluation.session, with_ctes(self.ctes) + sql)
 
 
 def read_all(evaluation: Evaluation) -> SampledRows:
@@ -49,16 +52,17 @@ def read_all(evaluation: Evaluation) -> SampledRows:
 
 
 def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
-    """The rows of some of the queries: ranges of their ids, by which files skip rows."""
+    """The rows of some of the queries: by the hash of their id, or of large files, by ranges."""
     every = max(len(queries) // _QUERIES, evaluation.rows // _ROWS)
     if every < 2:
         return read_all(evaluation)
     within = f"hash(CAST({{query}} AS VARCHAR)) % {every} = 0"
-    if queries.dtype.is_integer() or queries.dtype == pl.String:
-        ids = queries.unique().sort()
-        apart, size = -(-len(ids) // _RANGES), max(len(ids) // (every * _RANGES), 1)
-        starts = range(0, len(ids), apart)
-        ends = [ids[[i, min(i + size, len(ids)) - 1]].to_list() for i in starts]
+    files = all("read_parquet" in table.sql for table in evaluation.inputs.runs.values())
+    known = queries.dtype.is_integer() or queries.dtype == pl.String
+    if files and known and evaluation.rows >= _MANY_ROWS:  # which skip what is outside of ranges
+        ids, size = sorted({*queries}), max(len(queries) // (every * _RANGES), 1)
+        starts = (i * (len(ids) - size) // (_RANGES - 1) for i in range(_RANGES))
+        ends = [(ids[i], ids[min(i + size, len(ids)) - 1]) for i in starts]
         within = " OR ".join(f"{{query}} BETWEEN {_write(x)} AND {_write(y)}" for x, y in ends)
     some, session = evaluation.of_queries(f"({within})"), evaluation.session
     rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
@@ -78,9 +82,9 @@ class RankingLook(NamedTuple):
     system: str | None
     queries: int
     # By how many standard errors do relevant items rank above chance; RR, and RR in reverse order.
-    z: float | None
-    forward: float | None
-    backward: float | None
+    z: float
+    forward: float
+    backward: float
     # In how many queries do equal scores decide which relevant items are within the cutoff?
     tied: int
     # How many queries are their own first item, how many are small numbers, and examples.
@@ -116,27 +120,28 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
         relevant=evaluation.is_relevant(), gain="greatest(coalesce(rel, 0), 0)",
     )  # fmt: skip
-    n, h, place = pl.col("n"), pl.col("h"), pl.col("places")
-    # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
-    pairs = h * (2 * n + 1 - h) / 2 - place / 2 - n * pl.col("ends") / 2
-    mixed = (h > 0) & (h < n)
-    same = pl.col("query").cast(pl.String) == pl.col("item").cast(pl.String)
-    small = pl.col("query").cast(pl.Int64, strict=False) < SMALL_ID
-    columns = {
-        "queries": pl.len(),
-        "z": ((pairs - h * (n - h) / 2).filter(mixed).sum()
-              / (h * (n - h) * (n + 1) / 12).filter(mixed).sum().sqrt()),
-        "forward": (1 / pl.col("first")).filter(mixed).mean(),
-        "backward": (1 / (n - n * pl.col("last") + 1)).filter(mixed).mean(),
-        "tied": pl.col("tied").sum(),
-        "same": same.sum(),
-        "small": (same & small).sum(),
-        "examples": pl.struct("query", "item").filter(same).head(3).implode(),
-    }  # fmt: skip
-    frame = sample.fetch(sql)
-    frame = frame if inputs.many else frame.with_columns(system=pl.lit(None, pl.String))
-    systems = frame.group_by("system").agg(**columns).sort("system")
-    return [RankingLook(**row) for row in systems.to_dicts()]
+    looks = defaultdict[str | None, list[Any]](list)
+    for *key, query, n, h, places, ends, first, last, tied, item in sorted(sample.fetch(sql)):
+        same = item is not None and str(query) == str(item)
+        small = same and str(query).isdecimal() and int(query) < SMALL_ID
+        gaps = (0.0, 0.0, None, None)
+        if 0 < h < n:
+            # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
+            pairs = h * (2 * n + 1 - h) / 2 - places / 2 - n * ends / 2
+            variance = h * (n - h) * (n + 1) / 12
+            gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - n * last + 1))
+        looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
+    return [_sum_up(system, rows) for system, rows in looks.items()]
+
+
+def _sum_up(system: str | None, rows: Sequence[Any]) -> RankingLook:
+    gaps, variances, forward, backward, tied, same, small, *_ = zip(*rows, strict=True)
+    known = [(x, y) for x, y in zip(forward, backward, strict=True) if x is not None]
+    examples = [{"query": x[-2], "item": x[-1]} for x in rows if x[5]]
+    rr, reverse = (sum(x) / len(known) for x in zip(*known, strict=True)) if known else (0.0, 0.0)
+    z = sum(gaps) / math.sqrt(sum(variances)) if known else 0.0
+    counts = sum(tied), sum(same), sum(small)
+    return RankingLook(system, len(rows), z, rr, reverse, *counts, examples[:3])
 
 
 class Spelling(NamedTuple):
@@ -184,7 +189,7 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
         same=" AND ".join(f"a.{key} = b.{key}" for key in keys),
         missing=loose_forms("missing"), found=loose_forms("found"),
     )  # fmt: skip
-    rows = sample.fetch(sql).rows()
+    rows = sample.fetch(sql)
     of_rows = [(i, one) for i, (*_, alike) in enumerate(rows) for one in alike or ()]
     pairs = [(rows[i][0], one, rows[i][1]) for i, one in of_rows]
     if not pairs:

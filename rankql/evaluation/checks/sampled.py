@@ -26,8 +26,8 @@ def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
     if not inputs.scored or {"descending", "order"} & _named(evidence):
         return
     for each in evidence.rankings:
-        forward, backward = each.forward or 0.0, each.backward or 0.0
-        if (each.z or 0) < REVERSED_Z and backward > 1.5 * forward:
+        forward, backward = each.forward, each.backward
+        if each.z < REVERSED_Z and backward > 1.5 * forward:
             table = inputs.runs.get(each.system) or next(iter(inputs.runs.values()))
             yield {"system": each.system, "count": each.queries, "forward": forward,
                    "backward": backward, "extent": evidence.extent, "score": table.roles["score"],
