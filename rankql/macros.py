@@ -53,6 +53,11 @@ def literal(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
+def template_literal(value: object) -> str:
+    """The same in SQL that is still to be formatted."""
+    return literal(value).replace("{", "{{").replace("}", "}}")
+
+
 def sql_folder() -> Path:
     """Return the folder of the SQL files, which is a dbt package too."""
     # In the package in a wheel, next to it in a checkout.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,8 +30,8 @@ from rankql.sources.reader import fetch
 from rankql.sources.request import RankingRules, ReadingOptions, Request
 from rankql.sources.role_values import FLOATS, is_rounded
 from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.spelling import respell_pairs
-from rankql.sources.tables import Data, Table, is_text
+from rankql.sources.spelling import respell_pairs, write_call
+from rankql.sources.tables import Data, Table
 from rankql.text import format_count
 from rankql.writing import remember_inputs
 
@@ -266,16 +265,9 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
 def _repair(data: CheckData, run: Table, role: str, ids: Sequence[str]) -> str:
     """What to pass so that these ids of run and judgments match."""
     assert data.inputs.qrels
-    tables = (run, data.inputs.qrels)
-    columns = [table.roles[role] for table in tables]
-    if any(table.unit == "ids" and table.roles[role] != role for table in tables):
-        return "Write them the same way in both tables"
-    values = [x if re.fullmatch(r"[A-Za-z_]\w*", x) else quote(x) for x in columns]
-    if not all(is_text(table.columns[x]) for table, x in zip(tables, columns, strict=True)):
-        values = [f"CAST({value} AS VARCHAR)" for value in values]
-    steps = respell_pairs(data.session.con, [*zip(ids[::2], ids[1::2], strict=True)])[1]
-    values = [steps.format(value) for value in values]
-    return f'Pass {role}="{values[0]}"' if values[0] == values[1] else f"Pass {role}={values!r}"
+    _, steps = respell_pairs(data.session.con, [*zip(ids[::2], ids[1::2], strict=True)])
+    call = write_call(role, (run, data.inputs.qrels), (steps, steps))
+    return f"Pass {call}" if call else "Write them the same way in both tables"
 
 
 LEVELS = ("error", "warning", "note")

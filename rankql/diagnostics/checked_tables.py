@@ -160,11 +160,10 @@ class CheckData:
     def evidence(self) -> Evidence:
         """What the checks of runs and judgments read."""
         if self.pairs:
-            return Evidence(
-                self.evaluation, count_rankings(self.evaluation), k=self.k, original=self.inputs
-            )
-        own = leave_out_unjudged(self.session, self.inputs)[1]  # of tables with their own grades
-        return Evidence(self.evaluation, Counters(own, [], []), k=self.k, original=self.inputs)
+            counters = count_rankings(self.evaluation)
+        else:  # tables with their own grades
+            counters = Counters(leave_out_unjudged(self.session, self.inputs)[1], [], [])
+        return Evidence(self.evaluation, counters, k=self.k, original=self.inputs)
 
     def run_of(self, system: str | None) -> CheckedTable:
         """The table of a system."""

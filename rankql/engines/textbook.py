@@ -143,5 +143,6 @@ def read_textbook() -> dict[str, str]:
     return {title: sql.rstrip(";\n") for title, sql in _STATEMENT.findall(_read())}
 
 
+@cache
 def _read() -> str:
     return (sql_folder() / "textbook.sql").read_text("utf-8")

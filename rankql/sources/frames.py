@@ -65,7 +65,7 @@ def native(data: Any, label: str) -> Any:
     kind = library(data)
     if kind == "narwhals":
         return native(data.to_native(), label)
-    if type(data).__module__.startswith("pyspark.sql.connect"):  # any attribute is a column
+    if plain.is_spark_connect(data):
         raise RankqlError(
             f"{label} is a frame of Spark Connect. Evaluate it in Spark by rankql.spark.evaluate, "
             f"or pass data.{_CALLS['pyspark']}"

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 
 import duckdb
 
-from rankql.macros import literal
+from rankql.macros import template_literal
+from rankql.sources.tables import Table, is_text, quote_name
 
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
 # How an id {0} is made like another, step by step, and where a step may change it.
@@ -121,9 +122,9 @@ def _rewrites(pairs: Sequence[tuple[str, str]], steps: str) -> Iterator[str]:
     one, other = sorted(pairs[0], key=len)
     before, found, after = other.partition(one)
     if found and before:
-        yield f"replace({{0}}, {literal(before)}, '')"
+        yield f"replace({{0}}, {template_literal(before)}, '')"
     if mark := re.match(r"[^A-Za-z0-9]+[a-z]*", after):
-        yield f"split_part({{0}}, {literal(mark[0])}, 1)"
+        yield f"split_part({{0}}, {template_literal(mark[0])}, 1)"
 
 
 def find_repair(
@@ -134,7 +135,6 @@ def find_repair(
     They must keep different ids apart.
     """
     rewrites = [*_rewrites(pairs, respell_pairs(con, pairs)[1])]
-    rewrites = [x for x in rewrites if "{" not in x.replace("{0}", "")]
     ways = [
         *((x, x) for x in rewrites),
         *(way for x in rewrites for way in ((x, "{0}"), ("{0}", x))),
@@ -148,3 +148,24 @@ def find_repair(
     a, b = (list(x) for x in zip(*pairs, strict=True))
     ((*found,),) = con.execute(f"SELECT {fits} FROM ({rows})", [a, b]).fetchall()
     return next((way for way, fits in zip(ways, found, strict=True) if fits), None)
+
+
+def write_call(role: str, tables: Sequence[Table], ways: Sequence[str]) -> str:
+    """The argument that changes the ids of a role by an expression for each table, "" if none does.
+
+    Of lists of ids, the expression is one of each element.
+    """
+    texts = all(is_text(table.columns[table.roles[role]]) for table in tables)
+    cast, values = "{}" if texts else "CAST({} AS VARCHAR)", list[str]()
+    for table, way in zip(tables, ways, strict=True):
+        column, lists = quote_name(table.roles[role]), table.lists if role == "item" else None
+        if lists:
+            if lists.table.columns[lists.column] != "VARCHAR[]":
+                return ""
+            column, each = quote_name(lists.column), f"lambda x: {way.format('x')}"
+            values.append(column if way == "{0}" else f"list_transform({column}, {each})")
+        elif table.unit == "ids" and table.roles[role] != role:
+            return ""
+        else:
+            values.append(way.format(cast.format(column)))
+    return f'{role}="{values[0]}"' if values[0] == values[1] else f"{role}={values!r}"

@@ -276,8 +276,8 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
 def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
     """A remedy if relevant ids are in the run in another form."""
     for each in look_at_ids(read_all(evaluation)):
-        repair = describe_repair(evaluation.session, evaluation.inputs, each.pairs)
         if each.system == system:
+            repair = describe_repair(evaluation.session, evaluation.inputs, each.pairs)
             one, other = map(show_id, each.pairs[0])
             return [f"Ids are spelled differently, such as {one} and {other}{repair}"]
     return []

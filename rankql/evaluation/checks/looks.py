@@ -12,12 +12,18 @@ import polars as pl
 
 from rankql.evaluation.ctes import source_ctes, with_ctes
 from rankql.evaluation.evaluation import Evaluation
-from rankql.macros import literal
+from rankql.macros import literal, template_literal
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session
-from rankql.sources.spelling import difference, find_repair, loose_forms, respell_pairs
-from rankql.sources.tables import is_text, quote_name
+from rankql.sources.spelling import (
+    difference,
+    find_repair,
+    loose_forms,
+    respell_pairs,
+    write_call,
+)
+from rankql.sources.tables import is_text
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -60,20 +66,14 @@ def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
     files = all("read_parquet" in table.sql for table in evaluation.inputs.runs.values())
     known = queries.dtype.is_integer() or queries.dtype == pl.String
     if files and known and evaluation.rows >= _MANY_ROWS:  # which skip what is outside of ranges
-        ids, size = sorted({*queries}), max(len(queries) // (every * _RANGES), 1)
+        ids = [*map(template_literal, sorted({*queries}))]
+        size = max(len(ids) // (every * _RANGES), 1)
         starts = (i * (len(ids) - size) // (_RANGES - 1) for i in range(_RANGES))
-        ends = [(ids[i], ids[min(i + size, len(ids)) - 1]) for i in starts]
-        within = " OR ".join(f"{{query}} BETWEEN {_write(x)} AND {_write(y)}" for x, y in ends)
+        within = " OR ".join(f"{{query}} BETWEEN {ids[i]} AND {ids[i + size - 1]}" for i in starts)
     some, session = evaluation.of_queries(f"({within})"), evaluation.session
     rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
     ctes = {x: f"FROM {session.register(x, frame).sql}" for x, frame in rows.items()}
     return SampledRows(evaluation, ctes, is_part=True)
-
-
-def _write(query: str | int) -> str:
-    """An id in a condition that is formatted."""
-    text = literal(query) if isinstance(query, str) else str(query)
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 class RankingLook(NamedTuple):
@@ -195,18 +195,21 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
     if not pairs:
         return []
     lacking = Counter(name for name, *_ in rows)
-    known = _ids_of_both(evaluation, pairs)
     steps, _ = respell_pairs(evaluation.session.con, [pair[1:] for pair in pairs])
-    ways = defaultdict[tuple[str | None, str], dict[int, tuple[str, str]]](dict)
-    for (i, _), (name, *pair), is_step in zip(of_rows, pairs, steps, strict=True):
-        found, missed = pair
-        way = "step" if is_step else difference(found, missed)
+    ways = [
+        "step" if is_step else difference(*pair)
+        for is_step, (_, *pair) in zip(steps, pairs, strict=True)
+    ]
+    alike = [x for x, way in zip(pairs, ways, strict=True) if way]
+    known = _ids_of_both(evaluation, alike) if alike else set()
+    spellings = defaultdict[tuple[str | None, str], dict[int, tuple[str, str]]](dict)
+    for (i, _), (name, found, missed), way in zip(of_rows, pairs, ways, strict=True):
         others = [("run", name, missed)] if way != "step" else []
         if way and known.isdisjoint([("qrels", None, found), *others]):
-            ways[name, way].setdefault(i, (found, missed))
+            spellings[name, way].setdefault(i, (found, missed))
     return [
         Spelling(name, [*ids.values()])
-        for (name, way), ids in ways.items()
+        for (name, way), ids in spellings.items()
         if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
     ]
 
@@ -215,24 +218,9 @@ def describe_repair(session: Session, inputs: Inputs, pairs: Sequence[tuple[str,
     """What to pass so that these ids of run and judgments match, if an expression does it."""
     assert inputs.qrels
     ways = find_repair(session.con, pairs)
-    if ways is None:
-        return ""
-    values = []
-    for table, way in zip((next(iter(inputs.runs.values())), inputs.qrels), ways, strict=True):
-        column, lists = table.roles["item"], table.lists
-        value = quote_name(column)
-        value = value if is_text(table.columns[column]) else f"CAST({value} AS VARCHAR)"
-        if lists:
-            kind = lists.table.columns[lists.column]
-            if kind != "VARCHAR[]":
-                return ""
-            value = f"list_transform({quote_name(lists.column)}, lambda x: {way.format('x')})"
-            values.append(value if way != "{0}" else quote_name(lists.column))
-        elif table.unit == "ids" and column != "item":
-            return ""
-        else:
-            values.append(way.format(value))
-    return f'. Pass item="{values[0]}"' if values[0] == values[1] else f". Pass item={values!r}"
+    tables = (next(iter(inputs.runs.values())), inputs.qrels)
+    call = write_call("item", tables, ways) if ways else ""
+    return f". Pass {call}" if call else ""
 
 
 def _ids_of_both(

@@ -86,25 +86,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def _check_spelling(role: str) -> Check:
-    """A check for ids of the run that match ids of qrels except for spelling."""
+def _has_text(run: Any) -> bool:
+    """Are queries of the run or of its judgments text?"""
+    return not all(t and is_numeric(t.table, t.roles["query"]) for t in (run, run.qrels))
 
-    def has_text(run: Any) -> bool:
-        return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
 
-    ids = [
-        f"(SELECT DISTINCT CAST({role} AS VARCHAR) AS id FROM {table})"
-        for table in ("rows", "qrels")
-    ]
-    unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
-    sql = f"""SELECT r.id AS run, min(q.id) AS qrels
-              FROM {respell(unmatched, "id")} AS r JOIN {respell(ids[1], "id")} AS q USING (x)
-              GROUP BY r.id"""
-    return Check(
-        "id-spelling", "rows", "warning", f"{role} is spelled differently in qrels",
-        why="These ids count as unjudged or missing. {repair}.",
-        sql=sql, tables="pairs", roles=(role,), noun="id", applies=has_text,
-    )  # fmt: skip
+_QUERIES = [f"(SELECT DISTINCT CAST(query AS VARCHAR) AS id FROM {x})" for x in ("rows", "qrels")]
+_UNMATCHED = f"(FROM {_QUERIES[0]} ANTI JOIN {_QUERIES[1]} USING (id))"
 
 
 def _check_duplicates(
@@ -134,7 +122,14 @@ def _check_judgments(
 
 
 ROWS = (
-    _check_spelling("query"),
+    Check(
+        "id-spelling", "rows", "warning", "query is spelled differently in qrels",
+        why="These ids count as unjudged or missing. {repair}.",
+        tables="pairs", roles=("query",), noun="id", applies=_has_text,
+        sql=f"""SELECT r.id AS run, min(q.id) AS qrels
+            FROM {respell(_UNMATCHED, "id")} AS r JOIN {respell(_QUERIES[1], "id")} AS q USING (x)
+            GROUP BY r.id""",
+    ),
     _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
     _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
                       "Metrics without a cutoff refuse it."),

@@ -35,10 +35,14 @@ _CELLS = (str, bytes, Real, Decimal, date, time, timedelta, list, dict)
 _SIMPLE = {*_KINDS, dict, list, type(None)}
 
 
+def is_spark_connect(value: Any) -> bool:
+    """Is it of Spark Connect, where any attribute of a frame is a column?"""
+    return type(value).__module__.startswith("pyspark.sql.connect")
+
+
 def unwrap(value: Any) -> Any:
     """A value of Python's own types; the values in it are as they were."""
-    connect = type(value).__module__.startswith("pyspark.sql.connect")  # any name is a column
-    if type(value) in _SIMPLE or connect:
+    if type(value) in _SIMPLE or is_spark_connect(value):
         return value
     if hasattr(value, "_asdict"):  # a tuple with names
         return dict(value._asdict())

@@ -107,8 +107,8 @@ def _kind_of(value: Any) -> str:
             return "rows" if any(of_row) else "objects"
         pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
         return "pairs" if pair else "arrays" if is_array(value) else "items"
-    connect = type(value).__module__.startswith("pyspark.sql.connect")  # any name is a column
-    if connect or not (hasattr(value, "tolist") or hasattr(value, "to_list")):  # arrays, Series
+    is_array_like = hasattr(value, "tolist") or hasattr(value, "to_list")  # an array, a Series
+    if plain.is_spark_connect(value) or not is_array_like:
         if (own := plain.unwrap(value)) is not value:
             return _kind_of(own)
         return "a value" if isinstance(value, Real | None) else "a run"
