@@ -11,6 +11,7 @@ import polars as pl
 
 from rankql.arrow import pandas_to_polars
 from rankql.errors import RankqlError, require
+from rankql.libraries import library
 from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr
@@ -41,7 +42,7 @@ def is_literal(value: object) -> bool:
 
 def is_pandas(data: object) -> bool:
     """Is it a DataFrame of pandas, which need not be installed?"""
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+    return library(data) == "pandas" and hasattr(data, "columns")
 
 
 def from_pandas(frame: Any, exprs: Iterable[pl.Expr], grades: Iterable[str] = ()) -> pl.DataFrame:

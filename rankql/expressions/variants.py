@@ -24,6 +24,7 @@ from rankql.expressions import checked_columns as checks
 from rankql.expressions.by_score import ROWS, ScoreMetric, positions
 from rankql.expressions.checked_columns import Column, as_float, column, from_pandas, is_pandas
 from rankql.expressions.ranking import Ranking, refuse_shared_positions
+from rankql.libraries import library
 from rankql.macros import quote, read_parameters
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
@@ -342,7 +343,7 @@ def ranked(
 
 def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     """Refuse data other than a frame, and frames without the columns that the expressions read."""
-    kind, package = type(frame).__name__, type(frame).__module__.partition(".")[0]
+    kind, package = type(frame).__name__, library(frame)
     wrong = f"rows must be a frame of polars or pandas, not a {kind} of {package}"
     remedy = "pl.DataFrame makes one of Arrow, pl.scan_parquet of a file"
     require(_has_columns(frame), f"{wrong}: {remedy}")

@@ -16,6 +16,7 @@ import polars as pl
 import rankql
 from rankql.arrow import Stream, failed_import, pandas_to_polars, require_pyarrow
 from rankql.errors import RankqlError, require
+from rankql.libraries import is_spark_connect, library
 from rankql.sources.private import LOCK, lock_of_process
 from rankql.sources.tidy import plain
 
@@ -40,11 +41,6 @@ _CASTS: dict[str, Any] = {
 }
 
 
-def library(data: Any) -> str:
-    """The library of a frame."""
-    return type(data).__module__.partition(".")[0]
-
-
 # What has its rows elsewhere, and the call that reads them. A dataset's .data.table has all rows,
 # whatever its filters.
 _CALLS = {
@@ -65,7 +61,7 @@ def native(data: Any, label: str) -> Any:
     kind = library(data)
     if kind == "narwhals":
         return native(data.to_native(), label)
-    if plain.is_spark_connect(data):
+    if is_spark_connect(data):
         raise RankqlError(
             f"{label} is a frame of Spark Connect. Evaluate it in Spark by rankql.spark.evaluate, "
             f"or pass data.{_CALLS['pyspark']}"

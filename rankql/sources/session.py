@@ -22,6 +22,7 @@ import duckdb
 
 from rankql.arrow import require_pyarrow
 from rankql.errors import RankqlError, require
+from rankql.libraries import library
 from rankql.macros import require_duckdb
 from rankql.sources import frames
 from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file, suffix_of
@@ -263,7 +264,7 @@ def _load_arrow(source: Source) -> Table:
 
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
-    data, label, kind = source.data, source.label, frames.library(source.data)
+    data, label, kind = source.data, source.label, library(source.data)
     kind = kind if kind != "pandas" or hasattr(data, "columns") else ""  # not of an index
     lazy = hasattr(data, "collect_schema")
     schema = data.collect_schema() if lazy else getattr(data, "schema", None)

@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError, parse_number, require
+from rankql.libraries import is_spark_connect
 from rankql.registry.column_names import list_side
 from rankql.text import join_words
 
@@ -33,11 +34,6 @@ _KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, boo
 # What a cell may be. polars ends with other objects in a list or an object.
 _CELLS = (str, bytes, Real, Decimal, date, time, timedelta, list, dict)
 _SIMPLE = {*_KINDS, dict, list, type(None)}
-
-
-def is_spark_connect(value: Any) -> bool:
-    """Is it of Spark Connect, where any attribute of a frame is a column?"""
-    return type(value).__module__.startswith("pyspark.sql.connect")
 
 
 def unwrap(value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError, require
+from rankql.libraries import is_spark_connect
 from rankql.macros import literal, quote
 from rankql.registry import column_names
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
@@ -108,7 +109,7 @@ def _kind_of(value: Any) -> str:
         pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
         return "pairs" if pair else "arrays" if is_array(value) else "items"
     is_array_like = hasattr(value, "tolist") or hasattr(value, "to_list")  # an array, a Series
-    if plain.is_spark_connect(value) or not is_array_like:
+    if is_spark_connect(value) or not is_array_like:
         if (own := plain.unwrap(value)) is not value:
             return _kind_of(own)
         return "a value" if isinstance(value, Real | None) else "a run"
