@@ -21,7 +21,7 @@ from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result, check_values
 from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.column_names import USERS, squash
+from rankql.registry.column_names import USERS, core_of
 from rankql.registry.parse import is_metric, record_of, resolve_names
 from rankql.sources.request import require_place_of_qrels
 from rankql.sources.session import is_several_runs
@@ -140,7 +140,7 @@ def describe_users(results: Mapping[str, Result | None], used: Sequence[str | No
         rows = result.frame().unique(result.meta.query)
         for name in rows.columns:
             users = rows[name].drop_nulls()
-            known = squash(name) in USERS and name not in (*used, result.meta.query)
+            known = core_of(name) in USERS and name not in (*used, result.meta.query)
             if known and 1 < users.n_unique() < len(users):
                 return [
                     f"Queries with the same {name} are not independent: pass cluster={name!r}, so "

@@ -8,25 +8,27 @@ from functools import cache
 from typing import Any
 
 from rankql.errors import Question, RankqlError
+from rankql.registry import nouns
+from rankql.registry.nouns import as_id, ids_of, with_ids
 
 # Ids of queries, their texts, topics, sessions, users and groups: the first that a table has is its
 # key. Names in one line have equal rank.
 KEYS = (
-    ("query_id", "qid", "q_id", "question_id"),
-    ("query", "question", "user_input"),
+    ("query_id", "qid", "q_id", "question_id", "prompt_id"),
+    (*nouns.QUESTIONS, "user_input"),
     ("query_text",),
-    ("topic",),
+    ("topic", "topic_id"),
     ("session", "session_id"),
-    (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
+    (*with_ids(nouns.USERS), "uid"),
     ("group", "group_id"),  # in learning to rank
-    ("search_id", "request_id", "impression_id"),
+    (*ids_of(nouns.REQUESTS), *nouns.REQUESTS[:-1]),
 )
 # Those that may be of a row, and are sought only if nothing else is.
 REQUESTS = KEYS[-1]
 # Names of those whose queries belong together, squashed. Some are never names of queries.
 USERS = {
-    *("session", "sessionid", "user", "userid", "uid", "visitor", "visitorid"),
-    *("customer", "customerid", "memberid", "deviceid", "seller", "sellerid"),
+    *("session", "sessionid", "user", "uid", "visitor", "customer", "seller"),
+    *(f"{noun}id" for noun in (*nouns.USERS, "device", "seller")),
 }
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
@@ -49,7 +51,7 @@ ROLES = {
 # Names that are recognised if no column has one of the above. Positions also need a table without a
 # score.
 WEAKER = {
-    "query": ("prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"),
+    "query": ("input", "search_term", "search_query", "user_query", "keyword", "q"),
     "rel": ("is_relevant", "human_label", "relevant"),
     "pos": ("rn", "rnk", "row_number", "ranking", "slot"),
     "score": ("rerank_score", "bm25", "probability"),
@@ -87,13 +89,13 @@ _LIST_WORDS = {
     "qrels": {
         *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
         *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
-        *("ratings", "judgments", "judgements", "acceptable", "supporting", "true"),
+        *("ratings", "judgments", "judgements", "acceptable", "accepted", "supporting", "true"),
     },
 }
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.
 SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
-QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
+QUESTIONS = (*KEYS[0], *KEYS[1])
 # The names of times, which are no grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # What files of data frames call the numbers of their rows, which are no data.
@@ -107,13 +109,12 @@ LOCATORS = (
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
 RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
-RANKED_SYSTEMS = (  # items have models and variants too
-    *(*RANKERS, "model", "variant", "tag", "method", "config", "retriever", "engine", "pipeline"),
-    "strategy",
-)
+RANKED_SYSTEMS = (*RANKERS, *(x for x in nouns.SYSTEMS if x not in RANKERS))
 # The columns of a log that is split, and how they call its parts.
 SPLITS = ("split", "fold", "is_test")
 PARTS = {"test": "test", "testing": "test", "train": "train", "training": "train"}
+# The names of pages of results, which are no rankings of their own.
+PAGES = ("page", "page_number", "page_num", "page_no")
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
 DISTANCES, _SIMILARITIES = ("distance", "distances", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.
@@ -128,15 +129,20 @@ def squash(name: str) -> str:
 
 
 @cache
-def strip_measure(name: str) -> str:
-    """A squashed name without object and measure before it: hit.l2_distance is distance."""
+def core_of(name: str) -> str:
+    """A squashed name without what is before its object and its measure, and an id for any other
+    word of identity: hit.l2_distance is distance, doc_uuid docid.
+    """
     tail = squash(name.rpartition(".")[2])
     measured = _MEASURED.fullmatch(tail)
-    return measured[1] if measured else tail
+    return measured[1] if measured else as_id(tail)
 
 
 # All recognised names.
-COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
+COLUMN_NAMES = {
+    *(squash(name) for names in ROLES.values() for name in names),
+    *map(squash, ids_of(nouns.OTHER_ITEMS)),
+}
 
 
 def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
@@ -144,11 +150,11 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
     a measure.
     """
     columns, names = list(columns), list(names)
-    for spell in (str.lower, squash, strip_measure):
+    for spell in (str.lower, squash, core_of):
         spelled = {spell(column): column for column in reversed(columns)}
         for name in names:
             if spell(name) in spelled:
-                several = spell is strip_measure and len(spelled) < len(columns)
+                several = spell is core_of and len(spelled) < len(columns)
                 alike = [x for x in columns if several and spell(x) == spell(name)]
                 return None if len(alike) > 1 else spelled[spell(name)]
     return None
@@ -156,7 +162,7 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
 
 def is_called(column: str, names: Iterable[str]) -> bool:
     """Has a column one of these names, spelled in any way?"""
-    return strip_measure(column) in map(strip_measure, names)
+    return core_of(column) in map(core_of, names)
 
 
 def is_row_number(name: str) -> bool:
@@ -166,12 +172,17 @@ def is_row_number(name: str) -> bool:
 
 def is_distance(name: str) -> bool:
     """Is the lowest score of a column of this name the best?"""
-    return strip_measure(name) in DISTANCES
+    return core_of(name) in DISTANCES
+
+
+def words_in_order(name: str) -> list[str]:
+    """The words of a name, in lower case."""
+    return re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def words_of(name: str) -> set[str]:
-    """The words of a name, in lower case."""
-    return {*re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())}
+    """The different words of a name, in lower case."""
+    return {*words_in_order(name)}
 
 
 # Words of names whose ids are the reverse of what the name says.
@@ -179,19 +190,26 @@ AGAINST = {"not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unr
 
 
 def list_side(name: str) -> str:
-    """Whether the words of a name say that its ids are those of a run or of the qrels; or ""."""
-    words = words_of(name)
-    sides = [side for side, known in _LIST_WORDS.items() if not known.isdisjoint(words)]
-    return sides[0] if len(sides) == 1 and words.isdisjoint(AGAINST) else ""
+    """Whether the words of a name say that its ids are those of a run or of the qrels; or "".
+
+    The first word decides: expected_results are of the qrels, predicted_labels of the run.
+    """
+    words = words_in_order(name)
+    sides = (side for word in words for side, known in _LIST_WORDS.items() if word in known)
+    return next(sides, "") if AGAINST.isdisjoint(words) else ""
 
 
 # Names of ids that say no role, and the rank of the first name that counts only if no better one
 # is there, except next to lists.
 PLAIN_IDS = ("id", "key", "uuid", "guid", "url", "uri", "task_id", "example_id")
-WEAK = {"query": len(KEYS) - 1, "item": 2 * len(ROLES["item"])}
+WEAK = {"query": len(KEYS) - 1, "item": 2 * len(ROLES["item"]) + 1}
 _RANKED: dict[str, Sequence[Sequence[str]]] = {
     "query": [*KEYS, *((x,) for x in WEAKER["query"]), PLAIN_IDS],
-    "item": [*[()] * len(ROLES["item"]), *((x,) for x in ROLES["item"]), PLAIN_IDS],
+    "item": [
+        *[()] * len(ROLES["item"]),
+        *((x,) for x in ROLES["item"]),
+        *(ids_of(nouns.OTHER_ITEMS), PLAIN_IDS, nouns.OTHER_ITEMS, ids_of(("model", "variant"))),
+    ],
 }
 
 
@@ -201,7 +219,7 @@ def rank_of(role: str, name: str) -> int | None:
     tail = name.rpartition(".")[2]
     if role == "item" and tail.lower() in ROLES["item"]:  # spelled exactly
         return ROLES["item"].index(tail.lower())
-    named = (n for n, names in enumerate(_RANKED[role]) if squash(tail) in map(squash, names))
+    named = (n for n, names in enumerate(_RANKED[role]) if core_of(tail) in map(squash, names))
     return next(named, None)
 
 
@@ -221,7 +239,7 @@ _KEY_PARTS = {
 def names_part_of_key(name: str, kind: str) -> bool:
     """May a column be a part of the key of a query? Of numbers, the name must say so."""
     words = words_of(name.rpartition(".")[2])
-    known = not words.isdisjoint(_LIKE_ID | _KEY_PARTS) or squash(name) in USERS
+    known = not words.isdisjoint(_LIKE_ID | _KEY_PARTS) or core_of(name) in USERS
     is_integer = kind.endswith(("INT", "INTEGER"))
     return known or is_called(name, (*ROLES["query"], *RANKED_SYSTEMS)) or not is_integer
 
@@ -233,28 +251,77 @@ _LOW = {
 }
 
 
+def names_system(name: str) -> bool:
+    """Does a column say which system ranked, by its name: system_number, model_name, run_id?"""
+    rest = [*dict.fromkeys(words_in_order(name.rpartition(".")[2]))]
+    noun = [x for x in rest if x not in {*nouns.IDENTITY, *nouns.NUMBERING, "name"}]
+    items = ids_of(("model", "variant"))
+    return len(noun) == 1 and noun[0] in nouns.SYSTEMS and not is_called(name, items)
+
+
+def names_order(name: str) -> bool:
+    """Does a column order items, by its name, so that it is no id?"""
+    places = {"rank", "place", "score", "scores", "position"}
+    return not places.isdisjoint(words_of(name)) or is_called(
+        name, (*ROLES["pos"], *ROLES["score"])
+    )
+
+
+# Words of what retrieved texts are, and of the parts of one.
+_LEVELS = (
+    {"doc", "docs", "document", "documents", "file", "files"},
+    {"chunk", "chunks", "passage", "passages", "node", "nodes", "section", "sections"},
+)
+
+
+def level_of(name: str) -> int | None:
+    """Has a name ids of documents (0), or of their parts (1)? None if it does not say."""
+    found = [n for n, words in enumerate(_LEVELS) if not words.isdisjoint(words_of(name))]
+    return found[0] if len(found) == 1 else None
+
+
 def has_two_directions(name: str) -> bool:
     """May the lowest be the best, although the name is not that of a distance?"""
     return not _LOW.isdisjoint(words_of(name)) and not is_called(name, (*DISTANCES, *_SIMILARITIES))
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
-    """The column of a role by its name. Of two queries of equal rank, an error asks for one."""
+    """The column of a role by its name. Of two of equal rank, an error asks for one."""
     weaker = WEAKER.get(role, ())
-    if role != "query":
-        return find_name(columns, ROLES.get(role, TIMES)) or find_name(columns, weaker)
-    for names in KEYS:
-        known = [column for column in columns if strip_measure(column) in map(squash, names)]
-        if len(known) > 1:
-            calls: list[dict[str, Any]] = [{argument or role: name} for name in known]
-            calls += [{argument: known}] if argument == "by" else []
-            raise Question(f"{' and '.join(known)}{place} may both be the {role}", calls)
-        if known:
-            return known[0]
+    if role != "query" and (name := find_name(columns, ROLES.get(role, TIMES))):
+        return name
+    for names in {"query": KEYS, "item": [ids_of(nouns.OTHER_ITEMS)]}.get(role, ()):
+        if name := _only_one(role, columns, names, argument, place):
+            return name
     return find_name(columns, weaker)
 
 
+def recognise_item_alone(columns: Sequence[str], place: str) -> str | None:
+    """The column of items where nothing has a better name: hotel, page, model_id."""
+    if any(is_called(column, PLAIN_IDS) for column in columns):
+        return None
+    names = _RANKED["item"][-2:]
+    return next(filter(None, (_only_one("item", columns, x, place=place) for x in names)), None)
+
+
+def _only_one(
+    role: str, columns: Sequence[str], names: Iterable[str], argument: str = "", place: str = ""
+) -> str | None:
+    """The column with one of these names; an error asks which of several."""
+    known = [column for column in columns if core_of(column) in map(squash, names)]
+    if len(known) > 1:
+        calls: list[dict[str, Any]] = [{argument or role: name} for name in known]
+        calls += [{argument: known}] if argument == "by" else []
+        raise Question(f"{' and '.join(known)}{place} may both be the {role}", calls)
+    return known[0] if known else None
+
+
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
+# Names that say how a column may be called, of roles that have many.
+_SUCH_AS = {
+    "query": ("query_id", "qid", "query", "question", "topic", "user_id", "visitor_id", "session"),
+    "item": ("item", "item_id", "doc_id", "docno", "document", "product_id", "sku", "movie_id"),
+}
 
 
 # What to do about a text file without a header.
@@ -267,10 +334,11 @@ def missing_column(
     role: str, place: str, columns: Iterable[str], argument: str = "", hint: str = ""
 ) -> RankqlError:
     """The error about a role without a column, in a place such as ' in qrels'."""
+    every = f"one of {', '.join(ROLES.get(role, TIMES))}"
+    names = f"a name such as {', '.join(_SUCH_AS[role])}" if role in _SUCH_AS else every
     return RankqlError(
-        f"No {_WORDS.get(role, role)} column{place}: expected one of "
-        f"{', '.join(ROLES.get(role, TIMES))}. Found: {', '.join(columns)}. Pass "
-        f"{argument or role}='...'{hint}"
+        f"No {_WORDS.get(role, role)} column{place}: expected {names}. "
+        f"Found: {', '.join(columns)}. Pass {argument or role}='...'{hint}"
     )
 
 

@@ -31,6 +31,7 @@ from rankql.registry.column_names import (
     USERS,
     is_called,
     is_distance,
+    level_of,
     list_side,
     squash,
     words_of,
@@ -49,7 +50,7 @@ from rankql.sources.tables import (
     quote_name,
 )
 from rankql.sources.tidy import plain
-from rankql.sources.tidy.candidates import VECTOR, find_items
+from rankql.sources.tidy.candidates import VECTOR, fields_of, find_items
 from rankql.text import Note, format_queries, join_words
 
 # Of more queries, about so many are looked at.
@@ -393,15 +394,14 @@ def _grades(pair: Pair) -> Sequence[str]:
             texts.append(x)
             mapping = format_mapping(dict.fromkeys(found, "..."), x)
             labels = f", or a grade for each value: {mapping}"
-    if side.table.before and (numbers := [x for x in doubtful if x not in texts]):
-        x = numbers[0]
-        labels += f". Items repeat: pass one row of each, with max({x}), or with sum({x}) if later "
-        labels += "rows take back earlier ones"
+    grades = [x for x in doubtful if x not in texts]
+    if side.table.before:  # items repeat
+        grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
         f"{verb} {join_words(doubtful)} the grade of {side.name}?",
-        [*({"rel": x} for x in doubtful if x not in texts), {"rel": "1"}],
+        [*({"rel": x} for x in grades), {"rel": "1"}],
         hint=labels,
     )
 
@@ -448,6 +448,14 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     return bool(side.value(sql))
 
 
+def _name_at_level(run: Reading, judged: str) -> str:
+    """The list or field of the run that is of the level of judged ids; "" if none is."""
+    columns = run.source.columns.items()
+    lists = [x for x, kind in columns if kind[-1:] == "]" and list_side(x) != "qrels"]
+    fields = [f"{run.column}.{x}" for x in fields_of(run.source.columns.get(run.column, ""))]
+    return next((x for x in (*fields, *lists) if level_of(x) == level_of(judged)), "")
+
+
 def _other_lists(pair: Pair) -> Iterator[str]:
     """Other lists with ids of the run."""
     run, qrels = pair.run, pair.qrels
@@ -469,6 +477,11 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                 continue
             if kind.endswith("[][]") or orders_items(name):
                 continue
+            levels = {level_of(name), level_of(qrels.column)}
+            if judged and len(levels - {None}) == 2 and "item" not in pair.named:
+                text = f"{name} and {qrels.column} are of different levels. Which is evaluated?"
+                own = _name_at_level(run, name)
+                raise Question(side.note(text), [pair.named_items(), pair.named_items(own, name)])
             try:
                 ids = find_items(side.session, side.source, RETRIEVED, name, set())
             except Question:

@@ -6,10 +6,20 @@ A call counts if it reads the tables, matches a judged item, and leaves no item 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import duckdb
 
 from rankql.errors import Call, Question, RankqlError
+from rankql.registry.column_names import (
+    PAGES,
+    SPLITS,
+    is_called,
+    list_side,
+    names_order,
+    names_system,
+    words_of,
+)
 
 # More calls are a list to read, not an answer; so many are tried, of each further question fewer,
 # and so many questions are answered by one call.
@@ -22,11 +32,48 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     read: run a call, and say whether it matches and has unique rows. It may raise.
     """
     calls: list[Call] = []
-    for call in question.calls[:_TRIED]:
+    for call in _likely(question)[:_TRIED]:
         calls += [x for x in _try(call, read) if x not in calls]
         if len(calls) >= _OFFERED:
             break
     return type(question)(question.text, calls[:_OFFERED], question.hint, question.otherwise)
+
+
+def _likely(question: Question) -> list[Call]:
+    """The calls that make sense by the names of columns, those that read an id of runs last."""
+    return sorted(filter(_makes_sense, question.calls), key=lambda x: names_system(_first(x)))
+
+
+def _makes_sense(call: Call) -> bool:
+    """May the columns of a call have their roles, by their names, whatever they hold?
+
+    What ranked is no query, but a run_id may be; what orders is no query and no system. The
+    fold of a log and a page of results are no query alone, and a page is no system. A place in a
+    list is no grade.
+    """
+    roles = ("query", "item", "system", "rel")
+    queries, items, systems, grades = (_names(call.get(x)) for x in roles)
+    if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
+        return False
+    if any(names_system(x) and not is_called(x, ["run_id"]) for x in queries):
+        return False
+    if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
+        return False
+    sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
+    alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
+    return not alone and sides[:1] != ["qrels"] and sides[1:] != ["run"]
+
+
+def _names(value: Any) -> list[str]:
+    """The names of an argument: one for all tables, or one for each."""
+    return [
+        x for x in (value if isinstance(value, list | tuple) else [value]) if isinstance(x, str)
+    ]
+
+
+def _first(call: Call) -> str:
+    """The first column of a call that is a query or a system."""
+    return next(iter((*_names(call.get("query")), *_names(call.get("system")))), "")
 
 
 def _try(call: Call, read: Callable[[Call], bool], questions: int = _QUESTIONS) -> Iterator[Call]:
@@ -35,7 +82,7 @@ def _try(call: Call, read: Callable[[Call], bool], questions: int = _QUESTIONS) 
         if read(call):
             yield call
     except Question as question:
-        for more in question.calls[:_FURTHER] if questions > 1 else ():
+        for more in _likely(question)[:_FURTHER] if questions > 1 else ():
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
             if works := [*_try({**call, **more, **pairs}, read, questions - 1)]:
                 yield from works

@@ -10,7 +10,7 @@ from rankql.errors import RankqlError, require
 from rankql.macros import quote
 from rankql.registry import column_names
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, require_column, same_kind
+from rankql.sources.tables import Table, is_number, require_column, same_kind
 from rankql.text import format_count, is_or_are
 
 
@@ -39,24 +39,51 @@ def assume_grades(
     return table.with_column("rel", "1", "INTEGER", origins=origins), names
 
 
-def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
-    """The judgments with one row per query and item: of assumed grades, the highest."""
+def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str = "last") -> Table:
+    """The judgments with one row per query and item: its highest grade ("max"), the sum of its
+    grades ("sum"), or the highest unless it has grades of both signs ("last").
+    """
     rel = table.roles["rel"]
     ids = [table.roles["query"], table.roles["item"]]
     hashes = f"hash({', '.join(map(quote, ids))})"
     repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
     if not repeated:
         return table
+    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
+    selected = ", ".join(map(quote, dict.fromkeys(names)))
+    grade, which = f"{aggregate}({quote(rel)})", "sum" if aggregate == "sum" else "highest grade"
+    if aggregate == "last":
+        table, grade, which = _last_grade(session, table, ids)
     session.note(
         table.label,
         f"{format_count(repeated, 'row')} with an item that its query already has "
-        f"{is_or_are(repeated)} left out. The highest grade counts",
+        f"{is_or_are(repeated)} left out. The {which} counts",
     )
-    names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
-    selected = ", ".join(map(quote, dict.fromkeys(names)))
-    sql = f"(SELECT {selected}, max({quote(rel)}) AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
+    sql = f"(SELECT {selected}, {grade} AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
     return replace(table, sql=rows.sql, columns=rows.columns, before=table)
+
+
+def _last_grade(session: Session, table: Table, ids: Sequence[str]) -> tuple[Table, str, str]:
+    """The table, the SQL of the highest grade of an item, and what it is called.
+
+    If one has grades of both signs, as what was bought and returned, it is the last one by time.
+    """
+    rel, key = quote(table.roles["rel"]), ", ".join(map(quote, ids))
+    both = f"SELECT {key} FROM {table.sql} GROUP BY {key} HAVING min({rel}) < 0 AND max({rel}) > 0"
+    rows = session.rows(f"{both} LIMIT 1") if is_number(table.columns[table.roles["rel"]]) else []
+    if not rows:
+        return table, f"max({rel})", "highest grade"
+    time = column_names.find_name(table.columns, column_names.TIMES) or ""
+    require(
+        bool(time),
+        f"{table.label}: query {rows[0][0]!r} has grades below and above 0 of item {rows[0][1]!r}, "
+        "and no column of times says which is the last. Pass one row of each, or as an expression "
+        "rel='sum(...)' or rel='max(...)'",
+    )
+    reads = {**table.computed, table.roles["rel"]: table.sources([table.roles["rel"], time])}
+    table = replace(table, computed=reads)
+    return table, f"arg_max({rel}, {quote(time)})", f"last grade by {time}"
 
 
 def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Table, Table]:

@@ -23,7 +23,7 @@ from rankql.sources.account import account_for
 from rankql.sources.ask import verified
 from rankql.sources.frames import export_call
 from rankql.sources.inputs import Inputs, TidyTables
-from rankql.sources.judgments import assume_grades, keep_highest, mark_forbidden
+from rankql.sources.judgments import assume_grades, mark_forbidden, merge_rows
 from rankql.sources.reader import list_in_order
 from rankql.sources.request import Request
 from rankql.sources.session import Session, is_several_runs
@@ -41,6 +41,7 @@ from rankql.sources.tables import (
     require_column,
     unknown_column,
 )
+from rankql.sources.tidy.computed import split_aggregate
 from rankql.sources.tidy.rows import make_tidy
 from rankql.sources.tidy.split_logs import split_log
 from rankql.sources.training import read_beyond
@@ -113,6 +114,8 @@ def _has_matches(session: Session, inputs: Inputs) -> bool:
             places = [*(x for x in keys if x != table.roles.get("item")), pos]
             if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False
+            if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):
+                return False  # rows in order are no rankings of one item each
         elif score := table.roles.get("score"):
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
             if not session.value(sql):
@@ -322,8 +325,11 @@ def _assign_qrels(
     table = role_values.read_numbers(session, table)
     rel = table.roles["rel"]
     # Grades in the data must be unique; only a constant like '1' is assumed.
-    if by is not None and (table.is_assumed("rel") or table.computed.get(rel) == []):
-        table = keep_highest(session, table, by)
+    aggregate, _ = split_aggregate(rel) if rel in table.computed else ("", rel)
+    if by is not None and aggregate:
+        table = merge_rows(session, table, by, aggregate)
+    elif by is not None and (table.is_assumed("rel") or table.computed.get(rel) == []):
+        table = merge_rows(session, table, by)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))

@@ -7,7 +7,14 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.macros import quote
-from rankql.registry.column_names import RANKED_SYSTEMS, RANKERS, RETRIEVED, find_name, is_called
+from rankql.registry.column_names import (
+    RANKED_SYSTEMS,
+    RANKERS,
+    RETRIEVED,
+    find_name,
+    is_called,
+    names_system,
+)
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 from rankql.sources.tidy.candidates import find_list
@@ -30,7 +37,8 @@ def find_system(
     item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
     systems = [find_name(table.columns, [name]) for name in known]
-    if not (names := [name for name in systems if name is not None and name not in taken]):
+    systems += filter(names_system, table.columns if known is RANKED_SYSTEMS else ())
+    if not (names := [x for x in dict.fromkeys(systems) if x is not None and x not in taken]):
         return None
     try:
         keys: Any = query if isinstance(query, list | tuple) else [table.find("query", query)]

@@ -20,6 +20,7 @@ from rankql.registry.column_names import (
     is_row_number,
     missing_column,
     recognise,
+    recognise_item_alone,
     words_of,
 )
 
@@ -439,10 +440,14 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
             {role: x} for x in numbers
             if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
         ]  # fmt: skip
+        calls += [{"order": "rows"}] if table.ordered and not (numbers or calls) else []
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
     kind = Ungraded if role == "rel" and table.label != "qrels" else Question
-    return kind(text, calls, hint, otherwise=f"Pass {role}=")
+    number = {"rel": 1} if table.label == "qrels" else {"score": 2.5}
+    row = {"query": "q1", "item": "d1", **number}
+    otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
+    return kind(text, calls, hint, otherwise)
 
 
 def quote_name(name: str) -> str:
@@ -472,6 +477,9 @@ def assign_roles(
     columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
+        alone = recognise_item_alone if role == "item" and role not in roles else None
+        if alone and (name := alone(table.free_columns(role), f" of {table.label}")):
+            roles[role] = name
         if role not in roles:
             hint = ""
             if role == "rel" and table.label != "qrels" and not table.known("item"):

@@ -241,13 +241,13 @@ def test_lists_in_two_tables_are_joined_by_the_best_column_of_both(key, other, t
 
 
 @pytest.mark.parametrize(
-    ("key", "other"), cycled(["account_id", "member_id", "name"], [None, "id", "topic", "buyer"])
+    ("key", "other"), cycled(["case_id", "ticket_id", "name"], [None, "id", "topic", "owner"])
 )
 def test_columns_of_other_names_are_asked_for(key, other, tmp_path):
     run = write(tmp_path / "run.jsonl", [{key: q, "retrieved": ids} for q, ids in RUN])
     gold = [{other or key: q, "relevant": ids} for q, ids in GOLD]
     files = [run, write(tmp_path / "gold.jsonl", gold)]
-    query = [key, "buyer"] if other == "buyer" else key
+    query = [key, "owner"] if other == "owner" else key
     refused(rf"^No query column in run: .* Pass query={re.escape(repr(query))}$", files)
     assert both_ways("RR", files, query=query)["RR"] == pytest.approx(5 / 6)
 
@@ -890,7 +890,7 @@ def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
     })  # fmt: skip
     gold, path = write(tmp_path / "gold.json", {"q": {"a": 1}}), tmp_path / "two.csv"
     two.write_csv(path)
-    if name in ("method", "engine"):
+    if name in ("method", "engine", "model_name"):
         result = rankql.evaluate(path, gold, "RR")
     else:
         refused(f"the column of the systems: system='{name}'", [path, gold])

@@ -151,7 +151,7 @@ def describe_separator(
             ((separates, is_dense, joined),) = fetch(session, sql)
             if separates and joined and column_names.is_called(name, column_names.LOCATORS):
                 return f". The rows differ in {name} alone, as after a join: keep one of each"
-            first = name in table.known("query") or column_names.squash(name) in column_names.USERS
+            first = column_names.core_of(name) in column_names.USERS or name in table.known("query")
             of_key = f"query={[name, key] if first else [key, name]!r}"
             if separates and (first or alone or (qrels and qrels.has(name))):
                 return f", or pass the key of the queries: {of_key}"

@@ -19,7 +19,7 @@ from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
 from rankql.macros import MISSING, quote
-from rankql.registry.column_names import USERS, squash
+from rankql.registry.column_names import ROLES, USERS, core_of, is_called
 from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.tables import Table
@@ -400,6 +400,16 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
             yield {"names": join_words(names), "metrics": len(names)}
 
 
+def _no_hit(evidence: Evidence) -> Iterable[Facts]:
+    """Queries that the caller's own column of grades, such as a flag of hits, leaves out."""
+    evaluation, values = evidence.evaluation, evidence.values
+    (rel,) = {table.roles["rel"] for table in evaluation.inputs.runs.values()}
+    named = evaluation.conventions.undefined == "skip" and not is_called(rel, ROLES["rel"])
+    count = max(values[metric.name].null_count() for metric in evaluation.metrics)
+    if named and count:
+        yield {"count": count, "total": len(values), "column": rel}
+
+
 def _undefined(evidence: Evidence) -> Iterable[Facts]:
     """Shares of queries with a hit that leave many queries out."""
     evaluation, values = evidence.evaluation, evidence.values
@@ -453,7 +463,7 @@ def _users(evidence: Evidence) -> Iterable[Facts]:
     for table in evaluation.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
         free = [name for name in table.columns if name not in taken]
-        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
+        users = [x for x in free if core_of(x) in USERS] if "query" in table.roles else []
         for name in [*([table.shared] if table.shared else []), *users]:
             rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
             queries = f"""
@@ -588,6 +598,12 @@ VALUES = (
         "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
         "If others are relevant too, add their rows with the position NULL",
         _retrieved_only, needs="retrieved",
+    ),
+    Check(
+        "no-hit", "values", "note",
+        "{count:,} of {total:#query} {count:has|have} nothing relevant in {column} and "
+        "{count:is|are} left out; undefined='zero' counts {count:it|them}",
+        _no_hit, needs="retrieved",
     ),
     Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
     Check(

@@ -248,6 +248,8 @@ def find_items(
 ) -> list[Ids]:
     """The columns, fields of objects in lists and readings of cells that may be the item."""
     name = table.roles.get("item", name)
+    if isinstance(name, tuple) and table.has(", ".join(name)):
+        name = ", ".join(name)  # the key of fields of one object
     column = find_list(table, known, name)
     if column is None:
         ids = find_ids(table, "item") if name is None else []

@@ -17,7 +17,7 @@ from rankql.errors import require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import PLAIN_IDS, is_called, squash
 from rankql.sources.session import Session
-from rankql.sources.tables import Runs, Table, assign_roles, require_column
+from rankql.sources.tables import Runs, Table, assign_roles, missing_role, require_column
 from rankql.sources.tidy.candidates import SEPARATORS, Ids, Items, fields_of, find_ids
 from rankql.sources.tidy.computed import add_column, column_name, parse_pair, split_key
 
@@ -83,6 +83,8 @@ def choose_all(
             for each, spec in zip((table, qrels), specs, strict=True):
                 if each:
                     assign_roles(each, {"query": column_name(spec[0])}, ["query"])  # an error
+            if qrels and not judged_items[name]:
+                raise missing_role(qrels, "item")
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
             judged_items = {x: [choice.items[1]] for x in runs}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import duckdb
@@ -26,6 +28,8 @@ from rankql.sources.tables import (
 
 # The arguments whose expressions are no numbers.
 _IDS = ("query", "item", "collapse")
+# A grade of the rows of a query and an item together, and the expression in it.
+_AGGREGATE = re.compile(r"(?is)\s*(max|sum)\s*\((.+)\)\s*")
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
 
@@ -236,9 +240,11 @@ def add_column(
         return table.with_column(name, value, "VARCHAR", table.sources(spec))
     if name.isidentifier():
         raise unknown_column(role, name, [table])
-    require_scalar(name, f"{role}={name!r}")
+    of_judgments = role == "rel" and table.label == "qrels"
+    _, expression = split_aggregate(name) if of_judgments else ("", name)
+    require_scalar(expression, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
-    value = f"(\n{name}\n)"
+    value = f"(\n{expression}\n)"
     typed, failure = table.text and role not in _IDS, None
     for times in (False, True) if typed else (False,):
         source, selected = table.sql, "*"
@@ -258,6 +264,18 @@ def add_column(
         f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
         f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}{hint}"
     ) from failure
+
+
+def split_aggregate(text: str) -> tuple[str, str]:
+    """The aggregate that an expression is, and what is in it: of max(stars), max and stars.
+
+    Of another expression, "" and the expression.
+    """
+    if match := _AGGREGATE.fullmatch(text):
+        opened = accumulate((char == "(") - (char == ")") for char in match[2])
+        if min(opened) >= 0:
+            return match[1].lower(), match[2]
+    return "", text
 
 
 def _with_numbers(

@@ -10,13 +10,13 @@ from rankql.errors import Call, Question
 from rankql.macros import quote
 from rankql.registry.column_names import (
     QUESTIONS,
-    RANKED_SYSTEMS,
     RELEVANT,
     RETRIEVED,
     is_called,
     is_like_id,
     list_side,
     names_part_of_key,
+    names_system,
 )
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
@@ -107,7 +107,8 @@ def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Ca
     for names in keys:
         count = ", ".join(quote(x) for x in (*names, system) if x)
         if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
-            calls.append({"query": names[0] if len(names) == 1 else names})
-            if is_called(names[-1], RANKED_SYSTEMS) and not system:
+            if names_system(names[-1]) and not system:
                 calls.insert(0, {"system": names[-1]})
+            else:
+                calls.append({"query": names[0] if len(names) == 1 else names})
     return calls
