@@ -39,9 +39,10 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
-        "unjudged_queries", "named_qrels", "seen", "min_score", "runs", "database", "min_scores",
-        "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models", "consensus",
-        "dialect", "day", "period", "share", "since", "n", "basket", "users", "split", "moment",
+        "unjudged_queries", "none_judged", "named_qrels", "seen", "min_score", "runs", "database",
+        "min_scores", "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models",
+        "consensus", "dialect", "day", "period", "share", "since", "n", "basket", "users", "split",
+        "moment",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",

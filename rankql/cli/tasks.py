@@ -76,7 +76,7 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
-      leave_out=["order", "undefined", "missing", "unjudged_queries"])  # fmt: skip
+      leave_out=["order", "undefined", "missing", "unjudged_queries", "none_judged"])  # fmt: skip
 @INPUTS
 def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     """Show which stage of a pipeline loses how much nDCG.

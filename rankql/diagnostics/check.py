@@ -63,7 +63,8 @@ def check(
         Interactions that the model was trained on, as in `evaluate`.
     **options
         How the data are read, as in `evaluate`: query, item, rel, score, pos, system, descending,
-        columns, order, collapse, positions, conventions, threshold, groups, unjudged_queries.
+        columns, order, collapse, positions, conventions, threshold, groups, unjudged_queries,
+        none_judged.
 
     Examples
     --------

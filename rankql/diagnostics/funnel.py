@@ -125,7 +125,7 @@ def funnel(
     require(ORDER not in stages, f"The name {ORDER!r} is taken by the loss of the order. Rename "
             "the stage")  # fmt: skip
     named = dict(stages)
-    for name in ("system", "unjudged_queries", *_FIXED):
+    for name in ("system", "unjudged_queries", "none_judged", *_FIXED):
         require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
                 "system: every query with a relevant item counts")  # fmt: skip
     for name in ("groups", "forbidden"):

@@ -179,6 +179,9 @@ def evaluate(
         Queries of a run without judgments: leave them out, which is the default, or count them as
         queries with nothing relevant, such as users without a purchase. 'count' sets
         undefined='zero'.
+    none_judged : 'error' or 'zero', optional
+        A run of which no item is judged for its query is an error, the default, because ids are
+        mostly spelled differently; with 'zero' it is a note, and its values are 0.
     forbidden : str, optional
         Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
         or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.

@@ -69,6 +69,8 @@ class Inputs:
     notes: Sequence[str] = ()
     # "count": queries of a run without judgments count, each by a row of them without an item.
     unjudged_queries: str | None = None
+    # "zero": a run may have no judged item.
+    none_judged: str | None = None
     # Of a ranked table: its queries and those without a grade, which are left out.
     left_out: Sequence[Any] = ()
     # The attribute by which queries are weighted in the means; it is in `by` too.

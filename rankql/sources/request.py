@@ -54,6 +54,7 @@ class ReadingOptions(RowOptions, total=False):
     threshold: float | None
     groups: Literal["any"] | None
     unjudged_queries: Literal["skip", "count"] | None
+    none_judged: Literal["error", "zero"] | None
 
 
 class EvaluationOptions(RowOptions, ConventionOptions, total=False):
@@ -62,6 +63,7 @@ class EvaluationOptions(RowOptions, ConventionOptions, total=False):
     forbidden: str | None
     groups: Literal["any"] | None
     unjudged_queries: Literal["skip", "count"] | None
+    none_judged: Literal["error", "zero"] | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class RankingRules:
     groups: str | None = None
     # "count": queries of a run without judgments are judged, with nothing relevant.
     unjudged_queries: str | None = None
+    # "zero": a run may have no judged item, and its values are 0.
+    none_judged: str | None = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -106,6 +110,8 @@ class RankingRules:
         )
         if self.unjudged_queries is not None:
             require_choice("unjudged_queries", self.unjudged_queries, "skip", "count")
+        if self.none_judged is not None:
+            require_choice("none_judged", self.none_judged, "error", "zero")
         if self.positions is not None:
             require_choice("positions", self.positions, "renumber", "keep")
             require(
@@ -120,7 +126,7 @@ class RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
         require_known_options(options, function, kind)
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
-                 "forbidden", "groups", "unjudged_queries")  # fmt: skip
+                 "forbidden", "groups", "unjudged_queries", "none_judged")  # fmt: skip
         conventions = choose(options)
         if options.get("unjudged_queries") == "count":
             undefined = conventions.undefined

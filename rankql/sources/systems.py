@@ -37,7 +37,7 @@ def find_system(
     item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
     systems = [find_name(table.columns, [name]) for name in known]
-    systems += filter(names_system, table.columns if known is RANKED_SYSTEMS else ())
+    systems += [x for x in table.columns if known is RANKED_SYSTEMS and names_system(x)]
     if not (names := [x for x in dict.fromkeys(systems) if x is not None and x not in taken]):
         return None
     try:

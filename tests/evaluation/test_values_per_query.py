@@ -293,7 +293,11 @@ def test_errors(arguments, options, message):
         (AFTER.select("user", revenue=pl.lit("1,200")), {}, "no column of numbers to read as a m"),
         (pl.concat([AFTER, AFTER]), {}, "80 rows belong to queries that occur twice, such as 'u0'"),
         (AFTER.with_columns(user=pl.lit(None, pl.String)), {}, "user is NULL in 40 of 40 rows"),
-        (AFTER.rename({"user": "u"}), {}, "No query column in values: expected a name such as query_id"),
+        (
+            AFTER.rename({"user": "u"}),
+            {},
+            "No query column in values: expected a name such as query_id",
+        ),
         (AFTER, {"query": "zz"}, "query='zz': no column of that name in values"),
         (AFTER, {"metrics": "revenu"}, "metrics='revenu': no column of that name in values. Did"),
         (AFTER, {"metrics": "segment"}, "values: segment must be a number, not text"),

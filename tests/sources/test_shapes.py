@@ -317,7 +317,11 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
-        ("q1\td1\tfirst\nq1\td2\tsecond\n", MARCO_QRELS, "^No query column in run: expected a name"),
+        (
+            "q1\td1\tfirst\nq1\td2\tsecond\n",
+            MARCO_QRELS,
+            "^No query column in run: expected a name",
+        ),
         (MARCO + "2\t7\n", MARCO_QRELS, "run.tsv' .* it has a line without 4 columns: '2 7'"),
         (MARCO_QRELS, MARCO, "The run comes first"),
     ],

@@ -17,6 +17,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
+from rankql.sources.tables import quote_name
 from rankql.text import run_label, show_id
 
 
@@ -192,6 +193,8 @@ def item_overlap(evaluation: Evaluation) -> list[ItemMatch]:
     return [ItemMatch(*row) for row in evaluation.run_sql(sql)]
 
 
+# Queries are shifted by one if this share of the relevant items is found so.
+SHIFTED = 0.5
 # From so many judged queries on, that none has a judged item is no chance.
 SEVERAL_QUERIES = 5
 
@@ -235,18 +238,21 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     inputs = evaluation.inputs
     assert inputs.qrels
     hints = describe_chunk(evaluation, system) or describe_spelling(evaluation, system)
+    others = [] if hints else describe_other_queries(evaluation, system)
     judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
-    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints)
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints or others)
+    is_error = is_error and inputs.none_judged != "zero"
     first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {judged}) {only}"
     items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
     ((query, item),) = evaluation.run_sql(items)
     other_items = f"SELECT min(item) FROM {judged} WHERE query IN ({first})"
     ((other_item,),) = evaluation.run_sql(other_items)
-    doubt = "W" if is_error else "So its hits are 0. If this is not true, w"
+    spell = "rite item ids the same way in both, or name another column: item="
+    doubt = ["W" + spell] if is_error else [f"So its hits are 0. If this is not true, w{spell}"]
     return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
-        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. {doubt}rite item ids the "
-        f"same way in both, or name another column: item={''.join(f'. {x}' for x in hints)}"
+        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. "
+        + ". ".join(others or [*doubt, *hints])
     )
 
 
@@ -271,6 +277,26 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
         f"Ids such as {item!r} look like chunks of judged items such as {chunk_of['document']!r}: "
         f"pass collapse={chunk_of['mark']!r}"
     ]
+
+
+def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[str]:
+    """What to do if ids of the run are judged, but for other queries: the next ones, or any."""
+    inputs, only = evaluation.inputs, "" if system is None else f"WHERE system = {literal(system)}"
+    assert inputs.qrels
+    number = "TRY_CAST({}.query AS BIGINT)".format
+    known = f"SELECT {number('run')} - {number('qrels')} AS gap FROM (FROM run {only}) AS run "
+    sql = f"{known} JOIN (FROM qrels WHERE {evaluation.is_relevant()}) AS qrels USING (item)"
+    gaps = f"SELECT count(*), count(*) FILTER (gap = 1), count(*) FILTER (gap = -1) FROM ({sql})"
+    ((judged, above, below),) = evaluation.run_sql(gaps)
+    if not judged:
+        return []
+    text = "These ids are judged for other queries"
+    names = [table.roles["query"] for table in (*inputs.runs.values(), inputs.qrels)]
+    if len(inputs.runs) == 1 and max(above, below) >= SHIFTED * judged:
+        own, other = (f"CAST({quote_name(name)} AS BIGINT)" for name in names)
+        call = [f"{own} {'-' if above > below else '+'} 1", other]
+        return [f"{text}, of the number before or after. Pass query={call!r}"]
+    return [f"{text}: if the run has no hit, none_judged='zero' keeps its values, which are 0"]
 
 
 def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:

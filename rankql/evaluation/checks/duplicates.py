@@ -19,7 +19,7 @@ from rankql.sources.account import KEY_PLACES
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, is_id
+from rankql.sources.tables import Table, is_id, is_number, quote_name
 
 
 def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> None:
@@ -152,6 +152,8 @@ def describe_separator(
             if separates and joined and column_names.is_called(name, column_names.LOCATORS):
                 return f". The rows differ in {name} alone, as after a join: keep one of each"
             first = column_names.core_of(name) in column_names.USERS or name in table.known("query")
+            if separates and column_names.is_called(name, column_names.PAGES):
+                return _number_pages(session, table, name)
             of_key = f"query={[name, key] if first else [key, name]!r}"
             if separates and (first or alone or (qrels and qrels.has(name))):
                 return f", or pass the key of the queries: {of_key}"
@@ -160,3 +162,21 @@ def describe_separator(
             if separates:
                 hint = f", or pass the key of the queries: {of_key}, or of systems: system={name!r}"
     return hint
+
+
+def _number_pages(session: Session, table: Table, page: str) -> str:
+    """What to do if positions begin anew on each page: a position over all pages, if they allow it.
+
+    Where an item is on several pages, each page is a ranking of its own.
+    """
+    query, item, pos = (table.roles.get(role, "") for role in ("query", "item", "pos"))
+    key = f", or pass the key of the queries: query={[query, page]!r}"
+    if not (item and pos and is_number(table.columns[page])):
+        return key
+    items = f"SELECT count(*) > count(DISTINCT ({quote(query)}, {quote(item)})), "
+    items += f"min({quote(page)}), max({quote(pos)}) FROM {table.sql}"
+    ((repeats, first, size),) = fetch(session, items)
+    if repeats:
+        return key
+    number = f"({quote_name(page)} - {first:g}) * {size:g} + {quote_name(pos)}"
+    return f". {pos} begins anew on each {page} of results: pass pos={number!r}"

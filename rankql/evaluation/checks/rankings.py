@@ -406,7 +406,7 @@ def _no_hit(evidence: Evidence) -> Iterable[Facts]:
     (rel,) = {table.roles["rel"] for table in evaluation.inputs.runs.values()}
     named = evaluation.conventions.undefined == "skip" and not is_called(rel, ROLES["rel"])
     count = max(values[metric.name].null_count() for metric in evaluation.metrics)
-    if named and count:
+    if named and 0 < count < len(values):
         yield {"count": count, "total": len(values), "column": rel}
 
 

@@ -123,6 +123,9 @@ def parse_pair(
     require(listed, f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     names = {name for name in value if isinstance(name, str)}
     distinct = len(names) == len(value) and names.isdisjoint(items)
+    # Of two expressions of one column, each is of a table.
+    read = [{*x.sources(mentioned(x.columns, str(name)))} for x in tables for name in value]
+    distinct = distinct and not (any(read) and all(x == read[0] for x in read))
     is_key = distinct and (
         len(value) != 2 or not pairs or all(_is_part(t, n) for t in tables for n in value)
     )

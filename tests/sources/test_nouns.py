@@ -1,0 +1,234 @@
+"""What the names of columns say: nouns with a word of identity, and what is never offered."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.errors import Question, RankqlError
+from rankql.registry import nouns
+from support.parameters import cycled
+from support.paths import ROOT
+
+QUERY = {
+    **{name: [name] for name in nouns.QUESTIONS},
+    **{name: [name] for name in (*nouns.USERS, "topic", "session", "group")},
+    **{name: [name] for name in nouns.REQUESTS[:-1]},
+}
+
+
+def tables(query, item, **more):
+    """A run and its judgments: RR is .5 in one query and 1 in the other."""
+    run = pl.DataFrame(
+        {query: ["a", "a", "b", "b"], item: [*"xyzw"], "score": [2.0, 1, 2, 1], **more}
+    )
+    return run, pl.DataFrame({query: ["a", "b"], item: [*"yz"], "rel": [1, 1]})
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize(
+    ("noun", "end"), cycled([*QUERY, "impression"], ["_id", "Key", "-uuid", "_code", " ref", ""])
+)
+def test_a_query_is_a_noun_with_or_without_a_word_of_identity(noun, end):
+    if (noun, end) == ("impression", ""):  # may be a count
+        return
+    assert rankql.evaluate(*tables(f"{noun}{end}", "item"), "RR")["RR"] == 0.75
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize(
+    ("noun", "end"),
+    cycled([*nouns.ITEMS, *nouns.OTHER_ITEMS, "variant", "model"], ["_id", "Uuid", "_code", ""]),
+)
+def test_so_is_an_item(noun, end):
+    if noun in ("variant", "model", "corpus", "article") and not end:
+        return  # those alone are a system, a collection and a text
+    assert rankql.evaluate(*tables("query", f"{noun}{end}"), "RR")["RR"] == 0.75
+
+
+def test_other_words_of_items_stand_back():
+    """Beside another item they are attributes; two of equal rank ask."""
+    run, gold = tables("query", "doc_id", page=["1"] * 4, ad_id=["k"] * 4)
+    result = rankql.evaluate(run, gold, "RR")
+    assert (result["RR"], result.columns["run"]["item"]) == (0.75, "doc_id")
+    run, gold = tables("query", "hotel_id", listing_id=[*"xyzw"])
+    with pytest.raises(Question, match="hotel_id and listing_id of run may both be the item"):
+        rankql.evaluate(run, gold, "RR")
+    run, gold = tables("query", "hotel", id=[*"xyzw"])
+    run = run.with_columns(hotel=pl.lit("Grand"))  # of two that may be it, the one that matches
+    found = rankql.evaluate(run, gold.rename({"hotel": "id"}), "RR")
+    assert (found["RR"], found.columns["run"]["item"]) == (0.75, "id")
+
+
+def test_a_number_of_something_is_offered():
+    """Two systems in one file: the number of the system is no query."""
+    run, gold = tables("query_number", "doc_number")
+    run = pl.concat([run.with_columns(system_number=pl.lit(n)) for n in ("1", "2")])
+    gold = gold.rename({"query_number": "query_id", "doc_number": "doc_id"})
+    with pytest.raises(Question, match="Pass query='query_number', item=") as error:
+        rankql.evaluate(run, gold, "RR")
+    result = rankql.evaluate(run, gold, "RR", **error.value.calls[0])
+    assert result.summary["mean"].to_list() == [0.75, 0.75]
+    sessions = run.with_columns(user=pl.lit("u"), session_number=pl.col("query_number"))
+    users = gold.with_columns(user=pl.lit("u"))
+    assert rankql.evaluate(
+        sessions.drop("query_number").filter(pl.col("system_number") == "1"), users, "RR",
+        item=["doc_number", "doc_id"],
+    ).columns["run"]["query"] == "user"  # fmt: skip
+
+
+def test_a_prediction_is_no_query_and_rows_have_an_order():
+    run = pl.DataFrame({"id": [0, 1, 2], "prediction": ["A B C", "D E A", "C B A"]})
+    truth = pl.DataFrame({"id": [0, 1, 2], "answer": ["B", "A", "C"]})
+    with pytest.raises(Question) as error:
+        rankql.evaluate(run, truth, "AP@3")
+    assert [call["query"] for call in error.value.calls] == ["id"]
+    value = rankql.evaluate(run, truth, "AP@3", **error.value.calls[0])["AP@3"]
+    assert value == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
+
+
+def test_without_a_call_the_shortest_form_is_shown():
+    run, gold = tables("a", "b")
+    with pytest.raises(
+        Question, match=r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'"
+    ):
+        rankql.evaluate(run, gold.rename({"b": "c"}).with_columns(c=pl.lit("none")), "RR")
+
+
+def test_the_first_word_of_a_list_decides_its_side():
+    rows = [
+        {"query": "a", "predicted_labels": ["x", "y"], "expected_results": ["y"]},
+        {"query": "b", "predicted_labels": ["z", "w"], "expected_results": ["z"]},
+    ]
+    assert rankql.evaluate(rows, metrics="RR")["RR"] == 0.75
+
+
+def test_ranks_that_begin_anew_on_each_page():
+    run = pl.DataFrame({
+        "query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc_id": [*"abcd"],
+    })  # fmt: skip
+    gold = pl.DataFrame({"query": ["q"], "doc_id": ["c"], "rel": [1]})
+    with pytest.raises(RankqlError, match="rank begins anew on each page of results") as error:
+        rankql.evaluate(run, gold, "RR")
+    pos = str(error.value).partition("pos=")[2].strip("'")
+    assert rankql.evaluate(run, gold, "RR", pos=pos)["RR"] == pytest.approx(1 / 3)
+
+
+RETURNED = pl.DataFrame({"user": ["u"] * 3, "item": [*"aab"], "quantity": [1, -1, 2]})
+SOLD = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "score": [3.0, 2, 1]})
+
+
+def test_grades_of_several_rows_are_a_sum_or_the_highest():
+    with pytest.raises(Question, match=r"Is quantity the grade of item\?") as error:
+        rankql.evaluate(SOLD, RETURNED, "RR")
+    assert error.value.calls[:2] == [{"rel": "max(quantity)"}, {"rel": "sum(quantity)"}]
+    values = {
+        call["rel"]: rankql.evaluate(SOLD, RETURNED, "RR", **call)["RR"]
+        for call in error.value.calls
+    }
+    assert values == {"max(quantity)": 1, "sum(quantity)": 0.5, "1": 1}
+    once = RETURNED.unique("item", keep="last", maintain_order=True)
+    assert rankql.evaluate(SOLD, once, "RR", rel="sum(quantity)")["RR"] == 0.5
+    with pytest.raises(RankqlError, match="must be one SQL expression of the columns of a row"):
+        rankql.evaluate(SOLD, RETURNED, "RR", rel="max(quantity) OVER ()")
+    with pytest.raises(RankqlError, match="qrels has duplicates"):
+        rankql.evaluate(SOLD, RETURNED, "RR", rel="quantity + 0")
+
+
+def test_events_of_both_signs_count_by_time():
+    events = RETURNED.select("user", "item", event=pl.Series(["buy", "return", "buy"]))
+    grades = {"buy": 1, "return": -1}
+    for time, value in (([1, 2, 3], 0.5), ([2, 1, 3], 1)):
+        log = events.with_columns(time=pl.Series(time))
+        result = rankql.evaluate(SOLD, log, "RR", rel=grades)
+        assert result["RR"] == value
+        assert result.notes[0].endswith("is left out. The last grade by time counts")
+        assert "not read" not in result.columns["qrels"]
+    with pytest.raises(RankqlError, match="grades below and above 0 of item 'a', and no column of"):
+        rankql.evaluate(SOLD, events, "RR", rel=grades)
+
+
+LEVELS = [
+    {"question": "q1", "retrieved_documents": ["d1", "d2"], "retrieved_chunks": ["d1#2", "d2#1"],
+     "relevant_documents": ["d1"], "relevant_chunks": ["d1#1"]},
+    {"question": "q2", "retrieved_documents": ["d3", "d4"], "retrieved_chunks": ["d3#2", "d4#1"],
+     "relevant_documents": ["d4"], "relevant_chunks": ["d4#1"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_two_levels_of_gold_are_asked_about(objects):
+    rows = LEVELS
+    if objects:
+        rows = [
+            {**{x: y for x, y in row.items() if not x.startswith("retrieved")},
+             "results": [{"doc_id": d, "chunk_id": c} for d, c in
+                         zip(row["retrieved_documents"], row["retrieved_chunks"], strict=True)]}
+            for row in LEVELS
+        ]  # fmt: skip
+    with pytest.raises(Question, match="are of different levels") as error:
+        rankql.evaluate(rows, metrics="RR")
+    values = [rankql.evaluate(rows, metrics="RR", **call)["RR"] for call in error.value.calls]
+    assert values == [0.75, 0.25]
+
+
+def test_item_names_fields_of_one_object_beside_a_list():
+    rows = [
+        {"query": "q1", "gold_chunk": {"file": "a", "name": "f"},
+         "gold_set": [{"file": "b", "name": "g"}],
+         "results": [{"file": "b", "name": "g"}, {"file": "a", "name": "f"}]},
+    ]  # fmt: skip
+    item = ["(results.file, results.name)", "(gold_chunk.file, gold_chunk.name)"]
+    assert rankql.evaluate(rows, metrics="RR", item=item)["RR"] == 0.5
+
+
+def test_queries_without_a_hit_are_said():
+    shown = pl.DataFrame({"query": [*"aabb"], "rank": [1, 2, 1, 2], "hit": [0, 1, 0, 0]})
+    result = rankql.evaluate(shown, metrics=["RR", "nDCG@2"], rel="hit")
+    note = "1 of 2 queries has nothing relevant in hit and is left out; undefined='zero' counts it"
+    assert result["RR"] == 0.5 and note in result.notes
+    zero = rankql.evaluate(shown, metrics="RR", rel="hit", undefined="zero")
+    assert zero["RR"] == 0.25 and note not in zero.notes
+
+
+MISSED = pl.DataFrame({
+    "query": [q for q in range(8) for _ in range(3)],
+    "item": [f"d{q}{place}" for q in range(8) for place in range(3)], "score": [3.0, 2, 1] * 8,
+})  # fmt: skip
+GOLD = pl.DataFrame({"query": range(8), "item": [f"d{q}1" for q in range(8)], "rel": 1})
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+@pytest.mark.parametrize("gap", [1, -1])
+def test_queries_one_apart_are_told(gap, kind):
+    gold = GOLD.with_columns(pl.col("query") + gap).cast({"query": kind})
+    run = MISSED.cast({"query": kind})
+    with pytest.raises(
+        RankqlError, match="judged for other queries, of the number before"
+    ) as error:
+        rankql.evaluate(run, gold, "RR")
+    query = eval(str(error.value).partition("Pass query=")[2])  # a list of two, as we wrote it
+    assert rankql.evaluate(run, gold, "RR", query=query)["RR"] == 0.5
+
+
+def test_a_run_without_a_hit_can_be_compared():
+    other = GOLD.with_columns(pl.col("query").reverse())
+    message = "judged for other queries: if the run has no hit, none_judged='zero' keeps its values"
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(MISSED, other, "RR")
+    assert rankql.evaluate(MISSED, other, "RR", none_judged="zero")["RR"] == 0
+    worse = MISSED.with_columns(item="no " + pl.col("item"))
+    compared = rankql.compare(
+        {"a": MISSED, "b": worse}, qrels=GOLD, metrics="RR", none_judged="zero"
+    )
+    assert "-0.5000" in str(compared)
+    with pytest.raises(RankqlError, match="No item of run 'b' is judged"):
+        rankql.compare({"a": MISSED, "b": worse}, qrels=GOLD, metrics="RR")
+    with pytest.raises(RankqlError, match="none_judged must be 'error' or 'zero', not no"):
+        rankql.evaluate(MISSED, GOLD, "RR", none_judged="no")
+
+
+def test_the_page_lists_the_nouns():
+    page = (ROOT / "docs" / "evaluate.md").read_text()
+    for names in (nouns.QUESTIONS, nouns.USERS, nouns.REQUESTS, nouns.ITEMS, nouns.OTHER_ITEMS,
+                  nouns.SYSTEMS, nouns.IDENTITY):  # fmt: skip
+        assert ", ".join(names) in page
