@@ -34,6 +34,8 @@ USERS = {
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # Who gave a label.
 ANNOTATORS = ("annotator", "rater", "judge", "labeler", "assessor", "worker")
+# LanceDB's score after reranking, which orders the rows although others stand beside it.
+RERANKED = "_relevance_score"
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
@@ -46,7 +48,7 @@ ROLES = {
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
     "pos": ("pos", "position", "rank", "doc_position"),
-    "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
+    "score": (RERANKED, "score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
 # Names that are recognised if no column has one of the above. Positions also need a table without a
 # score.
@@ -319,7 +321,7 @@ def _only_one(
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 # Names that say how a column may be called, of roles that have many.
 _SUCH_AS = {
-    "query": ("query_id", "qid", "query", "question", "topic", "user_id", "visitor_id", "session"),
+    "query": ("query_id", "qid", "query", "question", "topic", "user_id", "visitor_id", "group"),
     "item": ("item", "item_id", "doc_id", "docno", "document", "product_id", "sku", "movie_id"),
 }
 
@@ -334,7 +336,7 @@ def missing_column(
     role: str, place: str, columns: Iterable[str], argument: str = "", hint: str = ""
 ) -> RankqlError:
     """The error about a role without a column, in a place such as ' in qrels'."""
-    every = f"one of {', '.join(ROLES.get(role, TIMES))}"
+    every = f"one of {', '.join(x for x in ROLES.get(role, TIMES) if x != RERANKED)}"
     names = f"a name such as {', '.join(_SUCH_AS[role])}" if role in _SUCH_AS else every
     return RankqlError(
         f"No {_WORDS.get(role, role)} column{place}: expected {names}. "

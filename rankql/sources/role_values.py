@@ -13,6 +13,7 @@ from typing import Any
 from rankql.errors import Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
+    RERANKED,
     ROLES,
     WEAKER,
     find_name,
@@ -63,7 +64,7 @@ def require_one_name(
         and (is_class or _disagreement(session, table, key, (role, chosen), (role, x)))
     ]  # fmt: skip
     rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
-    if rivals and squash(chosen) != role:
+    if rivals and squash(chosen) != role and chosen != RERANKED:
         raise Question(
             f"{table.label}: {join_words([chosen, *rivals])} may all be the {role}, and they "
             "differ",

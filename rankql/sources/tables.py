@@ -444,8 +444,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
     kind = Ungraded if role == "rel" and table.label != "qrels" else Question
-    number = {"rel": 1} if table.label == "qrels" else {"score": 2.5}
-    row = {"query": "q1", "item": "d1", **number}
+    row: dict[str, Any] = {"query": "q1", "item": "d1"}
+    row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
+    row |= {"score": 2.5} if table.label != "qrels" else {}
     otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
     return kind(text, calls, hint, otherwise)
 

@@ -238,9 +238,8 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     inputs = evaluation.inputs
     assert inputs.qrels
     hints = describe_chunk(evaluation, system) or describe_spelling(evaluation, system)
-    others = [] if hints else describe_other_queries(evaluation, system)
     judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
-    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints or others)
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints)
     is_error = is_error and inputs.none_judged != "zero"
     first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {judged}) {only}"
     items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
@@ -248,11 +247,14 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     other_items = f"SELECT min(item) FROM {judged} WHERE query IN ({first})"
     ((other_item,),) = evaluation.run_sql(other_items)
     spell = "rite item ids the same way in both, or name another column: item="
-    doubt = ["W" + spell] if is_error else [f"So its hits are 0. If this is not true, w{spell}"]
+    remedies = [f"So its hits are 0. If this is not true, w{spell}", *hints]
+    if is_error:
+        others = [] if hints else describe_other_queries(evaluation, system)
+        remedies = others or ["W" + spell, *hints]
     return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
         f"has item {show_id(item)}, {judged} has {show_id(other_item)}. "
-        + ". ".join(others or [*doubt, *hints])
+        + ". ".join(remedies)
     )
 
 
@@ -292,7 +294,8 @@ def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[s
         return []
     text = "These ids are judged for other queries"
     names = [table.roles["query"] for table in (*inputs.runs.values(), inputs.qrels)]
-    if len(inputs.runs) == 1 and max(above, below) >= SHIFTED * judged:
+    enough = max(SEVERAL_QUERIES, SHIFTED * judged)
+    if len(inputs.runs) == 1 and max(above, below) >= enough:
         own, other = (f"CAST({quote_name(name)} AS BIGINT)" for name in names)
         call = [f"{own} {'-' if above > below else '+'} 1", other]
         return [f"{text}, of the number before or after. Pass query={call!r}"]
