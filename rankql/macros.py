@@ -15,10 +15,10 @@ from rankql.errors import RankqlError, require
 if TYPE_CHECKING:
     import duckdb
 
-# common.sql comes first, because all others use it; debias also uses gain.
+# A file comes after those that it calls: common and packed first, and gain before debias.
 FAMILIES = (
-    *("common", "gain", "precision", "cascade", "order", "rating", "catalogue", "diversity"),
-    *("labels", "debias", "propensity", "interleaving", "monitor", "weights"),
+    *("common", "packed", "gain", "precision", "cascade", "order", "rating", "catalogue"),
+    *("diversity", "labels", "debias", "propensity", "interleaving", "monitor", "weights"),
 )
 
 # DuckDB refuses two threads that write the macros into one database.

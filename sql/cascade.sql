@@ -1,11 +1,17 @@
--- Cascade metrics: a user reads from the top and stops. Load common.sql first.
-
--- The first position of a hit: in bits, subtracting 1 changes the lowest one and those below it.
-CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
-    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, CAST(bit_count(
-        xor(nullif(rankql_hit_bits(x_['places']), 0), rankql_hit_bits(x_['places']) - 1)) AS DOUBLE), 0))[1]
-    + CASE WHEN rankql_in_bits(k) THEN 0
-           ELSE min(CASE WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN rankql_counted_pos(pos, k) END) END;
+-- Cascade metrics: a user reads from the top and stops. Load common.sql, then packed.sql first.
+--
+-- A hit is a row with rel >= threshold and pos <= k.
+--
+--   rr(rel, pos, k)               1 / the first position of a hit, 0 without hits
+--   arhr(rel, pos, k)             the sum over the hits of 1 / pos
+--   err(rel, pos, k, max_rel)     the sum over pos <= k of 1 / pos * the chance to stop there: s of this item and no item above,
+--                                 where s = (2^rel - 1) / 2^max_rel
+--   nerr(rel, pos, k, max_rel)    err / the err of the best order
+--   rbp(rel, pos, k, p)           (1 - p) * the sum over the hits of p^(pos - 1)
+--   rbp_residual(rel, pos, k, p)  1 - (1 - p) * the sum of p^(pos - 1) over the rows with a grade and pos <= k
+--
+-- rr and arhr are NULL if nothing is relevant, err and nerr if no grade is above 0. list_rr(rels, k) has the grades in rank order,
+-- and rr_by_score(rel, score, item, k) ranks by score.
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     coalesce(1 / rankql_first_pos(rel, pos, k, threshold), 0) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
@@ -19,6 +25,9 @@ CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
+
+
+-- A user who stops at an item that satisfies.
 
 -- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
@@ -60,6 +69,11 @@ CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
          WHEN p IS NULL THEN rankql_refuse('p must lie between 0 and 1, not NULL')
          ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
+-- The err of grades in order, all positive.
+CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
+    rankql_walk(list_transform(grades, lambda grade, i:
+        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
+
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
@@ -69,15 +83,13 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
--- The err of grades in order, all positive.
-CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
-    rankql_walk(list_transform(grades, lambda grade, i:
-        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
-
 CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
     rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
         / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
 COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
+
+
+-- A user who reads on with probability p.
 
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
@@ -103,15 +115,6 @@ CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
     CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 
-CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
-COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
-
-CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
-COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
-
 CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
     list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
@@ -122,6 +125,15 @@ CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
                         rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+
+CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
+        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
+COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));

@@ -1,4 +1,11 @@
 -- Helpers of all families: checks of arguments, rankings by score, ties. Load this file first.
+--
+--   discounted_gain(rel, factor)      rel * factor, for an item that counts less
+--   grades_of(retrieved, relevant)    for each retrieved id its grade in the relevant ones, for list_ndcg and others
+--   ranked(scores)                    `pos` is row_number() OVER (PARTITION BY query ORDER BY score DESC, item DESC)
+--   ranked_table(run, judgments)      run FULL JOIN judgments USING (query, item), with `rel` and `pos`
+--   collapsed(chunks)                 the first row of each query and document, and positions without the others
+--
 -- Private macros start with rankql_. Fields of lambda variables are written x_['pos'], because DuckDB can take x_.pos for
 -- a column.
 
@@ -82,6 +89,12 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 
 -- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
+
+-- Whether a product with the weights of k positions is faster than a loop over the list.
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_limit(k) <= 100;
+
+-- At most 100, because DuckDB builds constant lists while it plans, needed or not.
+CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
 -- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
@@ -240,12 +253,17 @@ CREATE OR REPLACE MACRO rankql_whole(value, name) AS
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
--- A query or an item, which must not be NULL, and its key.
-CREATE OR REPLACE MACRO rankql_value(row_, name) AS
-    CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
-         ELSE struct_extract(row_, name) END;
+-- The key of a query or an item, which must not be NULL.
+CREATE OR REPLACE MACRO rankql_id(row_, name) AS
+    rankql_key(CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
+                    ELSE struct_extract(row_, name) END);
 
-CREATE OR REPLACE MACRO rankql_id(row_, name) AS rankql_key(rankql_value(row_, name));
+CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
+    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
+        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
+        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
+COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
 
 
 -- Of a group.
@@ -288,71 +306,6 @@ CREATE OR REPLACE MACRO rankql_different(pos, k) AS
 -- A metric of one ranking. An error if several items share a position: more items than different positions.
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k)) > rankql_different(pos, k) + rankql_one_k(k) THEN rankql_refuse(rankql_shared()) ELSE value END;
-
--- The rows of a ranking that count, in one sum. All checks of rel, pos, k and threshold are in it, once. Metrics of one query
--- share it. For k up to 20: a bit for each position, 20 bits above a bit for each hit, from bit 40 the DCG of whole grades up to
--- 5 in steps of 2^-46, and from bit 92 the number of items. Else: the number of items, and from bit 40 that of hits.
--- With a count, a maximum and a minimum of positions and sums of hits and gains instead, precision_at and ndcg over 10M rows of
--- Parquet took 3.4 and 5.0 times a sum, and take 2.3 and 3.5.
-CREATE OR REPLACE MACRO rankql_in_bits(k) AS rankql_limit(k) <= 20;
-
-CREATE OR REPLACE MACRO rankql_is_whole(rel) AS
-    typeof(rel) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER');
-
--- What a row adds for k up to 20, at [8 * position + grade - 7]. Other grades than 0 to 5 have the index of 6 if they are
--- hits, else of 7.
-CREATE OR REPLACE MACRO rankql_marks(threshold) AS
-    list_transform(range(0, 160), lambda i: 4951760157141521099596496896 + CAST(CASE WHEN i % 8 < 6
-            THEN round(70368744177664 * (i % 8) / log2(i // 8 + 2)) ELSE 0 END AS HUGEINT) * 1099511627776
-        + CAST(CASE WHEN i % 8 = 6 OR i % 8 < 6 AND i % 8 >= rankql_option(threshold)
-                    THEN 1048577::BIGINT ELSE 1::BIGINT END << (i // 8) AS HUGEINT));
-
-CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
-    CASE WHEN rankql_in_bits(k) THEN (rankql_marks(threshold))[8 * CAST(pos AS BIGINT) - 7 + CASE
-             WHEN rankql_is_whole(rel) AND rankql_unchecked(rel) BETWEEN 0 AND 5 THEN CAST(rankql_unchecked(rel) AS BIGINT)
-             WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 6 ELSE 7 END]
-         WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 1099511627777 ELSE 1 END;
-
-CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
-    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
-         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
-         WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
-              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
-         THEN rankql_refuse_pos(pos, 'pos')
-         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
-         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
-         WHEN rankql_unchecked(pos) <= rankql_checked(
-              CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
-         THEN rankql_mark(rel, pos, k, threshold) END;
-
-CREATE OR REPLACE MACRO rankql_places(rel, pos, k, threshold) AS sum(rankql_row_bits(rel, pos, k, threshold));
-
-CREATE OR REPLACE MACRO rankql_counted_pos(pos, k) AS
-    CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN rankql_unchecked(pos) END;
-
--- The sum, and without bits the number of different positions, for the macros below.
-CREATE OR REPLACE MACRO rankql_ranking_sum(rel, pos, k, threshold) AS
-    [{'places': rankql_places(rel, pos, k, threshold), 'positions': CASE WHEN NOT rankql_in_bits(k) THEN rankql_different(pos, k) END}];
-
--- What is read from it, or an error if several items share a position: a sum of powers of 2 has as many bits as summands only if
--- all of them differ. DuckDB does not simplify what a lambda computes, so there is as little as possible in it.
-CREATE OR REPLACE MACRO rankql_unshared(x_, bits, counts) AS
-    CASE WHEN x_['positions'] IS NULL THEN CASE WHEN bit_count(CAST(x_['places'] & 1048575 AS BIGINT)) <> x_['places'] >> 92
-                                           THEN rankql_refuse(rankql_shared()) ELSE bits END
-         WHEN x_['places'] % 1099511627776 > x_['positions'] THEN rankql_refuse(rankql_shared()) ELSE counts END;
-
-CREATE OR REPLACE MACRO rankql_hit_bits(places) AS CAST((places >> 20) & 1048575 AS BIGINT);
-
--- The number of hits.
-CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
-    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(
-        x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
-        CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
-
--- The number of relevant items; rankql_places checks rel.
-CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
@@ -495,13 +448,6 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
              ELSE list_transform(x_['ids'], lambda id: x_['grades'][id]) END)[1];
 COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
 
-CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
-    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
-        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
-                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
-        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
-COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
-
 
 -- A user who walks down the list.
 
@@ -606,18 +552,6 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
          ELSE rankql_fail(name || ' must have one row per query and item, but has several of item '
                           || rankql_text(item) || '. GROUP BY both first') END;
 
--- Columns are named by text.
-CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(rankql_row),
-        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
-            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
-            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
-                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
-    FROM query_table(scores) AS rankql_row
-    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
-               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
-COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
-
 -- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
 CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument) AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
@@ -695,6 +629,22 @@ CREATE OR REPLACE MACRO rankql_attributes(source, query, attributes) AS TABLE
           FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)) WHERE attributes IS NOT NULL)
     GROUP BY q, k;
 
+-- Whether a column is returned: not the keys, and `slice` only with a slice.
+CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
+    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
+
+-- Columns are named by text.
+CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
+    SELECT unnest(rankql_row),
+        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
+            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
+            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
+    FROM query_table(scores) AS rankql_row
+    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
+               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
+COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
 -- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
 CREATE OR REPLACE MACRO ranked_table(
     run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos', "by" := NULL
@@ -732,16 +682,8 @@ CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := '
     FROM __rankql_documents;
 COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
--- Whether a column is returned: not the keys, and `slice` only with a slice.
-CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
-    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
-
 
 -- Quantiles.
-
--- A polynomial. Coefficients start at the highest power.
-CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
-    list_reduce(coefficients, lambda sum, next: sum * x + next);
 
 -- ln(cosh(u)), exact for small u.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
@@ -750,7 +692,7 @@ CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 CREATE OR REPLACE MACRO rankql_log_beta_half(a) AS
     ln(pi()) / 2 + CASE
         WHEN a < 15 THEN lgamma(a) - lgamma(a + 0.5)
-        ELSE rankql_polynomial([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], 1 / (a * a)) / a - ln(a) / 2 END;
+        ELSE list_reduce([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], lambda sum, next: sum * (1 / (a * a)) + next) / a - ln(a) / 2 END;
 
 -- The integral of exp(height - df * ln(cosh(x))) from middle - half to middle + half, by Gauss-Legendre quadrature with
 -- 32 nodes. The 16 listed nodes are mirrored.

@@ -1,4 +1,7 @@
--- Debias: clicks corrected for position bias. Load common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias. Load common.sql, packed.sql and gain.sql first.
+--
+--   debiased(click, propensity)  avg(click / propensity), with `predicted` avg(predicted + (click - propensity * predicted) / propensity)
+--   counterfactual(log)          dcg, idcg, rr and clicks of a new ranking, with such grades, and with weights that add up (SNIPS)
 
 -- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
@@ -34,6 +37,9 @@ CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := N
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item, estimated from its clicks and corrected for position bias.';
+
+
+-- A new ranking.
 
 -- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
@@ -71,10 +77,6 @@ CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
     / nullif(sum(rankql_checked(part, value)), 0);
-
--- The name of a metric with its cutoff.
-CREATE OR REPLACE MACRO rankql_at(metric, k) AS
-    CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
 -- Is a value outside the range of a metric, by more than sums round? `most` is NULL if it has no highest value.
 CREATE OR REPLACE MACRO rankql_impossible(value, most) AS value < -1e-9 OR coalesce(value > most + 1e-9, false);
@@ -184,7 +186,8 @@ CREATE OR REPLACE MACRO counterfactual(
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
                CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM __rankql_added
     ), __rankql_found AS (
-        SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
+        SELECT s, line AS a, place AS b, s.value AS slice, estimator, value,
+               CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END AS metric,
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,

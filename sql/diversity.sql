@@ -1,5 +1,19 @@
 -- Diversity: how different and how unexpected the items of one ranking are, in the first k positions or in all. Means divide
 -- by the number of items shown, never by k. Load common.sql first.
+--
+--   category_diversity(category, pos, k)     pairs of different categories / pairs
+--   jaccard_diversity(attributes, pos, k)    the mean over the pairs of 1 - common attributes / attributes of either
+--   cosine_diversity(embedding, pos, k)      the mean over the pairs of 1 - cosine
+--   missing_at(attribute, pos, k)            items without the attribute / items
+--   duplicate_share(item, pos, k)            items that are also above / items
+--   near_duplicate_share(embedding, pos, k)  items with a cosine >= similarity to one above / items
+--   unexpectedness(baseline, pos, k)         items that the baseline does not show / items
+--   serendipity(rel, baseline, pos, k)       relevant items that the baseline does not show / items
+--   subtopic_recall(subtopics, pos, k)       different subtopics of the items / all subtopics
+--   alpha_dcg(subtopics, pos, k)             the sum over the items and their subtopics of (1 - alpha)^n / log2(pos + 1), where n
+--                                            items above have the subtopic
+--   alpha_ndcg(subtopics, pos, k)            alpha_dcg / that of the order that takes the best next item each time
+--   err_ia(subtopics, pos, k)                alpha * the sum over the items and their subtopics of (1 - alpha)^n / pos, / all subtopics
 
 -- The values shown that are not NULL. Not in FILTER, which would compute them twice.
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
@@ -20,12 +34,6 @@ CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
 
-CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
-
 -- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
@@ -40,13 +48,6 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], rankql_exact(x))))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
-
-CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
-                         'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 -- Spark refuses list_dot_product, as its arrays have other type names.
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
@@ -88,6 +89,19 @@ CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
             range(1, len(v[1]) + 1), lambda d: pow(list_inner_product(scale, list_transform(v, lambda a: a[d])), 2))), 0))
             / 2)[1])[1];
 
+CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
+
+CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
+
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
     rankql_one_ranking(
         list_transform([{'known': rankql_vectors(embedding, pos, k),
@@ -95,21 +109,12 @@ CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := '
             lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
+
+-- What is missing, and what is there twice.
+
 -- The number of items shown, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
     nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
-
-CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
-    rankql_one_ranking(
-        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
-                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
-        / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
-
-CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
-    rankql_one_ranking(
-        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
 
 -- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
@@ -123,10 +128,25 @@ CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
          WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
          ELSE rankql_fail('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
 
+CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
+    rankql_one_ranking(
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
+                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+        / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
+
+CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
+    rankql_one_ranking(
+        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
+
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
     rankql_one_ranking(
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are near-duplicates of an item above.';
+
+
+-- What the baseline does not show.
 
 -- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
@@ -148,17 +168,14 @@ CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
+
+-- Subtopics.
+
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
 
 -- The sets of all items with subtopics.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
-
-CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
-    rankql_one_ranking(
-        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
-        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
-COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
 -- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
@@ -177,11 +194,6 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
          ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
-
-CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_one_ranking(
-        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
-COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
 
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -206,6 +218,17 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
             'seen': list_concat(a_['seen'], best_['topics']),
             'left': list_filter(a_['left'], lambda x_: x_['i'] <> best_['i'])})[1]
     ).dcg;
+
+CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
+    rankql_one_ranking(
+        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
+COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
+
+CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_one_ranking(
+        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
 
 CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(

@@ -1,4 +1,9 @@
 -- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.
+--
+--   team_draft(a, b)                  items and their teams: in each round a toss decides which ranking first adds its best item
+--                                     that is not there yet
+--   team_draft_credit(picks, clicks)  sign(clicks on the team of a - clicks on the team of b)
+--   sign_test(preference)             min(1, 2 * the probability of at most min(wins, losses) heads in wins + losses tosses)
 
 -- A ranking as text, without duplicates.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
@@ -73,6 +78,9 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Interleave two rankings: teams pick items in turn, and a coin toss decides who is first.';
 
+
+-- What the clicks prefer.
+
 -- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
@@ -85,6 +93,11 @@ CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN rankql_texts(clicks)
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
+-- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
+CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
+    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
+        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
+
 -- 1 if A has more clicks, -1 if B has, else 0.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
@@ -94,16 +107,8 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
                 len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
-CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    rankql_number(preference, true, 'preference', 'a finite number');
-
--- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
-CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
-    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
-        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
-
 CREATE OR REPLACE MACRO sign_test(preference) AS
-    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
-                     'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_finite(preference, 'preference') > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_finite(preference, 'preference') < 0) AS DOUBLE)}],
         lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
 COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against losses, without ties.';

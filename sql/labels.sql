@@ -1,4 +1,13 @@
 -- Labels: grades from events and annotators, agreement, splits of a log. Load common.sql first.
+--
+--   graded(event, grades)       the highest grade of the events, or their sum
+--   consensus(rel, weight)      the sum of rel * weight / the sum of weight, or the median or the most frequent grade
+--   krippendorff_alpha(labels)  1 - the mean disagreement of two labels of one unit / that of any two labels
+--   cohen_kappa(labels)         1 - the disagreements of two annotators / those that are expected by chance
+--   tally(labels)               count(*) of each grade, and its share
+--   leave_one_out(log, n)       `split` is test for the n latest events of each user
+--   time_split(log, since)      `split` is test from a time on, or for the last share of the rows
+--   most_popular(train, k)      for each user the k items with most users that the user does not have
 
 -- Is `unknown` valid: a grade, NULL or 'error'?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
@@ -90,6 +99,9 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, optionally decaying with time.';
 
+
+-- Grades from annotators.
+
 -- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
@@ -143,6 +155,9 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
          ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
+
+
+-- Agreement.
 
 -- Is it a column with the labels of one annotator? With several such columns, `label` is a list.
 CREATE OR REPLACE MACRO rankql_is_label(name, label) AS
@@ -201,6 +216,15 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
+-- The distance of two labels.
+CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
+    CASE rankql_text(weights)
+        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
+        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
+        WHEN 'quadratic'
+        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
+        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+
 -- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -241,15 +265,6 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
-
--- The distance of two labels.
-CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
-    CASE rankql_text(weights)
-        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
-        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
-        WHEN 'quadratic'
-        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
-        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
 
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -295,7 +310,9 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
--- The checked time of a row.
+
+-- A log in two parts.
+
 -- ISO 8601 text as a number of microseconds. A cast to TIMESTAMP ignores the offset of a time zone.
 CREATE OR REPLACE MACRO rankql_iso_instant(value) AS CAST(CASE
     WHEN regexp_matches(CAST(value AS VARCHAR), ':[0-9]{2}([.][0-9]+)? *([+-][0-9]{2}(:?[0-9]{2})?|[Zz])$')
@@ -345,6 +362,36 @@ CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABL
             PARTITION BY CASE WHEN seen IS NOT NULL THEN rankql_key(q) END,  -- else one partition, in no time
                          CASE WHEN seen IS NOT NULL THEN rankql_key(i) END), true);
 
+-- Does a row count as training, by the value of a column that splits the log? `found` is the type of a struct of it and of
+-- __rankql_none.
+CREATE OR REPLACE MACRO rankql_trains(value, found) AS
+    CASE WHEN found LIKE 'STRUCT(__rankql_none%' THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('train', 'training') THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('test', 'testing', 'valid', 'validation', 'val', 'dev') THEN false
+         ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
+                          || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
+
+-- Is a column the one that says whether a row is train or test, or __rankql_none?
+CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
+    name = '__rankql_none' OR split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item))
+    AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
+
+-- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
+CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
+    SELECT rankql_row
+    FROM (SELECT __rankql_row AS rankql_row,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item))) AS s,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item))) AS f,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item))) AS t,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item)))) AS s_type,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item)))) AS f_type
+          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
+    WHERE CASE WHEN NOT coalesce(split = 'auto', true)
+               THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))
+               WHEN s_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(s, s_type)
+               WHEN f_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(f, f_type)
+               ELSE NOT coalesce(lower(trim(CAST(t AS VARCHAR))) IN ('1', 'true'), false) END;
+
 -- Rows with the same time and item stay together; nothing is random. By id, of two items at one time the same would always be
 -- held out.
 CREATE OR REPLACE MACRO leave_one_out(
@@ -388,36 +435,6 @@ CREATE OR REPLACE MACRO time_split(
         ELSE last OR part <= rankql_option(share) END) AS split
     FROM __rankql_placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
-
--- Does a row count as training, by the value of a column that splits the log? `found` is the type of a struct of it and of
--- __rankql_none.
-CREATE OR REPLACE MACRO rankql_trains(value, found) AS
-    CASE WHEN found LIKE 'STRUCT(__rankql_none%' THEN true
-         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('train', 'training') THEN true
-         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('test', 'testing', 'valid', 'validation', 'val', 'dev') THEN false
-         ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
-                          || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
-
--- Is a column the one that says whether a row is train or test, or __rankql_none?
-CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
-    name = '__rankql_none' OR split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item))
-    AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
-
--- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
-CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
-    SELECT rankql_row
-    FROM (SELECT __rankql_row AS rankql_row,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item))) AS s,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item))) AS f,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item))) AS t,
-                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item)))) AS s_type,
-                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item)))) AS f_type
-          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
-    WHERE CASE WHEN NOT coalesce(split = 'auto', true)
-               THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))
-               WHEN s_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(s, s_type)
-               WHEN f_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(f, f_type)
-               ELSE NOT coalesce(lower(trim(CAST(t AS VARCHAR))) IN ('1', 'true'), false) END;
 
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(

@@ -1,8 +1,8 @@
 -- Metrics by day, watched against a baseline period. Load common.sql first.
 -- The rule in words, and how often it is right: docs/monitor.md.
-
-CREATE OR REPLACE MACRO rankql_not_negative(number, name) AS
-    CASE WHEN number < 0 THEN rankql_fail(name || ' must not be negative, not ' || number) ELSE number END;
+--
+--   monitor_days(daily, baseline)  (the median of the same weekdays of the baseline - the value of a day) / their spread, and alarms
+--   monitor_baseline(daily)        the first and the last day of the baseline
 
 -- What a day lacks. Differences of sums in another order are 0.
 CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
@@ -14,10 +14,6 @@ CREATE OR REPLACE MACRO rankql_daily(value, found, name, argument) AS
     CASE WHEN name IS NULL THEN NULL WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
          ELSE rankql_fail('monitor_days needs ' || argument || ': the table has no column ''' || name || '''. Name one: '
                           || argument || ' := ''...''') END;
-
-CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
-    CASE WHEN period IN ('day', 'week') THEN period = 'week'
-         ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
 
 -- The days of each series against each baseline: `baselines` has the last days of them.
 CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, value, error, period) AS TABLE
@@ -36,7 +32,9 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none')))) AS e_type
               FROM (SELECT *, NULL AS __rankql_none, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
     ), __rankql_placed AS (
-        SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
+        SELECT s, v, coalesce(CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE e END, 0) AS e,
+               CASE period WHEN 'day' THEN isodow(d) WHEN 'week' THEN 1
+                    ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END AS weekday,
                weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,
                CASE WHEN s.until IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= s.until END AS old,

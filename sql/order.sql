@@ -1,4 +1,15 @@
 -- Order: whether better items are above worse ones. Load common.sql first.
+--
+--   kendall_tau_distance(rel, pos, k)  the pairs with the lower grade above the higher
+--   kendall_tau_b(rel, pos, k)         (pairs with the higher grade above - pairs with the lower one above)
+--                                      / sqrt(pairs of different grades * all pairs)
+--   auc(rel, pos)                      of the pairs of a relevant and another judged item, the share with the relevant one above
+--   tau_ap(reference, pos, k)          2 / (n - 1) * the sum over pos from 2 to n of (the items above that are also above in the
+--                                      reference) / (pos - 1), - 1
+--   rbo(reference, pos, k, p)          (1 - p) * the sum over depths d of p^(d - 1) * (the items that both have in their first d) / d,
+--                                      beyond the rankings as it is at their ends
+--
+-- Items without a grade are left out. list_auc(rels) has the grades in rank order, and auc_by_score(rel, score) ranks by score.
 
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
@@ -35,20 +46,11 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
          ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
-CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
-    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
-                       pos, k);
-COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
-
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
     list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
              / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
-
-CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
-    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
-COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 -- The share of pairs of a relevant and another judged item with the relevant one above, from the hits, 1 or 0, in rank order.
 -- The j-th relevant item, at i, has i - j others above it.
@@ -57,12 +59,22 @@ CREATE OR REPLACE MACRO rankql_auc(hits) AS
         1 - (list_sum(rankql_ones(x_['hits'])) - x_['relevant'] * (x_['relevant'] + 1) / 2)
             / nullif(x_['relevant'] * (len(x_['hits']) - x_['relevant']), 0))[1];
 
+CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
+                       pos, k);
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
+
+CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
+COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
+
 CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_auc(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL);
 COMMENT ON MACRO auc IS 'Area under the ROC curve: the share of pairs with the relevant item above the other one.';
+
 
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
@@ -93,13 +105,6 @@ CREATE OR REPLACE MACRO rankql_agreements(places) AS
                 (((t - 1) >> b) * len(places) + v - 1) * 2 + ((2 * t - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
             lambda x, j: CASE WHEN x // 2 % len(places) > 0 THEN
                 CAST((j - 1) * (x % 2 - x // 2 // len(places) % 2) AS DOUBLE) / (x // 2 % len(places)) END))));
-
-CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
-    CASE WHEN rankql_both(reference, pos, k) THEN
-        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
-            CASE WHEN len(places) > 1
-                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
-COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
 -- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
@@ -140,6 +145,13 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
         WHEN 'residual' THEN rankql_residual(len(depths), short, long, p)
         ELSE rankql_fail('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
     END;
+
+CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
+    CASE WHEN rankql_both(reference, pos, k) THEN
+        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
+            CASE WHEN len(places) > 1
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
+COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext') AS
     CASE WHEN rankql_both(reference, pos, k) THEN
@@ -182,6 +194,10 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
 
+-- The hits of judged items, ordered by score, then by `tie`.
+CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
+    list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
+
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
     rel, score, item, k := NULL, normalized := false, ties := 'item'
 ) AS
@@ -192,10 +208,6 @@ COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance with a s
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
-
--- The hits of judged items, ordered by score, then by `tie`.
-CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
-    list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
 
 -- A tied pair counts half, whatever `ties`: the mean of the best and of the worst order of ties. `item` is not read.
 CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, threshold := 1, ties := 'item') AS

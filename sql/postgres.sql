@@ -90,9 +90,9 @@ BEGIN
     RETURN rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel));
 END $$;
 
--- The state of an aggregate is an array: 1 k, 2 items with a position within k, 3 the sum of 2^position of those up to 52, 4 that of
--- 2^(position - 52) up to 104, 5 to 7 sums, 8 a minimum, 9 items beyond 104, 10 the first and 11 the last of their positions, 12 and
--- 13 options. From 14 on: positions or pairs of items. In that of gain, what differs starts at 12.
+-- The state of an aggregate is an array: 1 k, 2 to 4 the positions within k up to 46, 92 and 138, 5 to 7 sums, 8 a minimum, 9 items
+-- beyond 138, 10 the first and 11 the last of their positions, 12 and 13 options. From 14 on: positions or pairs of items. In that
+-- of gain, what differs starts at 12. A cell of positions is the sum of 2^47 + 2^position: the items, and a bit for each position.
 -- Sums, grades and hits are all that grows, because Postgres copies a state for each row.
 
 CREATE OR REPLACE FUNCTION rankql_start(k float8, one float8 DEFAULT NULL, other float8 DEFAULT NULL) RETURNS float8[]
@@ -104,11 +104,12 @@ $$;
 CREATE OR REPLACE FUNCTION rankql_place(s float8[], pos float8) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos <= s[1] THEN
-        s[2] := s[2] + 1;
-        IF pos <= 52 THEN
-            s[3] := s[3] + 2 ^ pos;
-        ELSIF pos <= 104 THEN
-            s[4] := s[4] + 2 ^ (pos - 52);
+        IF pos <= 46 THEN
+            s[2] := s[2] + (140737488355328 + 2 ^ pos);
+        ELSIF pos <= 92 THEN
+            s[3] := s[3] + (140737488355328 + 2 ^ (pos - 46));
+        ELSIF pos <= 138 THEN
+            s[4] := s[4] + (140737488355328 + 2 ^ (pos - 92));
         ELSE
             s[9:11] := ARRAY[s[9] + 1, least(s[10], pos), greatest(s[11], pos)];
         END IF;
@@ -137,13 +138,23 @@ BEGIN
         || 'holds several queries, add the query to GROUP BY. If items are tied, number positions with row_number()');
 END $$;
 
--- An error if two items share a position up to 104, for which a sum of powers of 2 has fewer bits than summands, or if there are
--- more items beyond than positions from the first to the last.
+-- The items of a cell of positions, and how many of them share one: 2^46 items and more are an error before.
+CREATE OR REPLACE FUNCTION rankql_repeated(cell float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (cell::bigint >> 47) - bit_count((cell::bigint & 140737488355327)::bit(64))
+$$;
+
+-- The items with a position within k.
+CREATE OR REPLACE FUNCTION rankql_items(s float8[]) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT s[9] + (s[2]::bigint >> 47) + (s[3]::bigint >> 47) + (s[4]::bigint >> 47)
+$$;
+
+-- An error if two items share a position up to 138, for which a sum of powers of 2 has fewer bits than summands (those that are
+-- carried only make more items), or if there are more items beyond than positions from the first to the last.
 CREATE OR REPLACE FUNCTION rankql_one_ranking(s float8[]) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    IF s[3] >= 9007199254740992 OR s[4] >= 9007199254740992 OR s[9] > greatest(s[11] - s[10] + 1, 0) THEN
+    IF greatest(s[2], s[3], s[4]) >= 9007199254740992 OR s[9] > greatest(s[11] - s[10] + 1, 0) THEN
         PERFORM rankql_shared();
-    ELSIF s[2] - s[9] > bit_count(s[3]::bigint::bit(64)) + bit_count(s[4]::bigint::bit(64)) THEN
+    ELSIF rankql_repeated(s[2]) > 0 OR rankql_repeated(s[3]) > 0 OR rankql_repeated(s[4]) > 0 THEN
         PERFORM rankql_shared();
     END IF;
 END $$;
@@ -371,7 +382,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_judged_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN coalesce(s[6] / greatest(coalesce(s[12], s[2]), 1), 0);
+    RETURN coalesce(s[6] / greatest(coalesce(s[12], rankql_items(s)), 1), 0);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_forbidden_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -383,7 +394,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_num_ret(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN coalesce(s[2], 0);
+    RETURN coalesce(rankql_items(s), 0);
 END $$;
 
 -- Hits: 5 those within k, 6 all relevant items, 7 the sum of 1 / position, 8 the first position, 12 k, 13 the denominator.
@@ -415,7 +426,8 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_denominator(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE s[13] WHEN 0 THEN coalesce(s[12], s[2]) WHEN 1 THEN s[2] ELSE least(coalesce(s[12], s[2]), s[6]) END;
+    RETURN CASE s[13] WHEN 0 THEN coalesce(s[12], rankql_items(s)) WHEN 1 THEN rankql_items(s)
+        ELSE least(coalesce(s[12], rankql_items(s)), s[6]) END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_precision_at(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -467,7 +479,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_false_abstention(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE WHEN s[6] > 0 THEN (s[2] = 0)::int END;
+    RETURN CASE WHEN s[6] > 0 THEN (rankql_items(s) = 0)::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_rr(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -512,7 +524,7 @@ BEGIN
     SELECT coalesce(sum(i / p), 0) INTO precisions
     FROM (SELECT p, row_number() OVER (ORDER BY p) AS i FROM unnest(s[14:]) AS p) AS hits;
     RETURN rankql_at_most_one(CASE WHEN s[6] > 0 THEN precisions / greatest(1, CASE s[13]
-        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 13 ELSE coalesce(s[12], s[2]) END) END);
+        WHEN 0 THEN least(s[1], s[6]) WHEN 1 THEN s[6] WHEN 2 THEN cardinality(s) - 13 ELSE coalesce(s[12], rankql_items(s)) END) END);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -582,7 +594,7 @@ END $$;
 CREATE OR REPLACE FUNCTION rankql_false_answer(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     PERFORM rankql_one_ranking(s);
-    RETURN CASE WHEN s[5] = 0 AND s[6] > 0 THEN (s[2] > 0)::int END;
+    RETURN CASE WHEN s[5] = 0 AND s[6] > 0 THEN (rankql_items(s) > 0)::int END;
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_bpref(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

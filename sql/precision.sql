@@ -1,4 +1,34 @@
--- Precision and recall, and metrics made from them. Load common.sql first.
+-- Precision and recall: how many of the items shown are relevant, and how many of the relevant ones are shown. Load common.sql,
+-- then packed.sql first.
+--
+-- An item is relevant if rel >= threshold, and a hit if it also has pos <= k. R is the number of relevant items, shown or not.
+--
+--   precision_at(rel, pos, k)         hits / k; without k, hits / items shown
+--   recall_at(rel, pos, k)            hits / R
+--   f1_at(rel, pos, k)                2 * hits / (k + R), the harmonic mean of both
+--   hit_at(rel, pos, k)               1 if hits > 0, else 0
+--   all_rel_at(rel, pos, k)           1 if hits = R, else 0
+--   r_precision(rel, pos)             hits with k = R, / R
+--   ap(rel, pos, k)                   the sum over the hits of (hits up to it) / pos, / min(k, R)
+--   interpolated_precision(rel, pos)  the mean over r in 0, 0.1, ..., 1 of the highest precision where recall is at least r
+--   set_ap(rel, pos)                  precision_at(rel, pos) * recall_at(rel, pos)
+--   infap(rel, pos)                   the sum over the hits of the precision that a sample of judgments lets expect, / R
+--   bpref(rel, pos)                   the sum over the hits of 1 - min(n, R) / min(N, R), / R, with N items judged and not relevant,
+--                                     n of them above the hit
+--   judged_at(rel, pos, k)            items with a grade and pos <= k, / k
+--   num_ret(rel, pos)                 items shown
+--   num_rel(rel, pos)                 R
+--   num_rel_ret(rel, pos)             hits
+--   false_answer(rel, pos)            1 if something is shown, else 0; only where R = 0
+--   false_abstention(rel, pos)        1 if nothing is shown, else 0; only where R > 0
+--   forbidden_at(rel, pos, k)         1 if an item has rel < 0 and pos <= k, else 0
+--   micro_precision_at(rel, pos, k)   of all rankings: the sum of hits / the sum of k
+--   micro_recall_at(rel, pos, k)      of all rankings: the sum of hits / the sum of R
+--   micro_f1_at(rel, pos, k)          of all rankings: 2 * the sum of hits / the sum of k + R
+--
+-- What is divided by R is NULL if nothing is relevant. list_ap(rels, k) has the grades in rank order, and
+-- ap_by_score(rel, score, item, k) ranks by score. hr, hit_rate, hits_at, success, p_at, precision_k, map_at and ndcg_at only say
+-- what to write, as mrr does.
 
 -- What the hits are divided by.
 CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) AS CASE rankql_text(denominator)
@@ -15,13 +45,13 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
     2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
 
+CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
                      k, denominator);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
-
-CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
-    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_hit_count(rel, pos, k, threshold) / nullif(rankql_relevant_count(rel, threshold), 0);
@@ -59,6 +89,9 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
         / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
+
+-- Average and interpolated precision.
+
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
     coalesce(precisions, 0) / CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
@@ -74,41 +107,30 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
--- The same from bits: for each hit, the number of hits up to it, divided by its position.
-CREATE OR REPLACE MACRO rankql_bit_precisions(bits, k) AS
-    list_transform([bits], lambda bits: list_sum(list_transform(range(1, least(rankql_limit(k), 20) + 1), lambda i:
-        ((bits >> (i - 1)) & 1) * bit_count(bits & ((1::BIGINT << i) - 1)) / i)))[1];
-
--- The bits of the hits, 0 where there are none.
-CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS
-    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, rankql_hit_bits(x_['places']), 0))[1];
-
-CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_at_most_one(rankql_ap(
-        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_placed_bits(rel, pos, k, threshold), k)
-             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
-                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
-                 + 0 * rankql_placed_bits(rel, pos, k, threshold) END,
-        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
-        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
-COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
-
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
 CREATE OR REPLACE MACRO rankql_recalls(recall) AS
     CASE WHEN recall IS NULL THEN list_transform(range(0, 11), lambda tenth: tenth / 10)
          ELSE [rankql_argument(recall, rankql_option(recall) BETWEEN 0 AND 1, 'recall', ' must lie between 0 and 1')] END;
 
--- recall * R is rounded up, but a fraction below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
-CREATE OR REPLACE MACRO rankql_recall_rounding(rounding) AS CASE rankql_text(rounding)
-    WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
-    ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
-
--- The mean over the recalls of the highest precision at a hit with at least this recall.
+-- The mean over the recalls of the highest precision at a hit with at least this recall. recall * R is rounded up, but a fraction
+-- below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
 CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, rounding) AS
-    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls, 'shift': rankql_recall_rounding(rounding)}], lambda x_:
+    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls,
+        'shift': CASE rankql_text(rounding) WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
+            ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END}], lambda x_:
         CASE WHEN x_['relevant'] > 0 THEN list_avg(list_transform(x_['recalls'], lambda recall_: coalesce(list_max(
             list_transform(x_['positions'], lambda p, i:
                 CASE WHEN i >= floor(recall_ * x_['relevant'] + x_['shift']) THEN i / CAST(p AS DOUBLE) END)), 0))) END)[1];
+
+CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
+    rankql_at_most_one(rankql_ap(
+        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_packed_hits(rel, pos, k, threshold), k)
+             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+                 + 0 * rankql_packed_hits(rel, pos, k, threshold) END,
+        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
+        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
+COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1, rounding := 'up') AS
     rankql_one_ranking(rankql_interpolated(
@@ -119,6 +141,9 @@ COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest 
 CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
     precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold);
 COMMENT ON MACRO set_ap IS 'Set AP: precision times recall over all retrieved items.';
+
+
+-- Incomplete judgments.
 
 -- An item for rankql_infap. A negative grade is in the sample, but not judged.
 CREATE OR REPLACE MACRO rankql_sampled(rel, pos, threshold) AS {
@@ -142,12 +167,6 @@ CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
         'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
         / relevant END;
 
-CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_infap(
-        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
-                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
-COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
-
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
@@ -162,6 +181,12 @@ CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
+CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_infap(
+        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
+                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
+COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
+
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
@@ -169,6 +194,20 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items are above the relevant ones.';
+
+
+-- Counts, and items that should not be shown.
+
+-- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
+CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
+    CASE WHEN shown IS NOT NULL AND relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
+
+-- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
+CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
+    CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
+
+-- Success, where the relevant items are those with a grade below 0.
+CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
@@ -187,14 +226,6 @@ CREATE OR REPLACE MACRO num_rel_ret(rel, pos, threshold := 1) AS
     rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE), pos, NULL);
 COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved.';
 
--- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
-CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
-    CASE WHEN shown IS NOT NULL AND relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
-
--- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
-CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
-    CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
-
 CREATE OR REPLACE MACRO false_answer(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_false_answer(
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold), count(rel)), pos, NULL);
@@ -205,11 +236,11 @@ CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
 
--- Success, where the relevant items are those with a grade below 0.
-CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
-
 CREATE OR REPLACE MACRO forbidden_at(rel, pos, k := NULL) AS hit_at(rankql_forbidden(rel), pos, k);
 COMMENT ON MACRO forbidden_at IS 'Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.';
+
+
+-- All rankings together.
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
@@ -259,6 +290,21 @@ CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query :
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
+-- ap of a list, given the number of relevant items.
+CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_ap(
+        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
+        relevant, len(rankql_top(rels, k)), k, denominator) END;
+
+-- bpref of a list, given the grades of all judged items.
+CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
+        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
+        rankql_list_relevant(judged, threshold), list_count(judged) - rankql_list_relevant(judged, threshold)) END;
+
+CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
+    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
         lambda relevant: rankql_precision(rankql_checked(len(rankql_hit_positions(rels, k, threshold)), relevant),
@@ -290,12 +336,6 @@ CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
                    lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
--- ap of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_ap(
-        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        relevant, len(rankql_top(rels, k)), k, denominator) END;
-
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
     list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
@@ -315,15 +355,6 @@ CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
         list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
         rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
-
-CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
-    list_count(rels) - rankql_list_relevant(rels, threshold);
-
--- bpref of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
-        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(judged, threshold), rankql_list_nonrelevant(judged, threshold)) END;
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
     list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
@@ -353,9 +384,6 @@ CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NUL
     rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
-    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
-
 CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
     list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
 COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
@@ -367,6 +395,47 @@ CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, tie
 
 CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
     least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
+
+-- The chance that all r hits of each tied group of m are among its s places within k: the product of (s - i) / (m - i).
+CREATE OR REPLACE MACRO rankql_expected_all(hit, score, k) AS
+    list_reduce(list_concat([1.0::DOUBLE], flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
+        list_transform(range(0, CAST(tied_['r'] AS BIGINT)), lambda i:
+            greatest(least(rankql_cutoff(k) - tied_['lo'] + 1, tied_['m']) - i, 0) / (tied_['m'] - i))))), lambda a, b: a * b);
+
+-- The positions of a tied group within the cutoff.
+CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
+    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
+
+-- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
+-- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
+    list_reduce(
+        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
+            lambda tied_: {
+                'hits': tied_['r'],
+                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
+                'total': 0::DOUBLE})),
+        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
+
+-- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
+-- item, with equal probability.
+CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(
+        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score),
+            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
+        lambda a_, b_: {
+            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
+            'relevant': 0::DOUBLE,
+            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
+                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
+        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO precision_at_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
@@ -394,12 +463,6 @@ CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold :
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
 COMMENT ON MACRO hit_at_by_score IS 'hit_at with a score and an item instead of the position.';
 
--- The chance that all r hits of each tied group of m are among its s places within k: the product of (s - i) / (m - i).
-CREATE OR REPLACE MACRO rankql_expected_all(hit, score, k) AS
-    list_reduce(list_concat([1.0::DOUBLE], flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
-        list_transform(range(0, CAST(tied_['r'] AS BIGINT)), lambda i:
-            greatest(least(rankql_cutoff(k) - tied_['lo'] + 1, tied_['m']) - i, 0) / (tied_['m'] - i))))), lambda a, b: a * b);
-
 CREATE OR REPLACE MACRO all_rel_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
          THEN floor(rankql_recall(rel, CASE WHEN score IS NOT NULL THEN 1 END, NULL, threshold))
@@ -410,26 +473,6 @@ COMMENT ON MACRO all_rel_at_by_score IS 'all_rel_at with a score and an item ins
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
 COMMENT ON MACRO r_precision_by_score IS 'r_precision with a score and an item instead of the position.';
-
--- The positions of a tied group within the cutoff.
-CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
-
--- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
--- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
-CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
-    list_reduce(
-        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
-            lambda tied_: {
-                'hits': tied_['r'],
-                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
-                'total': 0::DOUBLE})),
-        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
 
 CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
@@ -464,21 +507,6 @@ CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties :=
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
 COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
-
--- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
--- item, with equal probability.
-CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
-    CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
-            rankql_tied_hits(hit, score),
-            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
-        lambda a_, b_: {
-            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
-            'relevant': 0::DOUBLE,
-            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
-                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
-        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)

@@ -1,5 +1,9 @@
 -- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
 -- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
+--
+--   randomised_propensity(log)  the clicks per impression at a position / those at position 1
+--   harvested_propensity(log)   the propensities under which the clicks are most likely, where a click on an item that a query shows at
+--                               positions i and j is at i with probability propensity(i) / (propensity(i) + propensity(j))
 
 -- Impressions and clicks by query, item and position. Rows without a position are checked, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
@@ -84,6 +88,9 @@ CREATE OR REPLACE MACRO randomised_propensity(
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
+
+
+-- Items that one query has shown at several positions.
 
 -- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
 -- is not positive definite. Entries with 1e300 added become 0.

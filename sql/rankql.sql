@@ -1,4 +1,11 @@
 -- Helpers of all families: checks of arguments, rankings by score, ties. Load this file first.
+--
+--   discounted_gain(rel, factor)      rel * factor, for an item that counts less
+--   grades_of(retrieved, relevant)    for each retrieved id its grade in the relevant ones, for list_ndcg and others
+--   ranked(scores)                    `pos` is row_number() OVER (PARTITION BY query ORDER BY score DESC, item DESC)
+--   ranked_table(run, judgments)      run FULL JOIN judgments USING (query, item), with `rel` and `pos`
+--   collapsed(chunks)                 the first row of each query and document, and positions without the others
+--
 -- Private macros start with rankql_. Fields of lambda variables are written x_['pos'], because DuckDB can take x_.pos for
 -- a column.
 
@@ -82,6 +89,12 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 
 -- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
+
+-- Whether a product with the weights of k positions is faster than a loop over the list.
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_limit(k) <= 100;
+
+-- At most 100, because DuckDB builds constant lists while it plans, needed or not.
+CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
 -- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
@@ -240,12 +253,17 @@ CREATE OR REPLACE MACRO rankql_whole(value, name) AS
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
--- A query or an item, which must not be NULL, and its key.
-CREATE OR REPLACE MACRO rankql_value(row_, name) AS
-    CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
-         ELSE struct_extract(row_, name) END;
+-- The key of a query or an item, which must not be NULL.
+CREATE OR REPLACE MACRO rankql_id(row_, name) AS
+    rankql_key(CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
+                    ELSE struct_extract(row_, name) END);
 
-CREATE OR REPLACE MACRO rankql_id(row_, name) AS rankql_key(rankql_value(row_, name));
+CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
+    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
+        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
+        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
+COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
 
 
 -- Of a group.
@@ -288,71 +306,6 @@ CREATE OR REPLACE MACRO rankql_different(pos, k) AS
 -- A metric of one ranking. An error if several items share a position: more items than different positions.
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k)) > rankql_different(pos, k) + rankql_one_k(k) THEN rankql_refuse(rankql_shared()) ELSE value END;
-
--- The rows of a ranking that count, in one sum. All checks of rel, pos, k and threshold are in it, once. Metrics of one query
--- share it. For k up to 20: a bit for each position, 20 bits above a bit for each hit, from bit 40 the DCG of whole grades up to
--- 5 in steps of 2^-46, and from bit 92 the number of items. Else: the number of items, and from bit 40 that of hits.
--- With a count, a maximum and a minimum of positions and sums of hits and gains instead, precision_at and ndcg over 10M rows of
--- Parquet took 3.4 and 5.0 times a sum, and take 2.3 and 3.5.
-CREATE OR REPLACE MACRO rankql_in_bits(k) AS rankql_limit(k) <= 20;
-
-CREATE OR REPLACE MACRO rankql_is_whole(rel) AS
-    typeof(rel) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER');
-
--- What a row adds for k up to 20, at [8 * position + grade - 7]. Other grades than 0 to 5 have the index of 6 if they are
--- hits, else of 7.
-CREATE OR REPLACE MACRO rankql_marks(threshold) AS
-    list_transform(range(0, 160), lambda i: 4951760157141521099596496896 + CAST(CASE WHEN i % 8 < 6
-            THEN round(70368744177664 * (i % 8) / log2(i // 8 + 2)) ELSE 0 END AS HUGEINT) * 1099511627776
-        + CAST(CASE WHEN i % 8 = 6 OR i % 8 < 6 AND i % 8 >= rankql_option(threshold)
-                    THEN 1048577::BIGINT ELSE 1::BIGINT END << (i // 8) AS HUGEINT));
-
-CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
-    CASE WHEN rankql_in_bits(k) THEN (rankql_marks(threshold))[8 * CAST(pos AS BIGINT) - 7 + CASE
-             WHEN rankql_is_whole(rel) AND rankql_unchecked(rel) BETWEEN 0 AND 5 THEN CAST(rankql_unchecked(rel) AS BIGINT)
-             WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 6 ELSE 7 END]
-         WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 1099511627777 ELSE 1 END;
-
-CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
-    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
-         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
-         WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
-              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
-         THEN rankql_refuse_pos(pos, 'pos')
-         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
-         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
-         WHEN rankql_unchecked(pos) <= rankql_checked(
-              CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
-         THEN rankql_mark(rel, pos, k, threshold) END;
-
-CREATE OR REPLACE MACRO rankql_places(rel, pos, k, threshold) AS sum(rankql_row_bits(rel, pos, k, threshold));
-
-CREATE OR REPLACE MACRO rankql_counted_pos(pos, k) AS
-    CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN rankql_unchecked(pos) END;
-
--- The sum, and without bits the number of different positions, for the macros below.
-CREATE OR REPLACE MACRO rankql_ranking_sum(rel, pos, k, threshold) AS
-    [{'places': rankql_places(rel, pos, k, threshold), 'positions': CASE WHEN NOT rankql_in_bits(k) THEN rankql_different(pos, k) END}];
-
--- What is read from it, or an error if several items share a position: a sum of powers of 2 has as many bits as summands only if
--- all of them differ. DuckDB does not simplify what a lambda computes, so there is as little as possible in it.
-CREATE OR REPLACE MACRO rankql_unshared(x_, bits, counts) AS
-    CASE WHEN x_['positions'] IS NULL THEN CASE WHEN bit_count(CAST(x_['places'] & 1048575 AS BIGINT)) <> x_['places'] >> 92
-                                           THEN rankql_refuse(rankql_shared()) ELSE bits END
-         WHEN x_['places'] % 1099511627776 > x_['positions'] THEN rankql_refuse(rankql_shared()) ELSE counts END;
-
-CREATE OR REPLACE MACRO rankql_hit_bits(places) AS CAST((places >> 20) & 1048575 AS BIGINT);
-
--- The number of hits.
-CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
-    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(
-        x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
-        CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
-
--- The number of relevant items; rankql_places checks rel.
-CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
@@ -495,13 +448,6 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
              ELSE list_transform(x_['ids'], lambda id: x_['grades'][id]) END)[1];
 COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
 
-CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
-    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
-        THEN rankql_refuse('factor must be above 0 and at most 1, not ' || rankql_text(factor)
-                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
-        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
-COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
-
 
 -- A user who walks down the list.
 
@@ -606,18 +552,6 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
          ELSE rankql_fail(name || ' must have one row per query and item, but has several of item '
                           || rankql_text(item) || '. GROUP BY both first') END;
 
--- Columns are named by text.
-CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(rankql_row),
-        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
-            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
-            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
-                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
-    FROM query_table(scores) AS rankql_row
-    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
-               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
-COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
-
 -- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
 CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument) AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
@@ -695,6 +629,22 @@ CREATE OR REPLACE MACRO rankql_attributes(source, query, attributes) AS TABLE
           FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)) WHERE attributes IS NOT NULL)
     GROUP BY q, k;
 
+-- Whether a column is returned: not the keys, and `slice` only with a slice.
+CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
+    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
+
+-- Columns are named by text.
+CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
+    SELECT unnest(rankql_row),
+        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
+            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
+            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
+    FROM query_table(scores) AS rankql_row
+    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
+               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
+COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
 -- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
 CREATE OR REPLACE MACRO ranked_table(
     run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos', "by" := NULL
@@ -732,16 +682,8 @@ CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := '
     FROM __rankql_documents;
 COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
--- Whether a column is returned: not the keys, and `slice` only with a slice.
-CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
-    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
-
 
 -- Quantiles.
-
--- A polynomial. Coefficients start at the highest power.
-CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
-    list_reduce(coefficients, lambda sum, next: sum * x + next);
 
 -- ln(cosh(u)), exact for small u.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
@@ -750,7 +692,7 @@ CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 CREATE OR REPLACE MACRO rankql_log_beta_half(a) AS
     ln(pi()) / 2 + CASE
         WHEN a < 15 THEN lgamma(a) - lgamma(a + 0.5)
-        ELSE rankql_polynomial([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], 1 / (a * a)) / a - ln(a) / 2 END;
+        ELSE list_reduce([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], lambda sum, next: sum * (1 / (a * a)) + next) / a - ln(a) / 2 END;
 
 -- The integral of exp(height - df * ln(cosh(x))) from middle - half to middle + half, by Gauss-Legendre quadrature with
 -- 32 nodes. The 16 listed nodes are mirrored.
@@ -801,106 +743,135 @@ CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
 CREATE OR REPLACE MACRO rankql_z(confidence) AS rankql_t_quantile((1 + rankql_confidence(confidence)) / 2, 1e13);
 
 
--- Gain: sums of grades, discounted by position. Load common.sql first.
+-- Packed numbers: a ranking in one sum, and its grades in another, for ndcg, dcg, ap, rr, precision_at, recall_at, f1_at, hit_at
+-- and all_rel_at. It has no public macros, and changes no result: what a metric is, its own file says. Load common.sql first.
+--
+-- The ranking, for k up to 20. Each row within k adds a whole number to one sum:
+--
+--    127        92 91                                40 39            20 19             0
+--   +-------------+------------------------------------+----------------+----------------+
+--   | items       | DCG * 2^46                         | hits           | positions      |
+--   +-------------+------------------------------------+----------------+----------------+
+--
+--   positions  A bit for each: bit 0 is position 1. Only if all positions differ has the sum as many bits here as items.
+--   hits       A bit for each position of a relevant item.
+--   DCG        rel / log2(pos + 1), of whole grades from 0 to 5, rounded to 2^-46. Five at each of 20 positions make 35.2,
+--              for which 52 bits are enough, and the rounding of 20 rows is below 2e-13. Other grades add 0: see rankql_other_dcg.
+--   items      1 for each row, up to 2^35.
+--
+-- The ranking, for larger k and without k. Positions have no bits here: rankql_different counts those that differ.
+--
+--    127                                               40 39                              0
+--   +----------------------------------------------------+---------------------------------+
+--   | hits                                               | items                           |
+--   +----------------------------------------------------+---------------------------------+
+--
+-- The grades, for ndcg. Five counts of the judged items, retrieved or not, from the left of those with at least grade 1, 2, 3, 4
+-- and 5. They are 12 bits each for k up to 20, and 25 else: a group with more than 4,095 or 33,554,431 gains is an error.
+--
+--   +----------------+----------------+----------------+----------------+----------------+
+--   | 1 or more      | 2 or more      | 3 or more      | 4 or more      | 5              |
+--   +----------------+----------------+----------------+----------------+----------------+
+--
+-- What it earns, over 10M rows of Parquet, in units of a plain sum: precision_at takes 2.3 (3.4 with a count of positions, their
+-- maximum and minimum, and a sum of hits), ndcg for k = 10 takes 3.5 (5.0 with these and a sum of gains), and without k 9 (11
+-- with sorted lists). A count of 12 bits takes .6, and one of 25 bits .9; max(x, k) takes 1 to 2. Metrics of one query share
+-- the sum. All checks of rel, pos, k and threshold are in it, once.
 
-CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
-COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
 
-CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
-    rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
-COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
+-- The ranking.
 
--- Discounts as DOUBLE[]. Text is cast too: rankql_valid refuses it.
-CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOUBLE[]);
+CREATE OR REPLACE MACRO rankql_in_bits(k) AS rankql_limit(k) <= 20;
 
--- The discount of a position. The list must be long enough. Multiply by rankql_valid first, whose errors come first.
-CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
-    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
-        THEN rankql_refuse('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
-                   || ' is counted: give more, or a lower k') END);
+CREATE OR REPLACE MACRO rankql_is_whole(rel) AS
+    typeof(rel) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER');
 
--- log2(base): log2(x) / log2(base) is the logarithm to that base.
-CREATE OR REPLACE MACRO rankql_base(base) AS
-    CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
-         ELSE rankql_refuse('base must be a finite number above 1, not ' || rankql_text(base))
-    END;
+-- What a row adds for k up to 20, at [8 * position + grade - 7]: 2^92, the DCG * 2^40, 2^20 for a hit, and 1, both moved to the
+-- position. Other grades than 0 to 5 have the index of 6 if they are hits, else of 7.
+CREATE OR REPLACE MACRO rankql_marks(threshold) AS
+    list_transform(range(0, 160), lambda i: 4951760157141521099596496896 + CAST(CASE WHEN i % 8 < 6
+            THEN round(70368744177664 * (i % 8) / log2(i // 8 + 2)) ELSE 0 END AS HUGEINT) * 1099511627776
+        + CAST(CASE WHEN i % 8 = 6 OR i % 8 < 6 AND i % 8 >= rankql_option(threshold)
+                    THEN 1048577::BIGINT ELSE 1::BIGINT END << (i // 8) AS HUGEINT));
 
--- 1 if the discounts are finite numbers above 0, else an error.
-CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
-         THEN rankql_refuse('discounts must be a list of numbers, not ' || rankql_text(discounts))
-         ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE rankql_refuse('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
-    END;
+-- What a row adds.
+CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
+    CASE WHEN rankql_in_bits(k) THEN (rankql_marks(threshold))[8 * CAST(pos AS BIGINT) - 7 + CASE
+             WHEN rankql_is_whole(rel) AND rankql_unchecked(rel) BETWEEN 0 AND 5 THEN CAST(rankql_unchecked(rel) AS BIGINT)
+             WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 6 ELSE 7 END]
+         WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN 1099511627777 ELSE 1 END;
 
--- What a sum of gain / log2(pos + 1) is multiplied by: log2(base), or 1 with discounts. Checks both options.
-CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
-    CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
+-- The same, checked; NULL beyond the cutoff and if not retrieved.
+CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
+    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
+         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
+         WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
+         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
+              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
+         THEN rankql_refuse_pos(pos, 'pos')
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
+         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rankql_unchecked(pos) <= rankql_checked(
+              CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
+         THEN rankql_mark(rel, pos, k, threshold) END;
 
--- A grade, or 0 if it is negative and that does not count.
-CREATE OR REPLACE MACRO rankql_signed(grade, negative) AS
-    grade * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(grade)
-                  WHEN 'keep' THEN 1.0::DOUBLE
-                  ELSE rankql_refuse('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
-    END;
+-- The sum, and for larger k the number of different positions, for the macros below.
+CREATE OR REPLACE MACRO rankql_ranking_sum(rel, pos, k, threshold) AS
+    [{'places': sum(rankql_row_bits(rel, pos, k, threshold)),
+      'positions': CASE WHEN NOT rankql_in_bits(k) THEN rankql_different(pos, k) END}];
 
-CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS rankql_signed(rankql_grade(rel), negative);
+-- What is read from it, `bits` for k up to 20 and else `counts`, or an error if several items share a position. DuckDB does not
+-- simplify what a lambda computes, so there is as little as possible in it.
+CREATE OR REPLACE MACRO rankql_unshared(x_, bits, counts) AS
+    CASE WHEN x_['positions'] IS NULL THEN CASE WHEN bit_count(CAST(x_['places'] & 1048575 AS BIGINT)) <> x_['places'] >> 92
+                                           THEN rankql_refuse(rankql_shared()) ELSE bits END
+         WHEN x_['places'] % 1099511627776 > x_['positions'] THEN rankql_refuse(rankql_shared()) ELSE counts END;
 
--- The discounted sum of the gains that rankql_places does not hold, without rankql_dcg_factor.
-CREATE OR REPLACE MACRO rankql_other_dcg(rel, negative, pos, k, discounts) AS
-    coalesce(sum(CASE WHEN (NOT rankql_in_bits(k) OR NOT rankql_is_whole(rel) OR discounts IS NOT NULL
-                            OR rankql_unchecked(rel) < 0 OR rankql_unchecked(rel) > 5)
-                           AND (k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k))
-        THEN rankql_signed(rankql_unchecked(rel), negative) / CASE WHEN discounts IS NULL THEN log2(rankql_unchecked(pos) + 1)
-             WHEN rel IS NOT NULL THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END END), 0);
+CREATE OR REPLACE MACRO rankql_hit_bits(places) AS CAST((places >> 20) & 1048575 AS BIGINT);
 
--- The sum that rankql_places holds.
-CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS
+-- The number of hits.
+CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
+    coalesce(list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(
+        x_, CAST(bit_count(rankql_hit_bits(x_['places'])) AS DOUBLE),
+        CAST(x_['places'] // 1099511627776 AS DOUBLE)))[1], 0);
+
+-- The number of relevant items, which is counted beside the sum; that checks rel.
+CREATE OR REPLACE MACRO rankql_relevant_count(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_unchecked(rel) >= rankql_threshold(threshold)) AS DOUBLE);
+
+-- A position within the cutoff, beside the sum, which checks it.
+CREATE OR REPLACE MACRO rankql_counted_pos(pos, k) AS
+    CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN rankql_unchecked(pos) END;
+
+-- The first position of a hit: in bits, subtracting 1 changes the lowest one and those below it.
+CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, CAST(bit_count(
+        xor(nullif(rankql_hit_bits(x_['places']), 0), rankql_hit_bits(x_['places']) - 1)) AS DOUBLE), 0))[1]
+    + CASE WHEN rankql_in_bits(k) THEN 0
+           ELSE min(CASE WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN rankql_counted_pos(pos, k) END) END;
+
+-- The bits of the hits, 0 for larger k.
+CREATE OR REPLACE MACRO rankql_packed_hits(rel, pos, k, threshold) AS
+    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, rankql_hit_bits(x_['places']), 0))[1];
+
+-- The sum of the precisions at the hits: for each, the number of hits up to it, divided by its position.
+CREATE OR REPLACE MACRO rankql_bit_precisions(bits, k) AS
+    list_transform([bits], lambda bits: list_sum(list_transform(range(1, least(rankql_limit(k), 20) + 1), lambda i:
+        ((bits >> (i - 1)) & 1) * bit_count(bits & ((1::BIGINT << i) - 1)) / i)))[1];
+
+-- The DCG, 0 for larger k.
+CREATE OR REPLACE MACRO rankql_packed_dcg(rel, pos, k, discounts) AS
     coalesce(list_transform(rankql_ranking_sum(rel, pos, k, 1), lambda x_: rankql_unshared(
         x_, CAST((x_['places'] >> 40) & 4503599627370495 AS DOUBLE), 0))[1], 0)
     * CASE WHEN discounts IS NULL THEN 1.4210854715202004e-14::DOUBLE ELSE 0.0::DOUBLE END;
 
-CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    (rankql_placed_dcg(rel, pos, k, discounts) + rankql_other_dcg(rel, 'keep', pos, k, discounts))
-    * rankql_dcg_factor(discounts, base);
-COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The discounted sum of a list of gains, NULL if it is empty.
-CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
-    list_sum(list_transform(gains, lambda gain, i: gain / CASE
-        WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
+-- The grades.
 
--- Whether a product with the weights of k positions is faster than a loop over the list.
-CREATE OR REPLACE MACRO rankql_few(k) AS rankql_limit(k) <= 100;
-
--- At most 100, because DuckDB builds constant lists while it plans, needed or not.
-CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
-
--- The weights of the first k positions.
-CREATE OR REPLACE MACRO rankql_weights(k) AS
-    list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
-
--- The discounted sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
-CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
-    CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_discounts(discounts)[:rankql_limit(k)], 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least))[1]
-         WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
-         ELSE rankql_list_dcg(gains, NULL)
-    END;
-
-CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    rankql_one_ranking(
-        rankql_dcg_factor(discounts, base)
-        * coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0), pos, k);
-COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
-
--- Whole grades up to 5 are counted: the items that have at least grade 5, 4, 3, 2 and 1, with 12 bits each for k up to 20, else
--- with 25. Other grades have no index. max(x, k) takes 1 to 2 times a sum, 12 bits .6, and 25 bits .9. Without k, over
--- Parquet, ndcg took 11 sums with sorted lists, and takes 9.
 CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS
     discounts IS NULL AND rankql_text(ideal) = 'judged' AND rankql_is_whole(any_value(rel));
 
+-- Other grades than 0 to 5 have no index.
 CREATE OR REPLACE MACRO rankql_grade_index(rel) AS CAST(TRY_CAST(rel AS UTINYINT) AS BIGINT) + 1;
 
 CREATE OR REPLACE MACRO rankql_grade_counts(rel, k) AS coalesce(CASE WHEN rankql_in_bits(k)
@@ -919,20 +890,17 @@ CREATE OR REPLACE MACRO rankql_uncounted_dcg(rows_, k) AS
     coalesce(list_sum(list_transform(rows_, lambda x_:
         CASE WHEN x_['pos'] <= rankql_limit(k) THEN x_['rel'] / log2(x_['pos'] + 1) END)), 0);
 
--- The sum of the first n discounts, at [n + 1]. DuckDB plans a text in a tenth of the time of a list.
-CREATE OR REPLACE MACRO rankql_first_discounts() AS CAST('[0.0, 1.0, 1.6309297535714575, 2.1309297535714578, 2.5616063116448506, 2.9484591188793923, 3.304666305987414,
+-- The sum of the first discounts, as many as items, up to k. DuckDB plans a text in a tenth of the time of a list.
+CREATE OR REPLACE MACRO rankql_first_discounts(items, k) AS (CAST('[0.0, 1.0, 1.6309297535714575, 2.1309297535714578, 2.5616063116448506, 2.9484591188793923, 3.304666305987414,
         3.6379996393207477, 3.9534645161064765, 4.254494511770457, 4.543559338088346, 4.8225022837394755, 5.092740438166795,
         5.355389973203989, 5.611347998013804, 5.861347998013804, 6.10599854013203, 6.345811006700162, 6.5812199200668,
-        6.812598133226559, 7.040268381923513]' AS DOUBLE[]);
+        6.812598133226559, 7.040268381923513]' AS DOUBLE[]))[1 + least(items, rankql_some(k))];
 
--- The ideal DCG of counted grades for k up to 20, NULL without gains.
-CREATE OR REPLACE MACRO rankql_counted_discounts(items, k) AS
-    (rankql_first_discounts())[1 + least(items, rankql_some(k))];
-
+-- The ideal DCG of the counts for k up to 20, NULL without gains: each item adds 1 for each grade that it reaches.
 CREATE OR REPLACE MACRO rankql_counted_dcg(counts, k) AS CASE WHEN counts > 0 THEN
-    rankql_counted_discounts(counts >> 48, k) + rankql_counted_discounts((counts >> 36) & 4095, k)
-    + rankql_counted_discounts((counts >> 24) & 4095, k) + rankql_counted_discounts((counts >> 12) & 4095, k)
-    + rankql_counted_discounts(counts & 4095, k) END;
+    rankql_first_discounts(counts >> 48, k) + rankql_first_discounts((counts >> 36) & 4095, k)
+    + rankql_first_discounts((counts >> 24) & 4095, k) + rankql_first_discounts((counts >> 12) & 4095, k)
+    + rankql_first_discounts(counts & 4095, k) END;
 
 -- The same for every k, with others before them: as many counts as reach i are the grade of the i-th counted item.
 CREATE OR REPLACE MACRO rankql_mixed_dcg(levels, uncounted, k) AS
@@ -950,20 +918,117 @@ CREATE OR REPLACE MACRO rankql_counted_ideal(counts, uncounted, k) AS
              (counts >> (rankql_bits(k) * grade)) & ((1 << rankql_bits(k)) - 1) AS BIGINT)),
              list_transform(uncounted, lambda x_: x_['rel']), k))[1] END;
 
-CREATE OR REPLACE MACRO rankql_ideal(rel, pos, k, discounts, ideal, negative) AS
+
+-- Gain: the grades of the items shown, lower positions counting less. Load common.sql, then packed.sql first.
+--
+--   exp2_gain(rel)      2^rel - 1, to pass for rel
+--   cg(rel, pos, k)     the sum of rel over the rows with pos <= k
+--   dcg(rel, pos, k)    the sum of rel / log2(pos + 1) over the rows with pos <= k
+--   idcg(rel, pos, k)   the dcg of the best order: the grades above 0, shown or not, the highest at 1, the next at 2, up to k
+--   ndcg(rel, pos, k)   dcg / idcg, where a grade below 0 counts 0; NULL if no grade is above 0
+--
+-- A grade that is NULL adds nothing, and without k all positions count. `base` is that of the logarithm, and `discounts` takes the
+-- place of log2(pos + 1). list_dcg(rels, k) has the grades in rank order, and dcg_by_score(rel, score, item, k) ranks by score.
+
+-- Discounts as DOUBLE[]. Text is cast too: rankql_valid refuses it.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOUBLE[]);
+
+-- The discount of a position. The list must be long enough. Multiply by rankql_valid first, whose errors come first.
+CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
+    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
+        THEN rankql_refuse('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
+                   || ' is counted: give more, or a lower k') END);
+
+-- 1 if the discounts are finite numbers above 0, else an error.
+CREATE OR REPLACE MACRO rankql_valid(discounts) AS
+    CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
+         THEN rankql_refuse('discounts must be a list of numbers, not ' || rankql_text(discounts))
+         ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE rankql_refuse('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
+    END;
+
+-- log2(base): log2(x) / log2(base) is the logarithm to that base.
+CREATE OR REPLACE MACRO rankql_base(base) AS
+    CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
+         ELSE rankql_refuse('base must be a finite number above 1, not ' || rankql_text(base))
+    END;
+
+-- What a sum of gain / log2(pos + 1) is multiplied by: log2(base), or 1 with discounts. Checks both options.
+CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
+    CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
+
+-- A grade, or 0 if it is negative and that does not count.
+CREATE OR REPLACE MACRO rankql_signed(grade, negative) AS
+    grade * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(grade)
+                  WHEN 'keep' THEN 1.0::DOUBLE
+                  ELSE rankql_refuse('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+    END;
+
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS rankql_signed(rankql_grade(rel), negative);
+
+-- The sum of gain / log2(pos + 1) over the rows that rankql_packed_dcg leaves out: with a larger k, discounts, or grades other than
+-- whole numbers from 0 to 5.
+CREATE OR REPLACE MACRO rankql_other_dcg(rel, pos, k, discounts, negative) AS
+    coalesce(sum(CASE WHEN (NOT rankql_in_bits(k) OR NOT rankql_is_whole(rel) OR discounts IS NOT NULL
+                            OR rankql_unchecked(rel) < 0 OR rankql_unchecked(rel) > 5)
+                           AND (k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k))
+        THEN rankql_signed(rankql_unchecked(rel), negative) / CASE WHEN discounts IS NULL THEN log2(rankql_unchecked(pos) + 1)
+             WHEN rel IS NOT NULL THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END END), 0);
+
+-- The sum of gain / log2(pos + 1) over all rows within k, without rankql_dcg_factor. With an `ideal`, rankql_idcg lists the rows of
+-- other grades, and they are added up from its list.
+CREATE OR REPLACE MACRO rankql_dcg(rel, pos, k, discounts, ideal, negative) AS
+    rankql_packed_dcg(rel, pos, k, discounts)
+    + CASE WHEN rankql_in_bits(k) AND rankql_counts_grades(rel, discounts, ideal)
+           THEN rankql_uncounted_dcg(rankql_uncounted(rel, pos, negative), k)
+           ELSE rankql_other_dcg(rel, pos, k, discounts, negative) END;
+
+-- The discounted sum of a list of gains, NULL if it is empty.
+CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
+    list_sum(list_transform(gains, lambda gain, i: gain / CASE
+        WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
+
+-- The discounted sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
+    CASE WHEN discounts IS NOT NULL
+         THEN list_transform([list_sort(rankql_discounts(discounts)[:rankql_limit(k)], 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least))[1]
+         WHEN rankql_few(k)
+         THEN list_inner_product(list_resize(gains, rankql_some(k), 0),
+                                 list_transform(range(1, rankql_some(k) + 1), lambda i: 1 / log2(i + 1)))
+         ELSE rankql_list_dcg(gains, NULL)
+    END;
+
+-- The discounted sum of the grades above 0 in the best order, without rankql_dcg_factor: from counts of grades, or a sorted list.
+CREATE OR REPLACE MACRO rankql_idcg(rel, pos, k, discounts, ideal, negative) AS
     CASE WHEN rankql_counts_grades(rel, discounts, ideal)
          THEN rankql_counted_ideal(rankql_grade_counts(rel, k), rankql_uncounted(rel, pos, negative), k)
          ELSE rankql_ideal_dcg(rankql_best(rankql_unchecked(rel), rankql_gains(rankql_unchecked(rel), pos IS NOT NULL, ideal), k),
                                k, discounts) END;
 
+CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
+COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
+
+CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
+    rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
+COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
+
+CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
+    rankql_dcg(rel, pos, k, discounts, NULL, 'keep') * rankql_dcg_factor(discounts, base);
+COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
+
+CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
+    rankql_one_ranking(
+        rankql_dcg_factor(discounts, base)
+        * coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0), pos, k);
+COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
+
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_at_most_one(rankql_checked(
-        rankql_placed_dcg(rel, pos, k, discounts) + CASE WHEN rankql_in_bits(k) AND rankql_counts_grades(rel, discounts, ideal)
-            THEN rankql_uncounted_dcg(rankql_uncounted(rel, pos, negative), k)
-            ELSE rankql_other_dcg(rel, negative, pos, k, discounts) END, rankql_dcg_factor(discounts, base))
-        / rankql_ideal(rel, pos, k, discounts, ideal, negative));
+    rankql_at_most_one(
+        rankql_checked(rankql_dcg(rel, pos, k, discounts, ideal, negative), rankql_dcg_factor(discounts, base))
+        / rankql_idcg(rel, pos, k, discounts, ideal, negative));
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -1016,7 +1081,37 @@ CREATE OR REPLACE MACRO ndcg_by_score(
 COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the position.';
 
 
--- Precision and recall, and metrics made from them. Load common.sql first.
+-- Precision and recall: how many of the items shown are relevant, and how many of the relevant ones are shown. Load common.sql,
+-- then packed.sql first.
+--
+-- An item is relevant if rel >= threshold, and a hit if it also has pos <= k. R is the number of relevant items, shown or not.
+--
+--   precision_at(rel, pos, k)         hits / k; without k, hits / items shown
+--   recall_at(rel, pos, k)            hits / R
+--   f1_at(rel, pos, k)                2 * hits / (k + R), the harmonic mean of both
+--   hit_at(rel, pos, k)               1 if hits > 0, else 0
+--   all_rel_at(rel, pos, k)           1 if hits = R, else 0
+--   r_precision(rel, pos)             hits with k = R, / R
+--   ap(rel, pos, k)                   the sum over the hits of (hits up to it) / pos, / min(k, R)
+--   interpolated_precision(rel, pos)  the mean over r in 0, 0.1, ..., 1 of the highest precision where recall is at least r
+--   set_ap(rel, pos)                  precision_at(rel, pos) * recall_at(rel, pos)
+--   infap(rel, pos)                   the sum over the hits of the precision that a sample of judgments lets expect, / R
+--   bpref(rel, pos)                   the sum over the hits of 1 - min(n, R) / min(N, R), / R, with N items judged and not relevant,
+--                                     n of them above the hit
+--   judged_at(rel, pos, k)            items with a grade and pos <= k, / k
+--   num_ret(rel, pos)                 items shown
+--   num_rel(rel, pos)                 R
+--   num_rel_ret(rel, pos)             hits
+--   false_answer(rel, pos)            1 if something is shown, else 0; only where R = 0
+--   false_abstention(rel, pos)        1 if nothing is shown, else 0; only where R > 0
+--   forbidden_at(rel, pos, k)         1 if an item has rel < 0 and pos <= k, else 0
+--   micro_precision_at(rel, pos, k)   of all rankings: the sum of hits / the sum of k
+--   micro_recall_at(rel, pos, k)      of all rankings: the sum of hits / the sum of R
+--   micro_f1_at(rel, pos, k)          of all rankings: 2 * the sum of hits / the sum of k + R
+--
+-- What is divided by R is NULL if nothing is relevant. list_ap(rels, k) has the grades in rank order, and
+-- ap_by_score(rel, score, item, k) ranks by score. hr, hit_rate, hits_at, success, p_at, precision_k, map_at and ndcg_at only say
+-- what to write, as mrr does.
 
 -- What the hits are divided by.
 CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) AS CASE rankql_text(denominator)
@@ -1033,13 +1128,13 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
     2 * hits / CASE WHEN relevant > 0 THEN rankql_denominator(relevant, retrieved, k, denominator) + relevant END;
 
+CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_precision(rankql_hit_count(rel, pos, k, threshold), rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k),
                      k, denominator);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
-
-CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
-    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_hit_count(rel, pos, k, threshold) / nullif(rankql_relevant_count(rel, threshold), 0);
@@ -1077,6 +1172,9 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
         / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
+
+-- Average and interpolated precision.
+
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
     coalesce(precisions, 0) / CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
@@ -1092,41 +1190,30 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
--- The same from bits: for each hit, the number of hits up to it, divided by its position.
-CREATE OR REPLACE MACRO rankql_bit_precisions(bits, k) AS
-    list_transform([bits], lambda bits: list_sum(list_transform(range(1, least(rankql_limit(k), 20) + 1), lambda i:
-        ((bits >> (i - 1)) & 1) * bit_count(bits & ((1::BIGINT << i) - 1)) / i)))[1];
-
--- The bits of the hits, 0 where there are none.
-CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS
-    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, rankql_hit_bits(x_['places']), 0))[1];
-
-CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_at_most_one(rankql_ap(
-        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_placed_bits(rel, pos, k, threshold), k)
-             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
-                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
-                 + 0 * rankql_placed_bits(rel, pos, k, threshold) END,
-        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
-        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
-COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
-
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
 CREATE OR REPLACE MACRO rankql_recalls(recall) AS
     CASE WHEN recall IS NULL THEN list_transform(range(0, 11), lambda tenth: tenth / 10)
          ELSE [rankql_argument(recall, rankql_option(recall) BETWEEN 0 AND 1, 'recall', ' must lie between 0 and 1')] END;
 
--- recall * R is rounded up, but a fraction below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
-CREATE OR REPLACE MACRO rankql_recall_rounding(rounding) AS CASE rankql_text(rounding)
-    WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
-    ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
-
--- The mean over the recalls of the highest precision at a hit with at least this recall.
+-- The mean over the recalls of the highest precision at a hit with at least this recall. recall * R is rounded up, but a fraction
+-- below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
 CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, rounding) AS
-    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls, 'shift': rankql_recall_rounding(rounding)}], lambda x_:
+    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls,
+        'shift': CASE rankql_text(rounding) WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
+            ELSE rankql_refuse('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END}], lambda x_:
         CASE WHEN x_['relevant'] > 0 THEN list_avg(list_transform(x_['recalls'], lambda recall_: coalesce(list_max(
             list_transform(x_['positions'], lambda p, i:
                 CASE WHEN i >= floor(recall_ * x_['relevant'] + x_['shift']) THEN i / CAST(p AS DOUBLE) END)), 0))) END)[1];
+
+CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
+    rankql_at_most_one(rankql_ap(
+        CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_packed_hits(rel, pos, k, threshold), k)
+             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+                 + 0 * rankql_packed_hits(rel, pos, k, threshold) END,
+        count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
+        rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
+COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1, rounding := 'up') AS
     rankql_one_ranking(rankql_interpolated(
@@ -1137,6 +1224,9 @@ COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest 
 CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
     precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold);
 COMMENT ON MACRO set_ap IS 'Set AP: precision times recall over all retrieved items.';
+
+
+-- Incomplete judgments.
 
 -- An item for rankql_infap. A negative grade is in the sample, but not judged.
 CREATE OR REPLACE MACRO rankql_sampled(rel, pos, threshold) AS {
@@ -1160,12 +1250,6 @@ CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
         'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
         / relevant END;
 
-CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_infap(
-        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
-                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
-COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
-
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
@@ -1180,6 +1264,12 @@ CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
+CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_infap(
+        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
+                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
+COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
+
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
@@ -1187,6 +1277,20 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items are above the relevant ones.';
+
+
+-- Counts, and items that should not be shown.
+
+-- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
+CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
+    CASE WHEN shown IS NOT NULL AND relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
+
+-- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
+CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
+    CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
+
+-- Success, where the relevant items are those with a grade below 0.
+CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
@@ -1205,14 +1309,6 @@ CREATE OR REPLACE MACRO num_rel_ret(rel, pos, threshold := 1) AS
     rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE), pos, NULL);
 COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved.';
 
--- 1 if something is shown, else 0, for a judged ranking of which nothing is relevant.
-CREATE OR REPLACE MACRO rankql_false_answer(shown, relevant, judged) AS
-    CASE WHEN shown IS NOT NULL AND relevant = 0 AND judged > 0 THEN CAST(shown > 0 AS DOUBLE) END;
-
--- 1 if nothing is shown, else 0, for a ranking of which something is relevant.
-CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
-    CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
-
 CREATE OR REPLACE MACRO false_answer(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_false_answer(
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold), count(rel)), pos, NULL);
@@ -1223,11 +1319,11 @@ CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
         count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
 
--- Success, where the relevant items are those with a grade below 0.
-CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
-
 CREATE OR REPLACE MACRO forbidden_at(rel, pos, k := NULL) AS hit_at(rankql_forbidden(rel), pos, k);
 COMMENT ON MACRO forbidden_at IS 'Forbidden: 1 if an item with a grade below 0 is in the first k positions, else 0.';
+
+
+-- All rankings together.
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
@@ -1277,6 +1373,21 @@ CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query :
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
+-- ap of a list, given the number of relevant items.
+CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_ap(
+        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
+        relevant, len(rankql_top(rels, k)), k, denominator) END;
+
+-- bpref of a list, given the grades of all judged items.
+CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
+        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
+        rankql_list_relevant(judged, threshold), list_count(judged) - rankql_list_relevant(judged, threshold)) END;
+
+CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
+    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
         lambda relevant: rankql_precision(rankql_checked(len(rankql_hit_positions(rels, k, threshold)), relevant),
@@ -1308,12 +1419,6 @@ CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
                    lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
--- ap of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_ap(
-        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        relevant, len(rankql_top(rels, k)), k, denominator) END;
-
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
     list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
@@ -1333,15 +1438,6 @@ CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
         list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
         rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
-
-CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
-    list_count(rels) - rankql_list_relevant(rels, threshold);
-
--- bpref of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
-        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(judged, threshold), rankql_list_nonrelevant(judged, threshold)) END;
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
     list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
@@ -1371,9 +1467,6 @@ CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NUL
     rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
-    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
-
 CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
     list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
 COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
@@ -1385,6 +1478,47 @@ CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, tie
 
 CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
     least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
+
+-- The chance that all r hits of each tied group of m are among its s places within k: the product of (s - i) / (m - i).
+CREATE OR REPLACE MACRO rankql_expected_all(hit, score, k) AS
+    list_reduce(list_concat([1.0::DOUBLE], flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
+        list_transform(range(0, CAST(tied_['r'] AS BIGINT)), lambda i:
+            greatest(least(rankql_cutoff(k) - tied_['lo'] + 1, tied_['m']) - i, 0) / (tied_['m'] - i))))), lambda a, b: a * b);
+
+-- The positions of a tied group within the cutoff.
+CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
+    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
+
+-- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
+-- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
+    list_reduce(
+        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
+            lambda tied_: {
+                'hits': tied_['r'],
+                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
+                'total': 0::DOUBLE})),
+        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
+
+-- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
+-- item, with equal probability.
+CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(
+        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score),
+            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
+        lambda a_, b_: {
+            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
+            'relevant': 0::DOUBLE,
+            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
+                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
+        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO precision_at_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
@@ -1412,12 +1546,6 @@ CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold :
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
 COMMENT ON MACRO hit_at_by_score IS 'hit_at with a score and an item instead of the position.';
 
--- The chance that all r hits of each tied group of m are among its s places within k: the product of (s - i) / (m - i).
-CREATE OR REPLACE MACRO rankql_expected_all(hit, score, k) AS
-    list_reduce(list_concat([1.0::DOUBLE], flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
-        list_transform(range(0, CAST(tied_['r'] AS BIGINT)), lambda i:
-            greatest(least(rankql_cutoff(k) - tied_['lo'] + 1, tied_['m']) - i, 0) / (tied_['m'] - i))))), lambda a, b: a * b);
-
 CREATE OR REPLACE MACRO all_rel_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
          THEN floor(rankql_recall(rel, CASE WHEN score IS NOT NULL THEN 1 END, NULL, threshold))
@@ -1428,26 +1556,6 @@ COMMENT ON MACRO all_rel_at_by_score IS 'all_rel_at with a score and an item ins
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
 COMMENT ON MACRO r_precision_by_score IS 'r_precision with a score and an item instead of the position.';
-
--- The positions of a tied group within the cutoff.
-CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
-
--- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
--- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
-CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
-    list_reduce(
-        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
-            lambda tied_: {
-                'hits': tied_['r'],
-                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
-                'total': 0::DOUBLE})),
-        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
 
 CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
@@ -1482,21 +1590,6 @@ CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties :=
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
 COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
-
--- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
--- item, with equal probability.
-CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
-    CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
-            rankql_tied_hits(hit, score),
-            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
-        lambda a_, b_: {
-            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
-            'relevant': 0::DOUBLE,
-            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
-                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
-        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
@@ -1537,14 +1630,20 @@ CREATE OR REPLACE MACRO forbidden_at_by_score(rel, score, item, k := NULL, ties 
 COMMENT ON MACRO forbidden_at_by_score IS 'forbidden_at with a score and an item instead of the position.';
 
 
--- Cascade metrics: a user reads from the top and stops. Load common.sql first.
-
--- The first position of a hit: in bits, subtracting 1 changes the lowest one and those below it.
-CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
-    list_transform(rankql_ranking_sum(rel, pos, k, threshold), lambda x_: rankql_unshared(x_, CAST(bit_count(
-        xor(nullif(rankql_hit_bits(x_['places']), 0), rankql_hit_bits(x_['places']) - 1)) AS DOUBLE), 0))[1]
-    + CASE WHEN rankql_in_bits(k) THEN 0
-           ELSE min(CASE WHEN rankql_unchecked(rel) >= rankql_option(threshold) THEN rankql_counted_pos(pos, k) END) END;
+-- Cascade metrics: a user reads from the top and stops. Load common.sql, then packed.sql first.
+--
+-- A hit is a row with rel >= threshold and pos <= k.
+--
+--   rr(rel, pos, k)               1 / the first position of a hit, 0 without hits
+--   arhr(rel, pos, k)             the sum over the hits of 1 / pos
+--   err(rel, pos, k, max_rel)     the sum over pos <= k of 1 / pos * the chance to stop there: s of this item and no item above,
+--                                 where s = (2^rel - 1) / 2^max_rel
+--   nerr(rel, pos, k, max_rel)    err / the err of the best order
+--   rbp(rel, pos, k, p)           (1 - p) * the sum over the hits of p^(pos - 1)
+--   rbp_residual(rel, pos, k, p)  1 - (1 - p) * the sum of p^(pos - 1) over the rows with a grade and pos <= k
+--
+-- rr and arhr are NULL if nothing is relevant, err and nerr if no grade is above 0. list_rr(rels, k) has the grades in rank order,
+-- and rr_by_score(rel, score, item, k) ranks by score.
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     coalesce(1 / rankql_first_pos(rel, pos, k, threshold), 0) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
@@ -1558,6 +1657,9 @@ CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
+
+
+-- A user who stops at an item that satisfies.
 
 -- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
@@ -1599,6 +1701,11 @@ CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
          WHEN p IS NULL THEN rankql_refuse('p must lie between 0 and 1, not NULL')
          ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
+-- The err of grades in order, all positive.
+CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
+    rankql_walk(list_transform(grades, lambda grade, i:
+        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
+
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
@@ -1608,15 +1715,13 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
--- The err of grades in order, all positive.
-CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
-    rankql_walk(list_transform(grades, lambda grade, i:
-        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
-
 CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
     rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
         / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
 COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
+
+
+-- A user who reads on with probability p.
 
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
@@ -1642,15 +1747,6 @@ CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
     CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 
-CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
-COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
-
-CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
-COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
-
 CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
     list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
@@ -1661,6 +1757,15 @@ CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
                         rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+
+CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
+        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
+COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
@@ -1729,6 +1834,17 @@ COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual with a score and an item
 
 
 -- Order: whether better items are above worse ones. Load common.sql first.
+--
+--   kendall_tau_distance(rel, pos, k)  the pairs with the lower grade above the higher
+--   kendall_tau_b(rel, pos, k)         (pairs with the higher grade above - pairs with the lower one above)
+--                                      / sqrt(pairs of different grades * all pairs)
+--   auc(rel, pos)                      of the pairs of a relevant and another judged item, the share with the relevant one above
+--   tau_ap(reference, pos, k)          2 / (n - 1) * the sum over pos from 2 to n of (the items above that are also above in the
+--                                      reference) / (pos - 1), - 1
+--   rbo(reference, pos, k, p)          (1 - p) * the sum over depths d of p^(d - 1) * (the items that both have in their first d) / d,
+--                                      beyond the rankings as it is at their ends
+--
+-- Items without a grade are left out. list_auc(rels) has the grades in rank order, and auc_by_score(rel, score) ranks by score.
 
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
@@ -1765,20 +1881,11 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
          ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
-CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
-    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
-                       pos, k);
-COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
-
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
     list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
              / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
-
-CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
-    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
-COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 -- The share of pairs of a relevant and another judged item with the relevant one above, from the hits, 1 or 0, in rank order.
 -- The j-th relevant item, at i, has i - j others above it.
@@ -1787,12 +1894,22 @@ CREATE OR REPLACE MACRO rankql_auc(hits) AS
         1 - (list_sum(rankql_ones(x_['hits'])) - x_['relevant'] * (x_['relevant'] + 1) / 2)
             / nullif(x_['relevant'] * (len(x_['hits']) - x_['relevant']), 0))[1];
 
+CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
+                       pos, k);
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
+
+CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
+COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
+
 CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_auc(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL);
 COMMENT ON MACRO auc IS 'Area under the ROC curve: the share of pairs with the relevant item above the other one.';
+
 
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
@@ -1823,13 +1940,6 @@ CREATE OR REPLACE MACRO rankql_agreements(places) AS
                 (((t - 1) >> b) * len(places) + v - 1) * 2 + ((2 * t - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
             lambda x, j: CASE WHEN x // 2 % len(places) > 0 THEN
                 CAST((j - 1) * (x % 2 - x // 2 // len(places) % 2) AS DOUBLE) / (x // 2 % len(places)) END))));
-
-CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
-    CASE WHEN rankql_both(reference, pos, k) THEN
-        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
-            CASE WHEN len(places) > 1
-                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
-COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
 -- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
@@ -1870,6 +1980,13 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
         WHEN 'residual' THEN rankql_residual(len(depths), short, long, p)
         ELSE rankql_fail('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
     END;
+
+CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
+    CASE WHEN rankql_both(reference, pos, k) THEN
+        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
+            CASE WHEN len(places) > 1
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) + rankql_one_k(k) END;
+COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext') AS
     CASE WHEN rankql_both(reference, pos, k) THEN
@@ -1912,6 +2029,10 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
 
+-- The hits of judged items, ordered by score, then by `tie`.
+CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
+    list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
+
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
     rel, score, item, k := NULL, normalized := false, ties := 'item'
 ) AS
@@ -1923,10 +2044,6 @@ CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
 
--- The hits of judged items, ordered by score, then by `tie`.
-CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
-    list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
-
 -- A tied pair counts half, whatever `ties`: the mean of the best and of the worst order of ties. `item` is not read.
 CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) IS NOT NULL
@@ -1936,6 +2053,10 @@ COMMENT ON MACRO auc_by_score IS 'auc with a score instead of the position. Ties
 
 
 -- Rating: errors of predicted scores against grades. Load common.sql first.
+--
+--   rmse(rel, score)  sqrt(avg((rel - score)^2))
+--   mse(rel, score)   avg((rel - score)^2)
+--   mae(rel, score)   avg(abs(rel - score))
 
 -- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
@@ -1956,6 +2077,17 @@ COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades. NULL if n
 
 -- Catalogue metrics: what all rankings together show. A row is an item shown to a user; take the top of each ranking with
 -- WHERE pos <= 10. Group by a slice for the value of the slice, which is not a mean over users. Load common.sql first.
+--
+--   catalogue_coverage(item, catalogue)  different items / the items that could be shown
+--   gini(item)                           (2 * the sum of i * n(i) / the sum of n(i) - N - 1) / N, where the i-th of N items, the
+--                                        least shown first, is in n(i) rows
+--   shannon_entropy(item)                the sum of -s * log2(s), where s is the share of the rows that an item has
+--   average_popularity(popularity)       avg(popularity)
+--   novelty(popularity, users)           avg(log2(users / popularity))
+--   freshness(created_at, shown_at)      avg(shown_at - created_at), in days
+--   personalisation(user, item)          1 - the sum of n * (n - 1) / the sum of n * (users - 1), where n users see an item
+--   exposure(pos, k)                     the sum of 1 / log2(pos + 1) over the rows with pos <= k
+--   exposure_disparity(exposure, merit)  the sum of abs(share of the exposure - share of the merit) / 2
 
 -- The number of different items, independent of the collation.
 CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
@@ -1975,6 +2107,9 @@ CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown at least once.';
 
+
+-- How evenly items are shown.
+
 -- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
@@ -1988,6 +2123,9 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
 CREATE OR REPLACE MACRO rankql_gini(counts, n, norm) AS
     (2 * list_sum(list_transform(counts, lambda x, i: x * i)) / list_sum(counts) + n - 2 * len(counts) - 1) / nullif(n - norm, 0);
 
+CREATE OR REPLACE MACRO rankql_entropy(counts) AS
+    abs(log2(list_sum(counts)) - list_sum(list_transform(counts, lambda x: x * log2(x))) / list_sum(counts));
+
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
@@ -1995,9 +2133,6 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
         rankql_gini(x_['counts'], x_['n'], x_['norm']))[1];
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.';
-
-CREATE OR REPLACE MACRO rankql_entropy(counts) AS
-    abs(log2(list_sum(counts)) - list_sum(list_transform(counts, lambda x: x * log2(x))) / list_sum(counts));
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
     rankql_entropy(rankql_counts(item))
@@ -2007,12 +2142,8 @@ CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := f
            ELSE rankql_checked(1, rankql_catalogue(catalogue, rankql_counts(item))) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
-CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
-    CASE rankql_text(unseen)
-        WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
-        WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
-        ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
-COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of the items shown.';
+
+-- How well known and how new the items are.
 
 -- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
@@ -2021,19 +2152,6 @@ CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
 
 -- The self-information of an item that one user had.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
-
-CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    -- In a list, because DuckDB skips the checks of a dividend if the divisor is a constant NULL.
-    list_transform([{'bits': CASE rankql_text(unseen)
-        WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
-        WHEN 'drop' THEN avg(rankql_information(popularity, users))
-        WHEN 'max' THEN (sum(rankql_information(popularity, users))
-            + (count(*) - count(rankql_information(popularity, users))) * max(rankql_information(popularity, users)))
-            / count(*)
-        ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
-        'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
-        lambda x_: x_['bits'] / x_['most'])[1];
-COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of the items shown, in bits: high if few users know them.';
 
 -- A time as a number, checked.
 CREATE OR REPLACE MACRO rankql_time(value, name) AS
@@ -2052,8 +2170,31 @@ CREATE OR REPLACE MACRO rankql_item_age(created_at, shown_at) AS
          ELSE (rankql_time(shown_at, 'shown_at') - rankql_time(created_at, 'created_at'))
               / CASE WHEN rankql_is_time(created_at) THEN 86400000000 ELSE 1 END END;
 
+CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
+    CASE rankql_text(unseen)
+        WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
+        WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
+        ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
+COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of the items shown.';
+
+CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
+    -- In a list, because DuckDB skips the checks of a dividend if the divisor is a constant NULL.
+    list_transform([{'bits': CASE rankql_text(unseen)
+        WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
+        WHEN 'drop' THEN avg(rankql_information(popularity, users))
+        WHEN 'max' THEN (sum(rankql_information(popularity, users))
+            + (count(*) - count(rankql_information(popularity, users))) * max(rankql_information(popularity, users)))
+            / count(*)
+        ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
+        'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
+        lambda x_: x_['bits'] / x_['most'])[1];
+COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of the items shown, in bits: high if few users know them.';
+
 CREATE OR REPLACE MACRO freshness(created_at, shown_at) AS avg(rankql_item_age(created_at, shown_at));
 COMMENT ON MACRO freshness IS 'Freshness: the mean age of the items when they were shown, in days: low if they are new.';
+
+
+-- What each user sees.
 
 -- Personalisation from the number of users to whom each item was shown.
 CREATE OR REPLACE MACRO rankql_personalisation(counts, users) AS
@@ -2067,6 +2208,9 @@ CREATE OR REPLACE MACRO personalisation(user, item) AS
             list_unique(list_transform(shown, lambda x_: x_['user']))))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
+
+-- The attention that items get.
+
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
@@ -2076,12 +2220,12 @@ CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
             rankql_fail('attention must have a value for every position shown: there is none for '
                   || rankql_text(CAST(pos AS BIGINT)))) END;
 
+-- The exposure of a group or an item, 0 if it was never shown.
+CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
+
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
-
--- The exposure of a group or an item, 0 if it was never shown.
-CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
 
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
     list_transform([list({'e': rankql_exposed(exposure), 'm': rankql_amount(merit, 'merit')})
@@ -2096,6 +2240,20 @@ COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exp
 
 -- Diversity: how different and how unexpected the items of one ranking are, in the first k positions or in all. Means divide
 -- by the number of items shown, never by k. Load common.sql first.
+--
+--   category_diversity(category, pos, k)     pairs of different categories / pairs
+--   jaccard_diversity(attributes, pos, k)    the mean over the pairs of 1 - common attributes / attributes of either
+--   cosine_diversity(embedding, pos, k)      the mean over the pairs of 1 - cosine
+--   missing_at(attribute, pos, k)            items without the attribute / items
+--   duplicate_share(item, pos, k)            items that are also above / items
+--   near_duplicate_share(embedding, pos, k)  items with a cosine >= similarity to one above / items
+--   unexpectedness(baseline, pos, k)         items that the baseline does not show / items
+--   serendipity(rel, baseline, pos, k)       relevant items that the baseline does not show / items
+--   subtopic_recall(subtopics, pos, k)       different subtopics of the items / all subtopics
+--   alpha_dcg(subtopics, pos, k)             the sum over the items and their subtopics of (1 - alpha)^n / log2(pos + 1), where n
+--                                            items above have the subtopic
+--   alpha_ndcg(subtopics, pos, k)            alpha_dcg / that of the order that takes the best next item each time
+--   err_ia(subtopics, pos, k)                alpha * the sum over the items and their subtopics of (1 - alpha)^n / pos, / all subtopics
 
 -- The values shown that are not NULL. Not in FILTER, which would compute them twice.
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
@@ -2116,12 +2274,6 @@ CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
 
-CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
-
 -- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
@@ -2136,13 +2288,6 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], rankql_exact(x))))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
-
-CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
-                         'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 -- Spark refuses list_dot_product, as its arrays have other type names.
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
@@ -2184,6 +2329,19 @@ CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
             range(1, len(v[1]) + 1), lambda d: pow(list_inner_product(scale, list_transform(v, lambda a: a[d])), 2))), 0))
             / 2)[1])[1];
 
+CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
+
+CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
+
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
     rankql_one_ranking(
         list_transform([{'known': rankql_vectors(embedding, pos, k),
@@ -2191,21 +2349,12 @@ CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := '
             lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
+
+-- What is missing, and what is there twice.
+
 -- The number of items shown, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
     nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
-
-CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
-    rankql_one_ranking(
-        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
-                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
-        / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
-
-CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
-    rankql_one_ranking(
-        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
 
 -- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
@@ -2219,10 +2368,25 @@ CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
          WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
          ELSE rankql_fail('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
 
+CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
+    rankql_one_ranking(
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
+                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+        / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
+
+CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
+    rankql_one_ranking(
+        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
+
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
     rankql_one_ranking(
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are near-duplicates of an item above.';
+
+
+-- What the baseline does not show.
 
 -- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
@@ -2244,17 +2408,14 @@ CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
+
+-- Subtopics.
+
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
 
 -- The sets of all items with subtopics.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
-
-CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
-    rankql_one_ranking(
-        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
-        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
-COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
 -- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
@@ -2273,11 +2434,6 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
          ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
-
-CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_one_ranking(
-        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
-COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
 
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -2303,6 +2459,17 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
             'left': list_filter(a_['left'], lambda x_: x_['i'] <> best_['i'])})[1]
     ).dcg;
 
+CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
+    rankql_one_ranking(
+        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
+COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
+
+CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_one_ranking(
+        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
+
 CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(
         CASE WHEN len(rankql_sets(subtopics)) > 0 THEN rankql_near_one(
@@ -2319,6 +2486,15 @@ COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the
 
 
 -- Labels: grades from events and annotators, agreement, splits of a log. Load common.sql first.
+--
+--   graded(event, grades)       the highest grade of the events, or their sum
+--   consensus(rel, weight)      the sum of rel * weight / the sum of weight, or the median or the most frequent grade
+--   krippendorff_alpha(labels)  1 - the mean disagreement of two labels of one unit / that of any two labels
+--   cohen_kappa(labels)         1 - the disagreements of two annotators / those that are expected by chance
+--   tally(labels)               count(*) of each grade, and its share
+--   leave_one_out(log, n)       `split` is test for the n latest events of each user
+--   time_split(log, since)      `split` is test from a time on, or for the last share of the rows
+--   most_popular(train, k)      for each user the k items with most users that the user does not have
 
 -- Is `unknown` valid: a grade, NULL or 'error'?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
@@ -2410,6 +2586,9 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, optionally decaying with time.';
 
+
+-- Grades from annotators.
+
 -- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
@@ -2463,6 +2642,9 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
          ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
+
+
+-- Agreement.
 
 -- Is it a column with the labels of one annotator? With several such columns, `label` is a list.
 CREATE OR REPLACE MACRO rankql_is_label(name, label) AS
@@ -2521,6 +2703,15 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
+-- The distance of two labels.
+CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
+    CASE rankql_text(weights)
+        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
+        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
+        WHEN 'quadratic'
+        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
+        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+
 -- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -2561,15 +2752,6 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
-
--- The distance of two labels.
-CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
-    CASE rankql_text(weights)
-        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
-        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
-        WHEN 'quadratic'
-        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
-        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
 
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -2615,7 +2797,9 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
--- The checked time of a row.
+
+-- A log in two parts.
+
 -- ISO 8601 text as a number of microseconds. A cast to TIMESTAMP ignores the offset of a time zone.
 CREATE OR REPLACE MACRO rankql_iso_instant(value) AS CAST(CASE
     WHEN regexp_matches(CAST(value AS VARCHAR), ':[0-9]{2}([.][0-9]+)? *([+-][0-9]{2}(:?[0-9]{2})?|[Zz])$')
@@ -2665,6 +2849,36 @@ CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABL
             PARTITION BY CASE WHEN seen IS NOT NULL THEN rankql_key(q) END,  -- else one partition, in no time
                          CASE WHEN seen IS NOT NULL THEN rankql_key(i) END), true);
 
+-- Does a row count as training, by the value of a column that splits the log? `found` is the type of a struct of it and of
+-- __rankql_none.
+CREATE OR REPLACE MACRO rankql_trains(value, found) AS
+    CASE WHEN found LIKE 'STRUCT(__rankql_none%' THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('train', 'training') THEN true
+         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('test', 'testing', 'valid', 'validation', 'val', 'dev') THEN false
+         ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
+                          || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
+
+-- Is a column the one that says whether a row is train or test, or __rankql_none?
+CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
+    name = '__rankql_none' OR split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item))
+    AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
+
+-- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
+CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
+    SELECT rankql_row
+    FROM (SELECT __rankql_row AS rankql_row,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item))) AS s,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item))) AS f,
+                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item))) AS t,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item)))) AS s_type,
+                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item)))) AS f_type
+          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
+    WHERE CASE WHEN NOT coalesce(split = 'auto', true)
+               THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))
+               WHEN s_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(s, s_type)
+               WHEN f_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(f, f_type)
+               ELSE NOT coalesce(lower(trim(CAST(t AS VARCHAR))) IN ('1', 'true'), false) END;
+
 -- Rows with the same time and item stay together; nothing is random. By id, of two items at one time the same would always be
 -- held out.
 CREATE OR REPLACE MACRO leave_one_out(
@@ -2709,36 +2923,6 @@ CREATE OR REPLACE MACRO time_split(
     FROM __rankql_placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
--- Does a row count as training, by the value of a column that splits the log? `found` is the type of a struct of it and of
--- __rankql_none.
-CREATE OR REPLACE MACRO rankql_trains(value, found) AS
-    CASE WHEN found LIKE 'STRUCT(__rankql_none%' THEN true
-         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('train', 'training') THEN true
-         WHEN lower(trim(CAST(value AS VARCHAR))) IN ('test', 'testing', 'valid', 'validation', 'val', 'dev') THEN false
-         ELSE rankql_fail('the log has a column ' || split_part(found, '(', 2)[:strpos(split_part(found, '(', 2), ' ') - 1] || ' with '
-                          || rankql_text(value) || ', which is not train, test or valid. split := NULL counts all rows') END;
-
--- Is a column the one that says whether a row is train or test, or __rankql_none?
-CREATE OR REPLACE MACRO rankql_splits(name, known, split, query, item) AS
-    name = '__rankql_none' OR split IS NOT NULL AND lower(name) NOT IN (lower(query), lower(item))
-    AND regexp_replace(lower(name), '[-_ ]', '', 'g') = known;
-
--- The rows of a log that count as training: all, or those of train if a column splits the log. The first column counts.
-CREATE OR REPLACE MACRO rankql_train(log, query, item, split) AS TABLE
-    SELECT rankql_row
-    FROM (SELECT __rankql_row AS rankql_row,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item))) AS s,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item))) AS f,
-                 coalesce(*COLUMNS(lambda name: rankql_splits(name, 'istest', split, query, item))) AS t,
-                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'split', split, query, item)))) AS s_type,
-                 typeof(struct_pack(*COLUMNS(lambda name: rankql_splits(name, 'fold', split, query, item)))) AS f_type
-          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row))
-    WHERE CASE WHEN NOT coalesce(split = 'auto', true)
-               THEN rankql_fail('split must be ''auto'' or NULL, not ' || rankql_text(split))
-               WHEN s_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(s, s_type)
-               WHEN f_type NOT LIKE 'STRUCT(__rankql_none%' THEN rankql_trains(f, f_type)
-               ELSE NOT coalesce(lower(trim(CAST(t AS VARCHAR))) IN ('1', 'true'), false) END;
-
 -- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
     train, k := 10, seen := 'drop', users := NULL, query := 'user', item := 'item', split := 'auto'
@@ -2767,7 +2951,10 @@ CREATE OR REPLACE MACRO most_popular(
 COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';
 
 
--- Debias: clicks corrected for position bias. Load common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias. Load common.sql, packed.sql and gain.sql first.
+--
+--   debiased(click, propensity)  avg(click / propensity), with `predicted` avg(predicted + (click - propensity * predicted) / propensity)
+--   counterfactual(log)          dcg, idcg, rr and clicks of a new ranking, with such grades, and with weights that add up (SNIPS)
 
 -- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
@@ -2803,6 +2990,9 @@ CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := N
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item, estimated from its clicks and corrected for position bias.';
+
+
+-- A new ranking.
 
 -- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
@@ -2840,10 +3030,6 @@ CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
     / nullif(sum(rankql_checked(part, value)), 0);
-
--- The name of a metric with its cutoff.
-CREATE OR REPLACE MACRO rankql_at(metric, k) AS
-    CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
 -- Is a value outside the range of a metric, by more than sums round? `most` is NULL if it has no highest value.
 CREATE OR REPLACE MACRO rankql_impossible(value, most) AS value < -1e-9 OR coalesce(value > most + 1e-9, false);
@@ -2953,7 +3139,8 @@ CREATE OR REPLACE MACRO counterfactual(
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
                CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM __rankql_added
     ), __rankql_found AS (
-        SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
+        SELECT s, line AS a, place AS b, s.value AS slice, estimator, value,
+               CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END AS metric,
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
@@ -2969,6 +3156,10 @@ COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ra
 
 -- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
 -- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
+--
+--   randomised_propensity(log)  the clicks per impression at a position / those at position 1
+--   harvested_propensity(log)   the propensities under which the clicks are most likely, where a click on an item that a query shows at
+--                               positions i and j is at i with probability propensity(i) / (propensity(i) + propensity(j))
 
 -- Impressions and clicks by query, item and position. Rows without a position are checked, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
@@ -3053,6 +3244,9 @@ CREATE OR REPLACE MACRO randomised_propensity(
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM __rankql_found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
+
+
+-- Items that one query has shown at several positions.
 
 -- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
 -- is not positive definite. Entries with 1e300 added become 0.
@@ -3185,6 +3379,11 @@ COMMENT ON MACRO TABLE harvested_propensity IS 'Propensities of positions from i
 
 
 -- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.
+--
+--   team_draft(a, b)                  items and their teams: in each round a toss decides which ranking first adds its best item
+--                                     that is not there yet
+--   team_draft_credit(picks, clicks)  sign(clicks on the team of a - clicks on the team of b)
+--   sign_test(preference)             min(1, 2 * the probability of at most min(wins, losses) heads in wins + losses tosses)
 
 -- A ranking as text, without duplicates.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
@@ -3259,6 +3458,9 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Interleave two rankings: teams pick items in turn, and a coin toss decides who is first.';
 
+
+-- What the clicks prefer.
+
 -- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
@@ -3271,6 +3473,11 @@ CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN rankql_texts(clicks)
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
+-- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
+CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
+    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
+        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
+
 -- 1 if A has more clicks, -1 if B has, else 0.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
@@ -3280,26 +3487,18 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
                 len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
-CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    rankql_number(preference, true, 'preference', 'a finite number');
-
--- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
-CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
-    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
-        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
-
 CREATE OR REPLACE MACRO sign_test(preference) AS
-    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
-                     'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_finite(preference, 'preference') > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_finite(preference, 'preference') < 0) AS DOUBLE)}],
         lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
 COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against losses, without ties.';
 
 
 -- Metrics by day, watched against a baseline period. Load common.sql first.
 -- The rule in words, and how often it is right: docs/monitor.md.
-
-CREATE OR REPLACE MACRO rankql_not_negative(number, name) AS
-    CASE WHEN number < 0 THEN rankql_fail(name || ' must not be negative, not ' || number) ELSE number END;
+--
+--   monitor_days(daily, baseline)  (the median of the same weekdays of the baseline - the value of a day) / their spread, and alarms
+--   monitor_baseline(daily)        the first and the last day of the baseline
 
 -- What a day lacks. Differences of sums in another order are 0.
 CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
@@ -3311,10 +3510,6 @@ CREATE OR REPLACE MACRO rankql_daily(value, found, name, argument) AS
     CASE WHEN name IS NULL THEN NULL WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
          ELSE rankql_fail('monitor_days needs ' || argument || ': the table has no column ''' || name || '''. Name one: '
                           || argument || ' := ''...''') END;
-
-CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
-    CASE WHEN period IN ('day', 'week') THEN period = 'week'
-         ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
 
 -- The days of each series against each baseline: `baselines` has the last days of them.
 CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, value, error, period) AS TABLE
@@ -3333,7 +3528,9 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(error), '__rankql_none')))) AS e_type
               FROM (SELECT *, NULL AS __rankql_none, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
     ), __rankql_placed AS (
-        SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
+        SELECT s, v, coalesce(CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE e END, 0) AS e,
+               CASE period WHEN 'day' THEN isodow(d) WHEN 'week' THEN 1
+                    ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END AS weekday,
                weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,
                CASE WHEN s.until IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= s.until END AS old,
@@ -3443,6 +3640,9 @@ COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseli
 
 
 -- Means of weighted rows: by traffic, by revenue, or by the inverse of the sampling probability. Load common.sql first.
+--
+--   weighted_mean(value, weight)  the sum of value * weight / the sum of weight, its interval, and as many rows of equal weight as
+--                                 tell as much: (the sum of weight)^2 / the sum of weight^2
 
 CREATE OR REPLACE MACRO rankql_row_weight(weight) AS
     CASE WHEN weight IS NULL
@@ -3482,7 +3682,7 @@ CREATE OR REPLACE MACRO rankql_weighted_rows(rows) AS
 -- Rows are sorted, so that their order does not change the last digits.
 CREATE OR REPLACE MACRO weighted_mean(value, weight, confidence := 0.95) AS
     list_transform([list_transform([rankql_weighted_rows(
-        list_sort(list({'value': rankql_number(value, true, 'value', 'a finite number'), 'weight': rankql_row_weight(weight)})
+        list_sort(list({'value': rankql_finite(value, 'value'), 'weight': rankql_row_weight(weight)})
             FILTER (WHERE CASE WHEN rankql_row_weight(weight) > 0 THEN value IS NOT NULL ELSE false END), 'ASC', 'NULLS LAST'))],
         lambda y_: {'mean': y_['mean'], 'n_eff': y_['n_eff'],
             'width': y_['error'] * rankql_t_quantile((1 + rankql_confidence(confidence)) / 2, y_['df'])})[1]],

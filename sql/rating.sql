@@ -1,4 +1,8 @@
 -- Rating: errors of predicted scores against grades. Load common.sql first.
+--
+--   rmse(rel, score)  sqrt(avg((rel - score)^2))
+--   mse(rel, score)   avg((rel - score)^2)
+--   mae(rel, score)   avg(abs(rel - score))
 
 -- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS

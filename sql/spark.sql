@@ -62,10 +62,10 @@ CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS false;
 CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
     rankql_one_ranking(count(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
 
-CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS rankql_hit_count(rel, pos, k, threshold);
+CREATE OR REPLACE MACRO rankql_packed_hits(rel, pos, k, threshold) AS rankql_hit_count(rel, pos, k, threshold);
 
 -- No grade is read here, but each is checked. A product with 0 would be computed without its count.
-CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS
+CREATE OR REPLACE MACRO rankql_packed_dcg(rel, pos, k, discounts) AS
     rankql_one_ranking(CASE WHEN count(rankql_grade(rel)) >= 0 THEN 0 END, pos, k);
 
 CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
@@ -79,16 +79,12 @@ CREATE OR REPLACE MACRO rankql_option(value) AS CASE WHEN typeof(value) <> 'stri
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) RLIKE '^(array<|void)';
 
-CREATE OR REPLACE MACRO error(message) AS raise_error(message);
-
 CREATE OR REPLACE MACRO rankql_fail(message) AS raise_error(message);
 
 CREATE OR REPLACE MACRO rankql_refuse(message) AS raise_error(message);
 
 -- In Spark NaN is above all numbers.
 CREATE OR REPLACE MACRO isfinite(value) AS abs(value) < CAST('Infinity' AS DOUBLE);
-
-CREATE OR REPLACE MACRO isinf(value) AS abs(value) = CAST('Infinity' AS DOUBLE);
 
 CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
 

@@ -24,9 +24,9 @@ CREATE OR REPLACE MACRO rankql_counts_grades(rel, discounts, ideal) AS false;
 CREATE OR REPLACE MACRO rankql_hit_count(rel, pos, k, threshold) AS
     count(rankql_hit_pos(rel, pos, k, threshold));
 
-CREATE OR REPLACE MACRO rankql_placed_bits(rel, pos, k, threshold) AS 0;
+CREATE OR REPLACE MACRO rankql_packed_hits(rel, pos, k, threshold) AS 0;
 
-CREATE OR REPLACE MACRO rankql_placed_dcg(rel, pos, k, discounts) AS 0.0::DOUBLE;
+CREATE OR REPLACE MACRO rankql_packed_dcg(rel, pos, k, discounts) AS 0.0::DOUBLE;
 
 CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
     min(rankql_hit_pos(rel, pos, k, threshold));

@@ -1,4 +1,7 @@
 -- Means of weighted rows: by traffic, by revenue, or by the inverse of the sampling probability. Load common.sql first.
+--
+--   weighted_mean(value, weight)  the sum of value * weight / the sum of weight, its interval, and as many rows of equal weight as
+--                                 tell as much: (the sum of weight)^2 / the sum of weight^2
 
 CREATE OR REPLACE MACRO rankql_row_weight(weight) AS
     CASE WHEN weight IS NULL
@@ -38,7 +41,7 @@ CREATE OR REPLACE MACRO rankql_weighted_rows(rows) AS
 -- Rows are sorted, so that their order does not change the last digits.
 CREATE OR REPLACE MACRO weighted_mean(value, weight, confidence := 0.95) AS
     list_transform([list_transform([rankql_weighted_rows(
-        list_sort(list({'value': rankql_number(value, true, 'value', 'a finite number'), 'weight': rankql_row_weight(weight)})
+        list_sort(list({'value': rankql_finite(value, 'value'), 'weight': rankql_row_weight(weight)})
             FILTER (WHERE CASE WHEN rankql_row_weight(weight) > 0 THEN value IS NOT NULL ELSE false END), 'ASC', 'NULLS LAST'))],
         lambda y_: {'mean': y_['mean'], 'n_eff': y_['n_eff'],
             'width': y_['error'] * rankql_t_quantile((1 + rankql_confidence(confidence)) / 2, y_['df'])})[1]],

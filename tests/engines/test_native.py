@@ -413,6 +413,21 @@ def test_parallel_plans_have_the_same_values(server):
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("last", [1, 46, 47, 92, 93, 138])
+def test_a_position_of_each_cell_may_not_repeat(server, last):
+    """A cell holds 46 positions; repeated often, they are carried into its number of items."""
+    for times in (2, 64, 5000):
+        rows = f"(SELECT generate_series(1, {last}) AS p UNION ALL SELECT {last} FROM more) AS t"
+        more = f"WITH more AS (SELECT generate_series(2, {times}))"
+        for call in ("ndcg(1, p)", "precision_at(1, p, 200)", "ap(1, p)", "num_ret(1, p)"):
+            with pytest.raises(Exception, match="several items share a position"):
+                server.ask(f"{more} SELECT {call} FROM {rows}")
+    rows = f"generate_series(1, {last}) AS p"
+    call = "ndcg(1, p), precision_at(1, p), num_ret(1, p), judged_at(1, p, 1000)"
+    assert server.ask(f"SELECT {call} FROM {rows}") == [(1, 1, last, last / 1000)]
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize("k", ["NULL", "10", "40"])
 def test_the_state_of_gains_does_not_grow_with_the_rows(server, k):
     """With k, also of 3,000 different grades; with four grades it is as small without k."""

@@ -179,7 +179,7 @@ def test_links_of_the_readme():
 
 
 @pytest.mark.duckdb_cli
-@pytest.mark.parametrize("files", [["rankql"], ["common", "gain"]])
+@pytest.mark.parametrize("files", [["rankql"], ["common", "packed", "gain"]])
 def test_a_duckdb_without_python_reads_them(files):
     cli = components.program("duckdb")
     commands = [f".read sql/{file}.sql" for file in files]

@@ -18,7 +18,8 @@ FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
 # What all tests stand on.
 SHARED = ("tests/support/", "tests/conftest.py", "pyproject.toml")
-SPARK = ("sql/common.sql", "sql/spark.sql", "rankql/engines/", "rankql/spark.py", "tests/engines/")
+SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
+SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
 
 
 @dataclass(frozen=True)
