@@ -440,7 +440,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
             {role: x} for x in numbers
             if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
         ]  # fmt: skip
-        calls += [{"order": "rows"}] if table.ordered and not (numbers or calls) else []
+        alone = not (numbers or calls or table.known("rel"))  # nothing else orders the items
+        calls += [{"order": "rows"}] if table.ordered and alone else []
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
     kind = Ungraded if role == "rel" and table.label != "qrels" else Question

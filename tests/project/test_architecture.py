@@ -14,13 +14,13 @@ from support.paths import PACKAGE, ROOT
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "arrow", "macros", "stats", "text", "writing", "manifest", "results",
+    "errors", "arrow", "libraries", "macros", "stats", "text", "writing", "manifest", "results",
     "registry", "sources", "expressions", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
-    **dict.fromkeys(("errors", "macros", "registry"), ()),
+    **dict.fromkeys(("errors", "libraries", "macros", "registry"), ()),
     "arrow": {"polars"},
     "expressions": {"duckdb", "polars"},
     "sources": {"duckdb", "polars", "pyarrow"},

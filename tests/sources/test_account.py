@@ -197,11 +197,11 @@ ASKED = [
 
 def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
     """In CSV all columns are text. Each offered call is run."""
-    run = SCORED.select("query", "item", relevance_score=pl.col("score") / 3)
+    run = SCORED.select("query", "item", match_score=pl.col("score") / 3)
     run.write_csv(tmp_path / "run.csv")
-    with pytest.raises(Question, match="relevance_score") as caught:
+    with pytest.raises(Question, match="match_score") as caught:
         rankql.evaluate(tmp_path / "run.csv", GOLD, "RR")
-    assert caught.value.calls == [{"score": "relevance_score"}]
+    assert caught.value.calls == [{"score": "match_score"}]
 
 
 def test_cells_of_both_lists_are_read():
@@ -263,7 +263,7 @@ def test_events_of_one_item_are_seen_before_one_row_of_each_is_kept():
     result = rankql.evaluate(run, log, "RR", rel="1")
     assert result["RR"] == 1 and "not read: event" in str(result)
     assert "not read" not in str(rankql.evaluate(run, log.drop("event"), "RR"))
-    with pytest.raises(Question, match=r"with max\(amount\), or with sum\(amount\) if later"):
+    with pytest.raises(Question, match=r"Pass rel='max\(amount\)' or rel='sum\(amount\)' or"):
         rankql.evaluate(run, log.with_columns(amount=numbers(log, -3)).drop("event"), "RR")
 
 

@@ -184,7 +184,8 @@ def test_item_names_fields_of_one_object_beside_a_list():
 def test_queries_without_a_hit_are_said():
     shown = pl.DataFrame({"query": [*"aabb"], "rank": [1, 2, 1, 2], "hit": [0, 1, 0, 0]})
     result = rankql.evaluate(shown, metrics=["RR", "nDCG@2"], rel="hit")
-    note = "1 of 2 queries has nothing relevant in hit and is left out; undefined='zero' counts it"
+    note = "RR and nDCG@2 leave out 1 of 2 rankings without a relevant item; undefined='zero' "
+    note += "counts them as 0"
     assert result["RR"] == 0.5 and note in result.notes
     zero = rankql.evaluate(shown, metrics="RR", rel="hit", undefined="zero")
     assert zero["RR"] == 0.25 and note not in zero.notes

@@ -253,8 +253,7 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
         remedies = others or ["W" + spell, *hints]
     return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
-        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. "
-        + ". ".join(remedies)
+        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. " + ". ".join(remedies)
     )
 
 

@@ -6,6 +6,7 @@ and a function that finds its facts.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,15 +14,15 @@ import polars as pl
 
 from rankql.evaluation import means
 from rankql.evaluation.catalogue import cutoff, reads_catalogue
+from rankql.evaluation.checks.attributes import several_values, two_weights
 from rankql.evaluation.checks.columns import validate_numbers
 from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
-from rankql.evaluation.ctes import has_one_value
 from rankql.macros import MISSING, quote
 from rankql.registry.column_names import ROLES, USERS, core_of, is_called
 from rankql.registry.metric_record import IS_RELEVANT
-from rankql.sources.reader import count_values, fetch
+from rankql.sources.reader import count_values
 from rankql.sources.tables import Table
 from rankql.sources.tidy.choice import suggest_query
 from rankql.text import format_count, format_shares, join_words, run_label
@@ -55,46 +56,6 @@ def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
     for table in evidence.evaluation.inputs.runs.values():
         validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
     return ()
-
-
-def _several_values(evidence: Evidence) -> Iterable[Facts]:
-    """Attributes with several values for a query, unless they are known to have one."""
-    inputs = evidence.evaluation.inputs
-    for cte in ("attributes", "qrels", "run"):
-        for name in inputs.attributes_in(cte):
-            column = inputs.attribute(name)
-            if (cte, column) in evidence.counters.unique:
-                continue
-            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {cte}
-                GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
-            for query, low, high in evidence.evaluation.run_sql(sql):
-                key = next(iter(inputs.runs.values())).roles["query"]
-                parts = [key, getattr(name, "sql", name)]
-                hint = f". If these are different queries, pass their key: query={parts!r}"
-                if cte == "attributes" or ", " in key:
-                    hint = ""
-                yield {"argument": inputs.arguments[name], "name": name, "cte": cte, "low": low,
-                       "high": high, "query": query, "hint": hint}  # fmt: skip
-
-
-def _two_weights(evidence: Evidence) -> Iterable[Facts]:
-    """A column of weights that two tables have with different values."""
-    inputs = evidence.evaluation.inputs
-    name = str(inputs.weight)
-    first, *others = [table for table in inputs.tables if table.has(name)]
-
-    def weights(table: Table) -> str:
-        key, weight = quote(table.roles["query"]), quote(table.actual_name(name))
-        columns = f"CAST({key} AS VARCHAR) AS query, TRY_CAST({weight} AS DOUBLE) AS weight"
-        return f"(SELECT DISTINCT {columns} FROM {table.sql})"
-
-    for other in others:
-        sql = f"""SELECT query, a.weight, b.weight FROM {weights(first)} AS a
-            JOIN {weights(other)} AS b USING (query) WHERE a.weight <> b.weight
-            ORDER BY query LIMIT 1"""
-        for query, one, another in fetch(evidence.evaluation.session, sql):
-            yield {"name": name, "one": one, "first": first.label, "another": another,
-                   "other": other.label, "query": query}  # fmt: skip
 
 
 def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
@@ -211,13 +172,13 @@ RANKINGS = (
         "several-values", "evaluation", "error",
         "{argument}: {name} must have one value per query, but {cte} has {low!r} and {high!r} for "
         "query {query!r}{hint}",
-        _several_values, needs="slices",
+        several_values, needs="slices",
     ),
     Check(
         "two-weights", "evaluation", "error",
         "weight: {name} is {one:g} in {first}, but {another:g} in {other}, for query {query!r}. "
         "Rename or remove one of these columns",
-        _two_weights, needs="weight",
+        two_weights, needs="weight",
     ),
     Check(
         "nothing-ranked", "counters", "error",
@@ -400,23 +361,19 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
             yield {"names": join_words(names), "metrics": len(names)}
 
 
-def _no_hit(evidence: Evidence) -> Iterable[Facts]:
-    """Queries that the caller's own column of grades, such as a flag of hits, leaves out."""
-    evaluation, values = evidence.evaluation, evidence.values
-    (rel,) = {table.roles["rel"] for table in evaluation.inputs.runs.values()}
-    named = evaluation.conventions.undefined == "skip" and not is_called(rel, ROLES["rel"])
-    count = max(values[metric.name].null_count() for metric in evaluation.metrics)
-    if named and 0 < count < len(values):
-        yield {"count": count, "total": len(values), "column": rel}
-
-
 def _undefined(evidence: Evidence) -> Iterable[Facts]:
-    """Shares of queries with a hit that leave many queries out."""
+    """Metrics that leave many queries out: shares, and all of a column of hits of the caller."""
     evaluation, values = evidence.evaluation, evidence.values
-    shares = [m.name for m in evaluation.metrics if m.record and m.record.is_share]
+    runs = evaluation.inputs.runs.values() if evaluation.inputs.qrels is None else ()
+    own = any(not is_called(table.roles["rel"], ROLES["rel"]) for table in runs)
+    shares = [m.name for m in evaluation.metrics if m.record and (own or m.record.is_share)]
+    names = defaultdict[int, list[str]](list)
     for name in shares if evaluation.conventions.undefined == "skip" else ():
-        if (count := values[name].null_count()) > MUCH_UNDEFINED * len(values):
-            yield {"name": name, "count": count, "total": len(values)}
+        names[values[name].null_count()].append(name)
+    for count, alike in names.items():
+        if count > MUCH_UNDEFINED * len(values) and (count < len(values) or not own):
+            yield {"names": join_words(alike), "metrics": len(alike), "count": count,
+                   "total": len(values)}  # fmt: skip
 
 
 def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
@@ -542,8 +499,8 @@ VALUES = (
     ),
     Check(
         "undefined", "values", "note",
-        "{name} leaves out {count:,} of {total:,} rankings without a relevant item; "
-        "undefined='zero' counts them as 0",
+        "{names} {metrics:leaves|leave} out {count:,} of {total:,} rankings without a relevant "
+        "item; undefined='zero' counts them as 0",
         _undefined,
     ),
     Check(
@@ -598,12 +555,6 @@ VALUES = (
         "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
         "If others are relevant too, add their rows with the position NULL",
         _retrieved_only, needs="retrieved",
-    ),
-    Check(
-        "no-hit", "values", "note",
-        "{count:,} of {total:#query} {count:has|have} nothing relevant in {column} and "
-        "{count:is|are} left out; undefined='zero' counts {count:it|them}",
-        _no_hit, needs="retrieved",
     ),
     Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
     Check(
