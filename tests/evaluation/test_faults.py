@@ -14,8 +14,8 @@ def test_every_fault_has_a_cell_for_every_door():
 
 
 @pytest.mark.few(3 * len(faults.FAULTS))
-@pytest.mark.parametrize("door", faults.HERE)
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("door", faults.HERE)
 def test_a_door_says_what_its_cell_says(fault, door):
     faults.require(fault, door, faults.HERE[door])
 

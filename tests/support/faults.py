@@ -5,7 +5,8 @@
     refused: TEXT               an error of one line that begins so
     0.5464                      the mean of nDCG@2, or `undefined`, and no word about the data
     0.5464; noted: TEXT && TEXT the same with all notes and their beginnings
-    error nan-scores 1, ...     of check: all findings with their level, kind and number of rows
+    error nan-scores of run: 1, such as query a, item y, score nan
+                                of check: all findings, with a number of rows and the first of them
 
 where {run} is the name of the run, and ... any text. A row has a cell for each door, one in eight
 also for Postgres, ClickHouse and Spark. A new fault is one entry of the file.
@@ -88,8 +89,17 @@ def evaluate(run, qrels):
 
 
 def check(run, qrels):
-    findings = [f"{x.level} {x.kind} {x.count}" for x in rankql.check(run, qrels, k=K)]
-    return ", ".join(findings) or "nothing", []
+    report = rankql.check(run, qrels, k=K)
+    assert report.ok == all(finding.level != "error" for finding in report)
+    assert not any("\n" in finding.message + finding.why for finding in report)
+    lines = [f"{x.level} {x.kind} of {x.table}: {x.count}{example(x)}" for x in report]
+    return " && ".join(lines) or "nothing", []
+
+
+def example(finding):
+    """The first example: `, such as query a, item y, score nan`."""
+    row = finding.examples[0].items() if finding.examples else ()
+    return ", such as " + ", ".join(f"{name} {value}" for name, value in row) if row else ""
 
 
 OF_DIFFERENCES = ("Not tested", "Rare losses may not be seen")
