@@ -77,7 +77,11 @@ def read(name, entry):
 
 
 FAULTS = [read(*pair) for pair in tomllib.loads(PAGE.read_text("utf-8")).items()]
-OF_ENGINES = [fault for fault in FAULTS if "Spark" in fault.cells]
+
+
+def of_engine(door):
+    """The faults that have a cell for another engine."""
+    return [fault for fault in FAULTS if door in fault.cells]
 
 
 # The doors: each returns a value and notes, or raises
