@@ -8,8 +8,8 @@
     error nan-scores of run: 1, such as query a, item y, score nan
                                 of check: all findings, with a number of rows and the first of them
 
-where {run} is the name of the run, and ... any text. A row has a cell for each door, one in eight
-also for Postgres, ClickHouse and Spark. A new fault is one entry of the file.
+where {run} is the name of the run, ... any text, and {end} the end of a line. A row has a cell for
+each door, one in eight also for Postgres, ClickHouse and Spark. A new fault is one entry.
 """
 
 import json
@@ -208,12 +208,12 @@ HERE = {
 THERE = {"Postgres": in_database, "ClickHouse": in_database, "Spark": in_spark}
 
 
-WORDS = {"{run}": r"(the run|run 'new'|run)", "...": ".*"}
+WORDS = {"{run}": r"(the run|run 'new'|run)", "...": ".*", "{end}": "$"}
 
 
 def begins(text, pattern):
     """Is it one line that begins so?"""
-    parts = re.split(r"({run}|\.\.\.)", pattern)
+    parts = re.split(r"({run}|{end}|\.\.\.)", pattern)
     return "\n" not in text and re.match("".join(WORDS.get(x, re.escape(x)) for x in parts), text)
 
 

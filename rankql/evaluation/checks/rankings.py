@@ -125,10 +125,9 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
         if each.judged or not evidence.judged_queries:
             continue
         hint = ""
-        if evidence.counters.judged_queries is None:  # not in Spark
-            session, first = evidence.evaluation.session, next(iter(inputs.runs.values()))
-            run = inputs.runs.get(each.system, first)
-            hint = "" if inputs.qrels is None else suggest_query(session, run, inputs.qrels)
+        if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
+            run = inputs.runs.get(each.system) or next(iter(inputs.runs.values()))
+            hint = suggest_query(evidence.evaluation.session, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
