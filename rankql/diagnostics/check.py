@@ -112,6 +112,8 @@ def _report_reading(data: CheckData) -> Iterator[Finding]:
     for note in data.session.notes:
         # Lines of a TREC file that look like rows are comments.
         about = ("warning", "These rows are missing.") if note.kind == "comments" else ("note", why)
+        if note.level == "error":  # a question of `evaluate`
+            about = ("error", REFUSED + why)
         yield Finding(note.kind or "reading", about[0], note.heading, 1, note.words, about[1])
 
 

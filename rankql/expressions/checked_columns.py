@@ -14,6 +14,8 @@ from rankql.errors import RankqlError, require
 from rankql.libraries import library
 from rankql.text import TEXT_TYPES
 
+# Above it, floats do not distinguish whole numbers.
+LAST_POSITION = 2**53
 Column: TypeAlias = str | pl.Expr
 # A cutoff for all rankings, or the column with that of each.
 Cutoff: TypeAlias = int | str | pl.Expr | None
@@ -157,7 +159,8 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
         bad = values < 1
     else:
         floats = values.cast(pl.Float64)
-        bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
+        # NaN is above each number.
+        bad = (floats < 1) | (floats > LAST_POSITION) | (floats != floats.floor())
     refuse_values(f"{name} must be a whole number from 1", values, bad, _describe_place)
 
 

@@ -109,7 +109,7 @@ def _find_doubts(
             except Question as question:
                 if session.asks:
                     raise
-                notes[Note.of(question.text)] = None
+                notes[Note(question.text, level="error")] = None
     return [*notes]
 
 

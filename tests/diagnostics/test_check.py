@@ -1,4 +1,4 @@
-"""check: each finding on a small case that has it and nothing else, and what reports look like."""
+"""check: findings and what reports look like. cases/faults.toml has each finding by itself."""
 
 import importlib
 import json
@@ -15,6 +15,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
+from support import faults
 from support.parameters import cycled
 from support.paths import DL19
 
@@ -44,72 +45,6 @@ def row(query, item=None, **more):
     return {"query": query} | ({"item": item} if item else {}) | more
 
 
-# The kind -> column, level, value and its example: one more row of query a and item z.
-ONE_ROW = {
-    "nan-scores": ("score", "error", NAN, "nan"),
-    "null-scores": ("score", "warning", None, None),
-    "null-positions": ("pos", "warning", None, None),
-    "fractional-positions": ("pos", "error", 2.5, 2.5),
-    "text-positions": ("pos", "error", NAN, "nan"),
-    "nan-grades": ("rel", "error", NAN, "nan"),
-    "null-grades": ("rel", "warning", None, None),
-    "infinite-grades": ("rel", "error", INF, "inf"),
-    "negative-grades": ("rel", "warning", -2, -2.0),
-    "grades-below-1": ("rel", "warning", 0.5, 0.5),
-}
-
-
-def one_row(column, level, value, example):
-    extra = ("a", "z", value)
-    run = {"score": scored(extra), "pos": placed(extra), "rel": scored()}[column]
-    qrels, table = (judged(extra), "qrels") if column == "rel" else (judged(), "run")
-    return level, table, 1, [row("a", "z", **{column: example})], run, qrels
-
-
-# The kind -> level, table, count, examples; run and judgments. The cutoff is 2.
-CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
-    "duplicate-items": ("error", "run", 1, [row("a", "x", rows=2)],
-        scored(("a", "x", 3.0)), judged()),
-    "duplicate-positions": ("error", "run", 1, [row("a", pos=1.0, rows=2)],
-        placed(("a", "y", 1.0), rows=[*PLACES[:1], *PLACES[2:]]),
-        judged(("a", "y", 1), rows=[QRELS[0], *QRELS[2:]])),
-    "duplicate-judgments": ("error", "qrels", 1, [row("a", "x", lowest=1.0, highest=1.0, rows=2)],
-        scored(), judged(("a", "x", 1))),
-    "conflicting-judgments": ("error", "qrels", 2, [row("a", "x", lowest=1.0, highest=3.0, rows=2),
-        row("b", "x", lowest=0.0, highest=1.0, rows=2)],
-        scored(), judged(("a", "x", 3), ("b", "x", 0))),
-    "infinite-scores": ("warning", "run", 1, [row("b", "y", score="-inf")],
-        scored(("b", "y", -INF), rows=RUN[:3]), judged()),
-    "positions-from-0": ("error", "run", 2, [row("a", "x", pos=0.0), row("b", "x", pos=0.0)],
-        placed(rows=[(q, i, p - 1) for q, i, p in PLACES]), judged()),
-    "positions-below-1": ("error", "run", 1, [row("a", "z", pos=-3.0)],
-        placed(("a", "z", -3.0)), judged(("a", "z", 0))),
-    "huge-positions": ("error", "run", 2, [row("a", "z", pos="inf"), row("b", "z", pos=1e300)],
-        placed(("a", "z", INF), ("b", "z", 1e300)), judged()),
-    "high-grades": ("warning", "qrels", 1, [row("a", "z", rel=11.0)],
-        scored(), judged(("a", "z", 11), ("a", "w", 10))),
-    "rank-score-order": ("warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
-        placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged()),
-    "id-spelling": ("warning", "run", 2, [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
-        scored(("a", "Z ", 0.5), ("a", "07", 0.4), ("a", "W", 0.3)),
-        judged(("a", "z", 1), ("a", "7", 1))),
-    "unjudged-queries": ("warning", "run", 1, [row("c")],
-        scored(("c", "x", 2.0), ("c", "y", 1.0)), judged()),
-    "missing-queries": ("warning", "run", 2, [row("c"), row("d")],
-        scored(), judged(("c", "x", 1), ("d", "x", 1))),
-    "no-overlap": ("error", "run", 1, [],
-        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged()),
-    "no-relevant": ("warning", "qrels", 1, [row("b", highest=0.0)],
-        scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]])),
-    "judged-share": ("note", "run", 1, [row("b", judged=1, retrieved=2)],
-        scored(("b", "z", 3.0)), judged()),
-    "self-match": ("warning", "run", 2, [row("a", "a"), row("b", "b")],
-        scored(("a", "a", 3.0), ("b", "b", 3.0)), judged(("a", "a", 1), ("b", "b", 1))),
-    "empty": ("error", "run", 1, [],
-        scored(rows=[]), judged()),
-}  # fmt: skip
-
-
 def kinds(report):
     return [finding.kind for finding in report]
 
@@ -129,24 +64,6 @@ def test_no_problems():
         assert list(report) == [] and report.ok and report
         assert repr(report) == "Check of run (4 rows), qrels (4 rows) at k = 2: no problems found"
         assert list(check(run, k=2)) == []
-
-
-@pytest.mark.few(14)
-@pytest.mark.parametrize("kind", CASES)
-def test_finding(kind):
-    """What is no error is evaluated; what is one is refused, but for what it cannot know."""
-    level, table, count, examples, run, qrels = CASES[kind]
-    report = check(run, qrels, k=2)
-    finding = one(report)
-    assert (finding.kind, finding.level, finding.table) == (kind, level, table)
-    assert finding.count == count and list(finding.examples) == examples
-    assert report.ok == (level != "error")
-    assert finding.message and finding.why and "\n" not in finding.message + finding.why
-    if level == "error":
-        with pytest.raises(RankqlError):
-            evaluate(run, qrels, "nDCG")
-    else:
-        evaluate(run, qrels, "nDCG")
 
 
 @pytest.mark.parametrize("second", ["y", "below"])
@@ -175,16 +92,14 @@ def test_questions_without_an_answer_are_no_problem():
     assert check({"a": ["x"], "b": ["y"]}, {"a": ["x"], "b": []}).ok
 
 
-def test_every_check_has_a_case():
+def test_every_check_is_in_the_matrix_of_faults():
     rules = [rule for rules in COLUMNS.values() for rule in rules]
-    assert {check.name for check in [*ROWS, *SAMPLED, *rules]} - CASES.keys() == {
-        "null-ids",
-        "text-scores",
-        "text-grades",
-        "ties-at-k",
+    found = " ".join(fault.cells["check"] for fault in faults.FAULTS)
+    assert {
+        check.name for check in [*ROWS, *SAMPLED, *rules] if f" {check.name} of" not in found
+    } == {
         "ratings",  # in tests/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/sources/test_inputs.py
-        "deciding-ties",  # in tests/diagnostics/test_spelling.py
     }
 
 
@@ -214,18 +129,6 @@ def test_queries_that_find_themselves(found, ids, noted, form):
         assert f"are the same at position 1 in {found} of 20 queries" in findings[0].message
         without = check(run, qrels, k=3, ignore_identical_ids=True)
         assert "self-match" not in kinds(without)
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("side", ["run", "qrels"])
-@pytest.mark.parametrize("role", ["query", "item"])
-def test_null_ids(side, role):
-    ids = {"query": "a", "item": "z", role: None}
-    bad = (*ids.values(), 0.0)
-    run, qrels = scored(*([bad] * (side == "run"))), judged(*([bad] * (side == "qrels")))
-    finding = one(check(run, qrels, k=2))
-    assert (finding.kind, finding.level, finding.table) == ("null-ids", "error", side)
-    assert finding.message == f"{role} is NULL: 1 row" and finding.examples[0][role] is None
 
 
 @pytest.mark.parametrize(
@@ -280,12 +183,6 @@ def test_judged_share_is_that_of_evaluate():
     )
     share = evaluate(scored(rows=rows), judged(rows=qrels), "Judged@4")["Judged@4"]
     assert f"({share * 8:.0f} of 8)" in finding.message
-
-
-def test_text_that_is_not_a_number():
-    report = check(scored().with_columns(score=pl.lit("?")), judged(), k=2)
-    assert {("column-type", "error"), ("text-scores", "error")} <= {*levels(report)}
-    assert check(scored().cast({"score": pl.String}), judged(), k=2).ok
 
 
 def test_systems_in_a_column():

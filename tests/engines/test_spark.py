@@ -144,28 +144,6 @@ def test_ids_of_other_types(spark):
         metrics.evaluate(framed(spark, fractions), framed(spark, qrels), "AP")
 
 
-@pytest.mark.parametrize(
-    ("run", "qrels"),
-    [
-        (RUN.with_columns(score=pl.lit(float("nan"))), QRELS),
-        (RUN.with_columns(query=pl.format("n{}", "query")), QRELS),
-        (RUN.with_columns(item=pl.lit(None).cast(pl.String)), QRELS),
-        (RUN[:0], QRELS),
-        (RUN, pl.concat([QRELS, QRELS[:1]])),
-        (QRELS, RUN),
-        (RUN, QRELS.with_columns(rel=pl.lit("x"))),
-    ],
-)
-def test_errors_are_those_of_duckdb(spark, run, qrels):
-    """The errors are those of DuckDB, but the remedy for text, whose values Spark does not show."""
-    with pytest.raises(rankql.RankqlError) as ours:
-        rankql.evaluate(run, qrels, "AP")
-    with pytest.raises(rankql.RankqlError) as theirs:
-        metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP")
-    (first, _, _), (second, _, _) = (str(e.value).partition("not text") for e in (ours, theirs))
-    assert first == second
-
-
 def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     """All that is printed and saved is at hand. The values are evaluated by an action on them."""
     options = {"metrics": ["nDCG@10", "AP"], "by": "segment"}

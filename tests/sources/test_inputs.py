@@ -249,17 +249,6 @@ def test_sessions_on_one_connection_share_one_thread_which_ends():
 # Ids that do not match
 
 
-def calls(run, qrels):
-    """Each function that compares a run with judgments."""
-    return [
-        lambda: rankql.evaluate(run, qrels),
-        lambda: rankql.explain(run, qrels),
-        lambda: rankql.explain(run, qrels, "a"),
-        lambda: rankql.compare({"one": run, "two": run}, qrels),
-        lambda: rankql.gate(run, qrels, minimum="RR>0"),
-    ]
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
@@ -328,14 +317,6 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
     assert rankql.evaluate(frame, metrics="RR")["RR"] == rankql.evaluate(null, metrics="RR")["RR"]
 
 
-def test_judgments_without_a_grade_are_noted():
-    null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
-    result = rankql.evaluate(RUN, null, "AP", interval=None)
-    assert result.notes[1].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
-    assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
-    assert rankql.evaluate(RUN, QRELS, "AP").notes == []
-
-
 def test_queries_without_attributes_are_noted():
     options = {"by": "segment", "interval": None}
     result = rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS[:1], **options)
@@ -355,15 +336,10 @@ def test_rows_without_a_score_count_as_not_retrieved():
 
 def test_one_row_must_have_a_score_or_position():
     nothing = RUN.with_columns(score=pl.lit(None, pl.Float64))
-    places = RUN.select("query", "item", pos=pl.lit(None, pl.Int64))
-    for call in calls(nothing, QRELS):
-        with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
-            call()
     for run, name in (
         (nothing.to_arrow(), "score of the run"),
         (nothing.to_pandas().astype({"score": "Float64"}), "score of the run"),
         ({"one": RUN, "two": nothing}, "score of run 'two'"),
-        (places, "position of the run"),
     ):
         with pytest.raises(RankqlError, match=f"^Every {name} is NULL"):
             rankql.evaluate(run, QRELS)

@@ -98,7 +98,7 @@ def find_duplicates(
     hint, label = "", source
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
-        hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
+        hint = f", or the best with collapse={name!r} (gaps stay with positions='keep')"
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
         label = table.label

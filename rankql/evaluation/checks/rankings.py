@@ -86,9 +86,9 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
         if each.judged or not evidence.judged_queries:
             continue
         hint = ""
-        if evidence.counters.judged_queries is None:  # not in Spark
-            session, run = evidence.evaluation.session, next(iter(inputs.runs.values()))
-            hint = "" if inputs.qrels is None else suggest_query(session, run, inputs.qrels)
+        if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
+            run = inputs.runs.get(each.system) or next(iter(inputs.runs.values()))
+            hint = suggest_query(evidence.evaluation.session, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
@@ -147,13 +147,14 @@ def _no_matches(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _few_matches(evidence: Evidence) -> Iterable[Facts]:
-    spelled = {each.system for each in evidence.spellings} if evidence.matches else set()
-    for system, items, judged, common, *_ in evidence.matches:
+    matches = [each for each in evidence.matches if each.common]
+    spelled = {each.system for each in evidence.spellings} if matches else set()
+    for system, items, judged, common, *_ in matches:
         least, what, where = min(
             (judged, "judged items", f"in {run_label(system)}"),
             (items, f"items of {run_label(system)}", "judged"),
         )
-        if common and system not in spelled:
+        if system not in spelled:
             yield {"count": common, "least": least, "what": what, "where": where, "of": system}
 
 
