@@ -121,6 +121,8 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
         if not named or not is_text(kind) or kind.endswith("]"):
             continue
         text = _cell(name)
+        judged = list_side(name) == "qrels" or table.label == "qrels"
+        empty = "coalesce({}, [])" if judged else "{}"  # of text, NULL is an empty cell
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
         nested = f"({text} ^@ '[{{' OR {text} ^@ '[[')"  # objects, or lists
         sql = f"SELECT bool_and({lists}) AND max({text}) <> '' AND NOT bool_or({nested}), "
@@ -133,7 +135,7 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
         if of_ids:
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = f"list_transform({value}, lambda x_: {_UNQUOTED})"
-            table = table.with_values(name, value, "VARCHAR[]")
+            table = table.with_values(name, empty.format(value), "VARCHAR[]")
         elif of_objects:
             json = f"TRY_CAST(nullif({text}, '') AS JSON)"
             wrong = f"any_value({text}) FILTER ({json} IS NULL AND {text} <> '')"
@@ -146,7 +148,7 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             )
             value = f"from_json({json}, {literal(structure)})"
             column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
-            table = table.with_values(name, value, column.columns["x"])
+            table = table.with_values(name, empty.format(value), column.columns["x"])
     sides = {list_side(x) for x, kind in table.columns.items() if kind.endswith("]")}
     if any(names) or ("qrels" in sides and ("run" in sides or table.label == "qrels")):
         texts = [x for x, kind in table.columns.items() if kind == "VARCHAR"]
