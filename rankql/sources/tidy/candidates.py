@@ -82,8 +82,8 @@ def split_groups(session: Session, table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
     numbers = [x for x, kind in kinds.items() if is_called(x, LIST_GRADES) and is_number(kind)]
-    ids = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
-    kinds = {x: kind for x, kind in ids.items() if x not in numbers}
+    kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
+    kinds = {x: kind for x, kind in kinds.items() if x not in numbers}
     table = replace(table, columns={x: y for x, y in table.columns.items() if x not in numbers})
     what, found = f"groups='any' needs lists of lists of ids in {table.label}", table.own_columns
     require(bool(kinds), f"{what}. Found: {', '.join(found)}. Leave it out")
