@@ -516,7 +516,11 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
         plain, found = side.marks
         if found is not None:
             name, word = quote_name(side.column), literal(found)
-            if not side.session.rows(f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"):
+            alone = f"SELECT 1 FROM {run.items} GROUP BY q HAVING list(i) = [{word}] LIMIT 1"
+            is_word = side is qrels or side.session.rows(alone)
+            if is_word and not side.session.rows(
+                f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"
+            ):
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
