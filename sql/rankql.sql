@@ -168,8 +168,8 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 -- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
 
--- A list as texts without the collation of a column, with which rankql_exact cannot be compared.
-CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
+-- A list as texts without the collation of a column, with which rankql_exact cannot be compared. The cast binds any type.
+CREATE OR REPLACE MACRO rankql_texts(list) AS list_transform(CAST(list AS VARCHAR[]), lambda x_: decode(encode(x_)));
 
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
@@ -388,12 +388,10 @@ CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
         CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
         rankql_refuse(name || ' must have numbers as grades, not ' || grade)) END;
 
--- The ids and grades of a list of structs, by the first of the fields that it has. JSON binds all of their types.
+-- The ids and grades of a list of structs, by the first of the fields that it has. A cast to a MAP binds any type.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
     list_transform(
-        json_transform(to_json(listed), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "VARCHAR",
-                                           "rel": "VARCHAR", "value": "VARCHAR"}]'),
-        lambda x_: {
+        CAST(listed AS MAP(VARCHAR, VARCHAR)[]), lambda x_: {
             'id': CASE WHEN rankql_has_field(listed, 'id') THEN x_['id']
                        WHEN rankql_has_field(listed, 'item') THEN x_['item']
                        WHEN rankql_has_field(listed, 'key') THEN x_['key']
@@ -415,7 +413,7 @@ CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
              ELSE map_from_entries(pairs_) END)[1];
 
 -- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct {id: grade}, or of a list of structs
--- with an id and a grade. JSON binds all of these types.
+-- with an id and a grade.
 CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
     CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
          THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
@@ -423,7 +421,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
          THEN map_from_entries(list_transform(list_distinct(rankql_texts(relevant)),
                                               lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
          WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
-         ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
+         ELSE CAST(relevant AS MAP(VARCHAR, DOUBLE))
     END;
 
 -- Ids as text: those of a MAP or struct by its values, the highest first.
@@ -437,7 +435,7 @@ CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
     list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant'),
-                     'is_ideal': to_json(retrieved) = to_json(relevant)}], lambda x_:
+                     'is_ideal': rankql_exact(retrieved) = rankql_exact(relevant)}], lambda x_:
         CASE WHEN x_['grades'] IS NULL THEN NULL
              WHEN x_['is_ideal']
              THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], rankql_exact(id)) = i),

@@ -527,14 +527,20 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
         if not is_text(side.kind):
             continue
         plain, found = side.marks
-        if side is qrels and found is not None:
+        if found is not None:
             name, word = quote_name(side.column), literal(found)
-            if not side.session.rows(f"SELECT 1 FROM {run.items} WHERE i = {word} LIMIT 1"):
+            alone = f"SELECT 1 FROM {run.items} GROUP BY q HAVING list(i) = [{word}] LIMIT 1"
+            is_word = side is qrels or side.session.rows(alone)
+            if is_word and not side.session.rows(
+                f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"
+            ):
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
-                text = f"does {found!r} in {side.column} say that no item is relevant?"
-                calls = [pair.named_items(qrels=drop), pair.named_items()]
+                what = "relevant" if side is qrels else "retrieved"
+                text = f"does {found!r} in {side.column} say that no item is {what}?"
+                named = {"qrels": drop} if side is qrels else {"run": drop}
+                calls = [pair.named_items(**named), pair.named_items()]
                 raise Question(side.note(text), calls)
         if plain:
             continue

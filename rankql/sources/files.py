@@ -76,6 +76,11 @@ class File:
             lines.pop()  # cut off
         return [line for line in lines if line.strip()]
 
+    @property
+    def is_json(self) -> bool:
+        """Does it begin as JSON?"""
+        return next(iter(self.lines), "").lstrip().startswith(("{", "["))
+
     def refuse_unread(self) -> None:
         """Refuse a file of another kind, with the call that reads it; of a pickle, without one."""
         if self.suffix in (".pkl", ".pickle"):
@@ -107,13 +112,15 @@ def open_file(name: str, label: str, hint: str) -> File:
         is_header = count_known(split_line(line)[1]) > 1
         if file.start.startswith("PAR1"):
             file.suffix = ".parquet"
-        elif line.lstrip().startswith(("{", "[")):
+        elif file.is_json:
             file.suffix = ".json"
         elif is_header or (not ends_with_number(line.split()) and re.search(r"[,\t]", line)):
             file.suffix = ".csv"
         return file  # "" is TREC
     paths, pattern = _find_files(name, label, hint)
     file = File(label, name, paths, pattern, suffix_of(paths[0]))
+    if file.suffix not in DATA and file.is_json:
+        file.suffix = ".json"
     # Of .zst, DuckDB reads as many lines as there are. Of .gz, it compares no checksum.
     for path in (path for path in paths if path.endswith(COMPRESSED)):
         try:

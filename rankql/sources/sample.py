@@ -15,7 +15,7 @@ from rankql.sources.tidy.candidates import fields_of
 from rankql.text import Note
 
 # Words for nothing that stand in the place of an id.
-_NOTHING = ("", "none", "null", "nan", "n/a", "na", "-")
+_NOTHING = ("", "none", "null", "nan", "n/a", "na", "-", "no results", "no results found")
 # The places of a list that show how ids are written.
 _FIRST_PLACES = 10
 
@@ -101,7 +101,7 @@ class Reading:
     @cached_property
     def marks(self) -> tuple[bool, str | None]:
         """Are all ids plain, so that they are spelled in one way; and one that says nothing."""
-        words = f"length(i) < 5 AND lower(i) IN ({', '.join(map(literal, _NOTHING))})"
+        words = f"length(i) < 17 AND lower(i) IN ({', '.join(map(literal, _NOTHING))})"
         plain = "bool_and(regexp_full_match(i, '[1-9a-z][0-9a-z_-]*'))"
         rows, place = self.items, self.table.roles.get("pos")
         if place:  # the first items show how ids are written

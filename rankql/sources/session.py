@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,14 +25,14 @@ from rankql.errors import RankqlError, require
 from rankql.libraries import library
 from rankql.macros import require_duckdb
 from rankql.sources import frames
-from rankql.sources.files import ARROW, JSON, PARQUET, YAML, File, open_file, suffix_of
+from rankql.sources.files import ARROW, DATA, JSON, PARQUET, YAML, File, open_file, suffix_of
 from rankql.sources.json_files import load_json, load_yaml, may_have_runs, parse_objects
 from rankql.sources.parquet_files import load_parquet
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
-from rankql.sources.tidy import shapes
+from rankql.sources.tidy import plain, shapes
 from rankql.sources.tidy.wide_columns import fold_columns
 from rankql.writing import HeaderlessPath, Part
 
@@ -188,8 +188,12 @@ class Session(Reader):
         if isinstance(data, Mapping):
             return shapes.load_dict(self, label, data, part)
         listed = isinstance(data, list) and bool(data)
+        if listed and all(
+            isinstance(x, str | os.PathLike) and suffix_of(os.fspath(x)) in DATA for x in data
+        ):
+            return self._load_all(data, label)
         arrays = isinstance(data, tuple) or hasattr(data, "tolist")
-        if listed or (arrays and shapes.is_array(data)):
+        if listed or (arrays and plain.is_array(data)):
             return shapes.load_list(self, label, data)
         if not is_file:
             return _load_entry(source) if source.name else _load_frame(source)
@@ -203,6 +207,19 @@ class Session(Reader):
         if isinstance(data, HeaderlessPath) and is_headerless(file, data.columns):
             return load_headerless(self, file, data.columns)
         return load_trec(self, file) if is_trec(file) else load_csv(self, file)
+
+    def _load_all(self, paths: Sequence[str | os.PathLike[str]], label: str) -> Table:
+        """The rows of several files or tables, which have the same columns."""
+        tables = [self._load(Source(self, path, label)) for path in paths]
+        for path, table in zip(paths, tables, strict=True):
+            other = {*table.columns} ^ {*tables[0].columns}
+            require(
+                not other,
+                f"{label}: {os.fspath(path)!r} and {os.fspath(paths[0])!r} have other columns: "
+                f"{', '.join(sorted(other))}. Pass files with the same",
+            )
+        sql = " UNION ALL BY NAME ".join(f"SELECT * FROM {table.sql}" for table in tables)
+        return replace(self.describe(label, f"({sql})"), ordered="files", trec=tables[0].trec)
 
 
 @dataclass

@@ -18,9 +18,11 @@ from rankql.registry.column_names import (
     is_called,
     is_like_id,
     is_row_number,
+    list_side,
     missing_column,
     recognise,
     recognise_item_alone,
+    squash,
     words_of,
 )
 
@@ -412,6 +414,11 @@ def is_outcome(name: str, kind: str) -> bool:
     return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
 
 
+def _is_truth(name: str) -> bool:
+    """Do the words of a number say that it is judged, such as y_true, or r_ui of Surprise?"""
+    return list_side(name) == "qrels" or squash(name) == "rui"
+
+
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
     """The question about a role without a column: which columns may be it, by their types."""
     known = table.free_columns(role)
@@ -424,7 +431,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
     if role == "rel":
-        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x])]
+        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
         calls.append({role: "1"})
         if table.label != "qrels":
@@ -433,7 +440,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
     if role == "score":
-        numbers = [x for x in numbers if not is_called(x, ROLES["rel"])]
+        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or _is_truth(x))]
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
         calls += [

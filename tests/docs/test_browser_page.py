@@ -196,6 +196,11 @@ def test_the_page_opens_and_equals_python(page, tmp_path):
     columns = ["slice", "metric", "difference", "lo", "hi", "p", "adjusted p", "queries"]
     result = downloaded(page, "comparison.csv").sort(keys[1:])
     same(result, compared.select(columns).sort(keys[1:]))
+    page.click("#editor summary")
+    page.fill("#query", "SELECT grades_of(['a', 'b'], [{'id': 'b', 'rel': 2}]) AS grades")
+    page.click("#run-query")  # without the extension json
+    assert done(page) == []
+    assert downloaded(page, "answer.csv").rows() == [("[NULL, 2.0]",)]
     page.fill("#metrics", "nDGC")
     page.click("#evaluate")
     (message,) = done(page)

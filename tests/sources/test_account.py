@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 
 import duckdb
 import polars as pl
@@ -342,3 +343,21 @@ def test_a_score_that_rises_with_the_position_is_named_with_its_order():
     note = "pass score='score', descending=False"
     assert note in str(rankql.evaluate(run, GOLD, "RR"))
     assert rankql.evaluate(run, GOLD, "RR", score="score", descending=False)["RR"] == 0.75
+
+
+def test_words_for_nothing_in_the_run_are_asked_about():
+    rows = [
+        {"query": "q1", "retrieved": ["No results found"], "relevant": ["a"]},
+        {"query": "q2", "retrieved": ["y"], "relevant": ["y"]},
+        {"query": "q3", "retrieved": ["No results found"], "relevant": []},
+    ]
+    drop = "list_filter(retrieved, lambda x: x <> 'No results found')"
+    call = f"item=[\"{drop}\", 'relevant']"
+    with pytest.raises(
+        rankql.RankqlError, match=re.escape(f"that no item is retrieved? Pass {call}")
+    ):
+        rankql.evaluate(rows, metrics="FalseAnswer")
+    result = rankql.evaluate(
+        rows, metrics=["FalseAbstention", "FalseAnswer"], item=[drop, "relevant"]
+    )
+    assert result.summary["mean"].to_list() == [0.5, 0]

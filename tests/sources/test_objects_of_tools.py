@@ -1,6 +1,8 @@
 """Objects of other tools are read, or their error has the call that gives their rows."""
 
+import re
 import sqlite3
+from typing import NamedTuple
 
 import polars as pl
 import pytest
@@ -62,3 +64,38 @@ def test_a_sparse_matrix_has_its_expression():
     right = r"not csr_matrix\. Pass pl\.DataFrame\({'query': m\.row, .* of m = x\.tocoo\(\)"
     with pytest.raises(RankqlError, match=right):
         rankql.evaluate(matrix, QRELS, "RR")
+
+
+class Prediction(NamedTuple):
+    """Of scikit-surprise 1.1.5: r_ui is the true rating."""
+
+    uid: str
+    iid: str
+    r_ui: float
+    est: float
+
+
+PREDICTIONS = [Prediction("u1", "a", 1, 3.5), Prediction("u1", "b", 5, 3.1)]
+DEEPEVAL = {"input": "q", "context": ["b"], "retrieval_context": ["a", "b"]}  # deepeval 4.3.1
+MLFLOW = {"trace_id": "t", "response": ["a", "b"], "expected_docs/value": ["b"]}  # mlflow 3.17.2
+
+
+@pytest.mark.parametrize(
+    ("data", "metric", "call"),
+    [
+        (PREDICTIONS, "RR(threshold=4)", "rel='r_ui', score='est'"),
+        ([DEEPEVAL], "RR", "item=['retrieval_context', 'context']"),
+        ([MLFLOW], "RR", "item=['response', 'expected_docs/value']"),
+    ],
+)
+def test_the_first_offer_is_right(data, metric, call):
+    with pytest.raises(RankqlError) as error:
+        rankql.evaluate(data, metrics=metric)
+    assert re.search(rf"\. Pass {re.escape(call)}(,| or |\. )", str(error.value))
+    options = eval(f"dict({call})")
+    assert rankql.evaluate(data, metrics=metric, **options).summary["mean"].item() == 0.5
+
+
+def test_a_true_rating_is_no_score():
+    with pytest.raises(RankqlError, match=r"Pass score='est'\. "):
+        rankql.evaluate(PREDICTIONS, {"u1": ["b"]}, "RR")

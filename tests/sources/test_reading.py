@@ -864,6 +864,21 @@ def test_null_is_not_judged_and_noted(tmp_path):
     )
 
 
+@pytest.mark.parametrize("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
+def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path):
+    """An empty cell of a CSV is NULL, whatever the other cells look like."""
+    table = pl.DataFrame({
+        "query": ["1", "2", "3"], "retrieved_ids": ["a,b", "x,y", "y,z"],
+        "relevant_ids": [cells, None, ""],
+    })  # fmt: skip
+    path, run = tmp_path / "rows.csv", table.select("query", "retrieved_ids")
+    table.write_csv(path)
+    for data in ((table,), (str(path),), (run, table.select("query", "relevant_ids"))):
+        result = rankql.evaluate(*data, metrics="RR", undefined="drop")
+        assert result.summary.select("mean", "queries", "undefined").row(0) == (0.5, 3, 2), data
+        assert "2 of 3 queries have nothing relevant" in " ".join(result.notes)
+
+
 # A hint is a right call, or it is not there.
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -542,3 +543,120 @@ def test_the_rank_of_fts5_is_a_score():
         rankql.evaluate(pl.DataFrame(rows), LAST, "RR")
     options = {"score": "rank", "descending": False}
     assert rankql.evaluate(pl.DataFrame(rows), LAST, "RR", **options)["RR"] == 0.5
+
+
+PADDED = {"q1": ["d1", "d0", ""], "q2": ["d2", "", ""]}
+OF_INTS = {"q1": {3: 0.4, 1: 0.5}, "q2": {5: 0.5}}
+
+
+def with_fills(pairs, *fill):
+    """Pairs by query, with what ends them in an index."""
+    return {query: [*x.items(), fill] for query, x in pairs.items()}
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "note"),
+    [
+        ({q: numpy.array(x, object) for q, x in PADDED.items()}, LAST, "3 places at the end"),
+        ({"q1": numpy.array([3, 1, -1]), "q2": numpy.array([5, -1, -1])}, FIRST, "3 places"),
+        ({"q1": numpy.array([3, 1, math.nan]), "q2": numpy.array([5, math.nan, math.nan])}, FIRST,
+         "3 places"),
+        (with_fills(OF_INTS, -1, HIGHEST), FIRST,
+         "2 items -1 left out, the fill-in of FAISS. The numbers are distances"),
+        (with_fills({"q1": {3: 0.5, 1: 0.4}, "q2": {5: 0.5}}, -1, -HIGHEST), FIRST,
+         "The numbers are scores"),
+        (with_fills(OF_INTS, 0, math.nan), FIRST,
+         "2 items 0 left out, the fill-in of usearch. The numbers are distances"),
+        ({q: dict(x) for q, x in with_fills(OF_INTS, 0, math.nan).items()}, FIRST,
+         "fill-in of usearch"),
+        ({"q1": {"d1": {"score": 2.0, "rank": 1}, "d0": {"score": 1.0, "rank": 2}},
+          "q2": {"d2": {"score": 1.0, "rank": 1}}}, LAST, ""),
+        ({"q1": [3, 1], "q2": [5]}, {"q1": {1.0: 1}, "q2": {5.0: 1}}, ""),
+        ({"q1": ["3", "1"], "q2": ["5"]}, {"q1": [1.0], "q2": [5.0]}, ""),
+    ],
+)  # fmt: skip
+def test_lists_of_indexes_and_maps_of_rows_are_read(run, qrels, note):
+    result = rankql.evaluate(run, qrels, "RR")
+    assert result["RR"] == 0.75
+    assert note in "\n".join(result.notes)
+
+
+@dataclass
+class Document:
+    page_content: str
+    metadata: dict
+    id: str | None = None
+
+
+def test_pairs_of_a_document_and_its_score_are_asked_about_if_the_order_is_of_distances():
+    """As LangChain returns them: the score of Chroma and FAISS is a distance."""
+    found = {f"q{i}": [(Document("t", {}, f"d{i}{j}"), numpy.float32(0.1 * j)) for j in range(4)]
+             for i in range(5)}  # fmt: skip
+    best = {query: [pairs[0][0].id] for query, pairs in found.items()}
+    with pytest.raises(RankqlError, match=r"order='list' or score='retrieved\.score', descend"):
+        rankql.evaluate(found, best, "RR")
+    assert rankql.evaluate(found, best, "RR", order="list")["RR"] == 1
+    scored = {query: [(x, 1 - y) for x, y in pairs] for query, pairs in found.items()}
+    lists = [*scored.values()], [*best.values()]
+    for data in ((scored, best), lists):
+        assert rankql.evaluate(*data, "RR")["RR"] == 1
+
+
+def test_an_object_with_a_run_and_judgments_names_both_parts():
+    judged = [{"query_id": "q1", "item_id": "d1", "rel": 1}]
+    shown = [{"query_id": "q1", "item_id": x, "rank": i} for i, x in enumerate(["d0", "d1"], 1)]
+    both = {"relevance_judgments": judged, "search_results": shown}
+    parts = ["search_results", "relevance_judgments"]
+    with pytest.raises(RankqlError, match=re.escape(f"Pass it as both, with part={parts}")):
+        rankql.evaluate(both, metrics="RR")
+    assert rankql.evaluate(both, both, "RR", part=parts)["RR"] == 0.5
+
+
+def test_relevance_may_map_ids_to_grades():
+    rows = [{"id": "q1", "relevance": {"d1": 1, "d7": 0}}, {"id": "q2", "relevance": {"d2": 2}}]
+    run = {"q1": ["d0", "d1"], "q2": ["d2"]}
+    assert rankql.evaluate(run, rows, "RR")["RR"] == 0.75
+    rows = [{**row, "retrieved": run[row["id"]]} for row in rows]
+    assert rankql.evaluate(rows, metrics="RR")["RR"] == 0.75
+    item = {"query": "q1", "item": "d1", "pos": 1, "relevance": {"rel": 1, "score": 2}}
+    assert rankql.evaluate([item], rel="relevance.rel", metrics="num_rel")["num_rel"] == 1
+
+
+def test_grades_stand_beside_groups():
+    row = {"query": "q1", "retrieved": ["a", "b"], "relevant": [["b"], ["z", "a"]]}
+    for scores, value in (([[2], [1, 1]], 0.5), ([[2], [1, 0]], 0), ([[2.0], [1, 0.0]], 0)):
+        rows = [{**row, "relevance_scores": scores}]
+        result = rankql.evaluate(rows, groups="any", metrics="group_recall@1")
+        assert result["group_recall@1"] == value
+
+
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_a_column_of_nothing_but_null_is_no_candidate(form, tmp_path):
+    table = pl.DataFrame({
+        "query": ["q1", "q1", "q2"], "item": ["d0", "d1", "d2"],
+        "score": pl.Series([None] * 3, dtype=pl.Float64), "similarity": [0.5, 0.4, 0.3],
+        "rel": pl.Series([None] * 3, dtype=pl.Int64), "relevance": [0, 1, 1],
+    })  # fmt: skip
+    if form == "csv":
+        table.write_csv(tmp_path / "a.csv")
+    data = table if form == "frame" else tmp_path / "a.csv"
+    assert rankql.evaluate(data, metrics="RR")["RR"] == 0.75
+    with pytest.raises(RankqlError, match="every grade is NULL"):
+        rankql.evaluate(data, metrics="RR", rel="rel")
+
+
+def test_a_list_of_paths_is_read_as_one_table(tmp_path):
+    paths = [tmp_path / f"{i}.parquet" for i in range(3)]
+    for path, query, scores in ((paths[0], "q1", [2, 1]), (paths[1], "q2", [1.5, 2.5])):
+        pl.DataFrame({"query": query, "item": ["d0", "d2"], "score": scores}).write_parquet(path)
+    qrels = {"q1": ["d2"], "q2": ["d2"]}
+    assert rankql.evaluate([str(x) for x in paths[:2]], qrels, "RR")["RR"] == 0.75
+    pl.DataFrame({"query": ["q3"], "doc": ["d0"], "score": [2]}).write_parquet(paths[2])
+    with pytest.raises(RankqlError, match=r"2.parquet' and .* have other columns: doc, item"):
+        rankql.evaluate(paths[::2], qrels, "RR")
+
+
+def test_json_is_seen_by_its_first_character(tmp_path):
+    rows = [{"query": "q1", "retrieved": ["d0", "d1"], "relevant": ["d1"]}]
+    (tmp_path / "a.out").write_text(json.dumps(rows))
+    assert rankql.evaluate(tmp_path / "a.out", metrics="RR")["RR"] == 0.5

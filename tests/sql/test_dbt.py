@@ -211,6 +211,25 @@ def outcomes(project):
     return {result["unique_id"].split(".")[2]: result["status"] for result in results}
 
 
+def test_an_attached_target_has_the_functions_of_its_views(project, dbt):
+    """By the search path, as docs/engines.md writes it: else they go into the file of path."""
+    path, models = project / "profiles.yml", project / "models"
+    attached = """path: ":memory:"
+      database: shop
+      attach: [{path: shop.duckdb, alias: shop}]
+      settings: {search_path: shop.main}"""
+    assert attached in (ROOT / "docs" / "engines.md").read_text()
+    path.write_text(path.read_text().replace("path: ranking.duckdb", attached))
+    for model in models.glob("*.*"):
+        model.unlink()
+    shown = f"SELECT {CALL} AS rr FROM (VALUES (0, 1), (1, 2)) AS t (rel, pos)"
+    (models / "seen.sql").write_text("{{ config(materialized='view') }} " + shown)
+    (models / "stored.sql").write_text(shown)
+    dbt("deps", "build")
+    with duckdb.connect(project / "shop.duckdb", read_only=True) as con:
+        assert con.sql("FROM seen, stored").fetchall() == [(0.5, 0.5)]
+
+
 def test_a_bad_day_fails(project, bin, dbt):
     """With the package as pip installed it."""
     folder = run(bin / "rankql", "sql", "--folder", cwd=project).stdout.strip()

@@ -50,6 +50,14 @@ def test_the_default_connection():
     assert value(duckdb) == pytest.approx(NDCG)
 
 
+def test_no_macro_needs_the_json_extension(con):
+    """DuckDB-Wasm 1.32.0 (DuckDB 1.4.3) would have to download it."""
+    rows = con.execute("SELECT function_name FROM duckdb_functions()").fetchall()
+    functions = "|".join({name for (name,) in rows if "json" in name})
+    assert "json_extract" in functions
+    assert re.findall(rf"\b(?:{functions})\s*\(", macros.read_sql()) == []
+
+
 @pytest.mark.slow
 def test_twice_is_once(con):
     def functions():

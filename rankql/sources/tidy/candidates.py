@@ -17,6 +17,8 @@ from rankql.errors import Question, RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
+    COLUMN_NAMES,
+    LIST_GRADES,
     PREDICTED,
     RELEVANT,
     RETRIEVED,
@@ -28,6 +30,7 @@ from rankql.registry.column_names import (
     is_like_id,
     list_side,
     rank_of,
+    squash,
 )
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, is_id, is_nested, is_number, is_text, key_text
@@ -78,15 +81,22 @@ def lists_of(table: Table) -> list[str]:
 def split_groups(session: Session, table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
+    numbers = [x for x, kind in kinds.items() if is_called(x, LIST_GRADES) and is_number(kind)]
     kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
+    kinds = {x: kind for x, kind in kinds.items() if x not in numbers}
+    table = replace(table, columns={x: y for x, y in table.columns.items() if x not in numbers})
     what, found = f"groups='any' needs lists of lists of ids in {table.label}", table.own_columns
     require(bool(kinds), f"{what}. Found: {', '.join(found)}. Leave it out")
     for name, kind in kinds.items():
         empty = f"list_filter({quote(name)}, lambda g_: coalesce(len(g_), 0) = 0)"
         some = session.rows(f"SELECT 1 FROM {table.sql} WHERE len({empty}) > 0 LIMIT 1")
         require(not some, f"{what}, and {name} has an empty inner list. Remove it")
+        graded = numbers if list_side(name) == "qrels" else []
         ids = "lambda x_: {'id': x_, 'subtopic': CAST(i_ AS VARCHAR)}"
-        groups = f"list_transform({quote(name)}, lambda g_, i_: list_transform(g_, {ids}))"
+        group = "g_"  # without the ids of grade 0
+        for grade in graded[:1]:
+            group = f"list_filter(g_, lambda x_, j_: {quote(grade)}[i_][j_] > 0)"
+        groups = f"list_transform({quote(name)}, lambda g_, i_: list_transform({group}, {ids}))"
         kind = f"STRUCT(id {kind}, subtopic VARCHAR)[]"
         table = table.with_values(name, f"flatten({groups})", kind)
         origins = {**table.origins, f"{name}.id": f"one of each list in {name}"}
@@ -121,6 +131,8 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
         if not named or not is_text(kind) or kind.endswith("]"):
             continue
         text = _cell(name)
+        judged = list_side(name) == "qrels" or table.label == "qrels"
+        empty = "coalesce({}, [])" if judged else "{}"  # of text, NULL is an empty cell
         lists = rf"{text} = '' OR regexp_full_match({text}, '(?s)\[[^{{]*\]|\{{[^:]*\}}')"
         nested = f"({text} ^@ '[{{' OR {text} ^@ '[[')"  # objects, or lists
         sql = f"SELECT bool_and({lists}) AND max({text}) <> '' AND NOT bool_or({nested}), "
@@ -133,7 +145,7 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
         if of_ids:
             value = rf"regexp_extract_all({text}[2:-2], '{_ELEMENT}')"
             value = f"list_transform({value}, lambda x_: {_UNQUOTED})"
-            table = table.with_values(name, value, "VARCHAR[]")
+            table = table.with_values(name, empty.format(value), "VARCHAR[]")
         elif of_objects:
             json = f"TRY_CAST(nullif({text}, '') AS JSON)"
             wrong = f"any_value({text}) FILTER ({json} IS NULL AND {text} <> '')"
@@ -146,7 +158,7 @@ def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> T
             )
             value = f"from_json({json}, {literal(structure)})"
             column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
-            table = table.with_values(name, value, column.columns["x"])
+            table = table.with_values(name, empty.format(value), column.columns["x"])
     sides = {list_side(x) for x, kind in table.columns.items() if kind.endswith("]")}
     if any(names) or ("qrels" in sides and ("run" in sides or table.label == "qrels")):
         texts = [x for x, kind in table.columns.items() if kind == "VARCHAR"]
@@ -205,7 +217,13 @@ def has_numbers_of_ids(name: str, kind: str) -> bool:
         return False
     if is_called(name, LISTS):
         return all(is_number(x) or is_text(x) for x in kinds)
-    return bool(list_side(name)) and all(map(is_number, kinds))
+    ids = list_side(name) or (_list_side(name) and COLUMN_NAMES.isdisjoint(fields_of(kind)))
+    return bool(ids) and all(map(is_number, kinds))
+
+
+def _list_side(name: str) -> str:
+    """The side of a list or a map: relevance may be {id: grade}, as queries have it."""
+    return "qrels" if squash(name) == "relevance" else list_side(name)
 
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
@@ -228,7 +246,7 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
         return column
     side = "run" if known is RETRIEVED else "qrels"
-    likely = [x for x in nested if list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
+    likely = [x for x in nested if _list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
     weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
     return likely[0] if len(likely) == 1 else None if likely else weaker
 

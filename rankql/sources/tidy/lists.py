@@ -348,6 +348,8 @@ def _split_cells(session: Session, table: Table, item: Ids, both: Sequence[Ids])
     ids_per_cell = "one id" if item.reading == 0 else "several ids"
     origins = {**table.origins, item.column: f"{item.column} ({ids_per_cell} per cell)"}
     values = split_cell(item.column, item.reading)
+    if item is both[1]:  # of text, NULL is an empty cell
+        values = f"coalesce({values}, [])"
     ids = {x.column for x in both}
     texts = [x for x, kind in table.columns.items() if kind == "VARCHAR" and x not in ids]
     for name in texts if item.reading else ():

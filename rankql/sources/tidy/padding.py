@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
@@ -30,7 +30,7 @@ def without_padding(
     """The ids without what fills up the end of lists, as FAISS, implicit and usearch do."""
     ends = []
     for ids, near in zip(lists, numbers or repeat(()), strict=bool(numbers)):
-        fills = [is_int(x, -1) for x in ids]
+        fills = [*map(is_nothing, ids)]
         if near:
             pairs = zip(fills, ids, near, strict=True)
             fills = [f or y <= _LOWEST or (is_int(x, 0) and not y < math.inf) for f, x, y in pairs]
@@ -41,14 +41,14 @@ def without_padding(
     reader.note(
         label,
         f"{format_count(count, 'place')} at the end of lists left out, without an item: "
-        "the id -1, 0 without a finite distance, or the lowest score of float32",
+        "the id -1, an empty one, 0 without a finite distance, or the lowest score of float32",
     )
     return [ids[:end] for ids, end in zip(lists, ends, strict=True)]
 
 
-def is_fill(score: Any) -> bool:
-    """Is it the highest or the lowest number of float32?"""
-    return isinstance(score, float) and abs(score) >= -_LOWEST
+def is_nothing(item: Any) -> bool:
+    """Is it what an array has in place of an id: -1, NULL, NaN or an empty text?"""
+    return item is None or item in (-1, "") or item != item
 
 
 def is_int(value: Any, number: int) -> bool:
@@ -56,16 +56,36 @@ def is_int(value: Any, number: int) -> bool:
     return type(value) is int and value == number
 
 
-def without_fills(
-    reader: Reader, label: str, maps: Sequence[Any]
-) -> tuple[list[Mapping[Any, Any]], bool]:
-    """The numbers of items without the id -1, and whether they are distances: the lowest is best.
+def is_fill(item: Any, number: Any) -> bool:
+    """Is it -1 with the highest or the lowest number of float32, or 0 with NaN?"""
+    return isinstance(number, float) and (
+        (is_int(item, -1) and abs(number) >= -_LOWEST) or (is_int(item, 0) and math.isnan(number))
+    )
 
-    FAISS gives it the highest distance, or the lowest product.
+
+def has_fill(found: Any) -> bool:
+    """Has a map of numbers a fill-in, or a list of pairs, at its end?"""
+    if isinstance(found, dict):
+        return any(x in found and is_fill(x, found[x]) for x in (-1, 0))
+    last = found[-1] if isinstance(found, list) and found else None
+    return isinstance(last, list | tuple) and len(last) == 2 and is_fill(*last)
+
+
+def without_fills(
+    reader: Reader, label: str, lists: Sequence[Any]
+) -> tuple[list[list[tuple[Any, Any]]], bool]:
+    """The items and numbers without fill-ins, and whether they are distances: the lowest is best.
+
+    FAISS gives -1 the highest distance, or the lowest product; usearch gives 0 no distance.
     """
-    fills = [x[-1] for x in maps if is_fill(x.get(-1))]
-    nearest = min(fills) > 0
+    lists = [x.items() if isinstance(x, dict) else x for x in lists]
+    fills = [(item, number) for pairs in lists for item, number in pairs if is_fill(item, number)]
+    nearest = not any(number < 0 for _, number in fills)
     what = "distances, of which the lowest is best" if nearest else "scores"
-    words = f"{format_count(len(fills), 'item')} -1 left out, the fill-in of FAISS. The numbers are"
-    reader.note(label, f"{words} {what}")
-    return [{i: y for i, y in x.items() if i != -1 or not is_fill(y)} for x in maps], nearest
+    tool = "FAISS" if fills[0][0] else "usearch"
+    reader.note(
+        label,
+        f"{format_count(len(fills), 'item')} {fills[0][0]} left out, the fill-in of {tool}. "
+        f"The numbers are {what}",
+    )
+    return [[(i, y) for i, y in pairs if not is_fill(i, y)] for pairs in lists], nearest

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,6 +28,8 @@ LISTS = (list, tuple, set, frozenset)
 DICTS = (dict, Mapping)  # the check of Mapping is slow
 # An object with more keys is a map, as from ids to scores.
 MOST_KEYS = 200
+# So many objects are looked at for their outline, and so deep.
+FEW, _DEEP = 20, 4
 # The queries of answers without one, counted from 0.
 COUNTED = ROW_NUMBER, IN_RESPONSES = "row number", "place in responses"
 _KINDS: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
@@ -56,6 +58,33 @@ def unwrap(value: Any) -> Any:
         if callable(method := getattr(value, name, None)):
             return method()
     return value
+
+
+def is_array(data: Any) -> bool:
+    """Is it a matrix, two of them, or a list of lists?"""
+    if isinstance(data, tuple) and len(data) == 2:
+        return all(map(is_array, data))
+    if hasattr(data, "tolist") and not hasattr(data, "columns"):
+        return len(getattr(data, "shape", ())) == 2
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(
+            type(row) in (list, tuple) and {*map(type, row)}.isdisjoint((dict, list, tuple))
+            for row in data
+        )
+    )
+
+
+def outline_of(value: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The keys of the first objects, each after those of the objects around it."""
+    if isinstance(value, list):
+        return set().union(*(outline_of(x, path) for x in value[:FEW]))
+    paths = {(*path, str(name)) for name in value} if isinstance(value, dict) else set()
+    if len(path) < _DEEP and isinstance(value, dict):
+        inner = ((name, x) for name, x in value.items() if isinstance(x, dict | list))
+        paths |= set().union(*(outline_of(x, (*path, str(name))) for name, x in islice(inner, FEW)))
+    return paths
 
 
 def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str]]:
@@ -167,11 +196,16 @@ def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
             return pl.Series(role, ids, dtype=pl.Int64)
     names = join_words(sorted(each.__name__ for each in types))
     require(
-        all(issubclass(each, Integral) for each in types),
+        all(x is None or isinstance(x, Integral) or _is_whole(x) for x in ids),
         f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
         f"{hint}, with ids as text: str(id)",
     )
     return pl.Series(role, [None if each is None else int(each) for each in ids])
+
+
+def _is_whole(value: Any) -> bool:
+    """Is it a whole number as a float, as pandas has ids in a column with NULL?"""
+    return isinstance(value, float) and value % 1 == 0 and abs(value) < 2**53
 
 
 def number_column(

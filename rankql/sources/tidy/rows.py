@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.errors import require
+from rankql.macros import quote
 from rankql.registry.column_names import ROLES
 from rankql.sources import role_values
 from rankql.sources.inputs import TidyTables
 from rankql.sources.session import Session
 from rankql.sources.systems import find_system
-from rankql.sources.tables import Runs
+from rankql.sources.tables import Runs, Table
 from rankql.sources.tidy import computed
 from rankql.sources.tidy.events import map_events
 from rankql.sources.tidy.lists import unnest_lists
@@ -31,7 +32,9 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
     """
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    runs, system = _open_systems(session, tables.runs, tables.system, columns, [*by])
+    runs = {x: _without_empty(session, table, columns) for x, table in tables.runs.items()}
+    qrels = qrels and _without_empty(session, qrels, columns)
+    runs, system = _open_systems(session, runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]
     if qrels and isinstance(columns.get("query"), list | tuple):
@@ -56,6 +59,18 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
         tables, runs=runs, qrels=qrels, attributes=about, system=system, names=(of_runs, of_qrels),
         opened=before, options=options,
     )  # fmt: skip
+
+
+def _without_empty(session: Session, table: Table, columns: Mapping[str, Any]) -> Table:
+    """The table without columns that are NULL in all rows, if others have a name of their role."""
+    unnamed = [table.known(role) for role, name in columns.items() if name is None]
+    doubtful = [*dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)]
+    if not doubtful:
+        return table
+    values = (f"EXISTS (FROM {table.sql} WHERE {quote(name)} IS NOT NULL)" for name in doubtful)
+    filled = dict(zip(doubtful, session.row(f"SELECT {', '.join(values)}"), strict=True))
+    kept = {name: kind for name, kind in table.columns.items() if filled.get(name, True)}
+    return replace(table, columns=kept) if any(filled.values()) else table
 
 
 def _open_systems(

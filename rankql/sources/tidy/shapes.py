@@ -26,8 +26,8 @@ from rankql.sources.tables import Table
 from rankql.sources.tidy import plain
 from rankql.sources.tidy.padding import (
     are_ids_and_numbers,
-    is_fill,
-    is_int,
+    has_fill,
+    is_nothing,
     without_fills,
     without_padding,
 )
@@ -55,7 +55,9 @@ def has_several_runs(data: Mapping[Any, Any]) -> bool:
             return False  # at once, because it is asked often
         kinds.add(kind)
     if not data or kinds == {"a run"}:
-        return not data or not (all(map(_is_row, data.values())) or find_shape(outline_of(data)))
+        return not data or not (
+            all(map(_is_row, data.values())) or find_shape(plain.outline_of(data))
+        )
     texts = (suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
     tables = (  # dicts by query, and not averages
         {*kinds_of(x)} <= {"items", "pairs", "objects"}
@@ -63,7 +65,12 @@ def has_several_runs(data: Mapping[Any, Any]) -> bool:
         if "rows" in kinds and isinstance(x, DICTS)
     )
     named = all(isinstance(name, str) for name in data) and kinds != {""}
-    return named and all(texts) and all(tables)
+    return named and all(texts) and all(tables) and len(_sides(data)) < 2
+
+
+def _sides(names: Iterable[Any]) -> dict[str, Any]:
+    """The names of parts that are a run by their words, or judgments."""
+    return {side: name for name in names if (side := list_side(str(name)))}
 
 
 def _is_row(value: Any) -> bool:
@@ -77,8 +84,10 @@ def kinds_of(data: Mapping[Any, Any]) -> list[str]:
 
 
 def _kind_of(value: Any) -> str:
-    """The 'numbers', 'items', 'pairs', 'objects', 'named' list or 'two lists' of a query, or 'an
-    answer'; or 'rows', 'arrays' or 'a run'; 'a value' of another kind; "" if it is empty.
+    """The 'numbers', 'items', 'pairs', 'objects', 'rows by item', 'named' list or 'two lists' of a
+    query, or 'an answer'; or 'rows', 'arrays' or 'a run'; 'a value' of another kind; "" if empty.
+
+    'scored objects' are pairs of an object and its score, as LangChain returns them.
     """
     if isinstance(value, DICTS):
         if is_answer(value):
@@ -90,6 +99,8 @@ def _kind_of(value: Any) -> str:
         if len(value) == 1 and _names_found(value):
             return "named"
         some = [*islice(value.values(), 3)]
+        if some and all(isinstance(x, dict) and x and _has_values(x) for x in some):
+            return "rows by item"
         numbers = {*map(type, some)} <= _SCALARS or all(map(_is_scalar, some))
         return ("numbers" if numbers else "a run") * bool(value)
     if isinstance(value, LISTS) and not hasattr(value, "_asdict"):
@@ -97,8 +108,8 @@ def _kind_of(value: Any) -> str:
             return "two lists"
         if type(first := next(iter(value), None)) in _SCALARS:
             return "items" if value else ""
-        if type(first) is tuple and len(first) == 2 and type(first[1]) in (int, float):
-            return "pairs"
+        if type(first) is tuple and len(first) == 2 and isinstance(first[1], Real):
+            return "pairs" if _is_scalar(first[0]) else "scored objects"
         first = plain.unwrap(first)
         if isinstance(first, dict):
             of_row = (
@@ -107,14 +118,14 @@ def _kind_of(value: Any) -> str:
             )
             return "rows" if any(of_row) else "objects"
         pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
-        return "pairs" if pair else "arrays" if is_array(value) else "items"
+        return "pairs" if pair else "arrays" if plain.is_array(value) else "items"
     is_array_like = hasattr(value, "tolist") or hasattr(value, "to_list")  # an array, a Series
     if is_spark_connect(value) or not is_array_like:
         if (own := plain.unwrap(value)) is not value:
             return _kind_of(own)
         return "a value" if isinstance(value, Real | None) else "a run"
     first = value.iloc[0] if hasattr(value, "iloc") and len(value) else None
-    return "arrays" if is_array(value) else "items" if _is_scalar(first) else "a run"
+    return "arrays" if plain.is_array(value) else "items" if _is_scalar(first) else "a run"
 
 
 def _names_found(data: Mapping[Any, Any]) -> bool:
@@ -124,48 +135,20 @@ def _names_found(data: Mapping[Any, Any]) -> bool:
     return names and isinstance(found, LISTS)
 
 
+def _has_values(row: Mapping[Any, Any]) -> bool:
+    """Are all keys names of columns, with one value each?"""
+    return all(squash(str(x)) in NAMES for x in row) and all(map(_is_scalar, row.values()))
+
+
 def _is_scalar(value: Any) -> bool:
     return isinstance(plain.unwrap(value), Real | Decimal | str | None)
-
-
-def is_array(data: Any) -> bool:
-    """Is it a matrix, two of them, or a list of lists?"""
-    if isinstance(data, tuple) and len(data) == 2:
-        return all(map(is_array, data))
-    if hasattr(data, "tolist") and not hasattr(data, "columns"):
-        return len(getattr(data, "shape", ())) == 2
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(
-            type(row) in (list, tuple) and {*map(type, row)}.isdisjoint((dict, list))
-            for row in data
-        )
-    )
-
-
-def outline_of(value: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """The keys of the first objects, each after those of the objects around it."""
-    if isinstance(value, list):
-        return set().union(*(outline_of(x, path) for x in value[:_FEW]))
-    paths = {(*path, str(name)) for name in value} if isinstance(value, dict) else set()
-    if len(path) < _DEEP and isinstance(value, dict):
-        inner = ((name, x) for name, x in value.items() if isinstance(x, dict | list))
-        paths |= set().union(
-            *(outline_of(x, (*path, str(name))) for name, x in islice(inner, _FEW))
-        )
-    return paths
-
-
-# So many objects are looked at, and so deep.
-_FEW, _DEEP = 20, 4
 
 
 def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
     if not isinstance(data, DICTS) or data.keys().isdisjoint(_OF_ANSWERS):
         return False
-    return _find_hits(data) == [] or ANSWERS.matches(outline_of(data))
+    return _find_hits(data) == [] or ANSWERS.matches(plain.outline_of(data))
 
 
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
@@ -188,7 +171,7 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
         return load_dict(reader, label, dict(zip(data, lists, strict=True)))
     if len(kinds) == 1 and kinds[0] in ("numbers", "items", "pairs"):
         return _load_by_query(reader, label, "the dict", [data])
-    if not part and (shape := find_shape(outline_of(data))):
+    if not part and (shape := find_shape(plain.outline_of(data))):
         return load_shape(reader, label, "the dict", shape, [data])
     table = load_object(reader, label, "the dict", [data], part)
     if table is None and _is_row(data):
@@ -200,33 +183,33 @@ def _load_by_query(
     reader: Reader, label: str, source: str, objects: Sequence[Mapping[Any, Any]]
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
-    lists = [x for each in objects for x in each.values()]
-    if any(isinstance(x, dict) and is_fill(x.get(-1)) for x in lists):
+    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+    own = {x: y if isinstance(y, (*LISTS, *DICTS)) else plain.unwrap(y) for x, y in merged.items()}
+    lists: list[Any] = [*own.values()]
+    if any(map(has_fill, lists)):
         kept, nearest = without_fills(reader, label, lists)
-        merged = dict(zip(chain.from_iterable(objects), kept, strict=True))
-        table = load_shape(reader, label, source, BY_QUERY, [merged])
+        table = load_shape(reader, label, source, BY_QUERY, [dict(zip(own, kept, strict=True))])
         if not nearest or label == "qrels":
             return table
         distances = f"(SELECT * RENAME (score AS distance) FROM {table.sql})"
         return replace(reader.describe(label, distances, ordered=True), shape=table.shape)
-    padded = {*map(type, lists)} == {list} and any(x and is_int(x[-1], -1) for x in lists)
-    if padded:
-        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-        lists = [*without_padding(reader, label, [*merged.values()])]
-        objects = [dict(zip(merged, lists, strict=True))]
-    return load_shape(reader, label, source, BY_QUERY, objects)
+    arrays = any(own[x] is not y for x, y in merged.items())
+    ends = (x[-1] for x in lists if isinstance(x, list) and x)
+    if {*map(type, lists)} == {list} and any(x == -1 or (arrays and is_nothing(x)) for x in ends):
+        own = dict(zip(own, without_padding(reader, label, lists), strict=True))
+    return load_shape(reader, label, source, BY_QUERY, [own])
 
 
 def load_list(reader: Reader, label: str, data: Any) -> Table:
     """The table of rows, of arrays with a row for each query, or of answers."""
-    if is_array(data):
+    if plain.is_array(data):
         return _load_arrays(reader, label, data)
     if all(isinstance(plain.unwrap(x), list) for x in data):
         queries: dict[Any, Any] = dict(enumerate(data))
         table = load_object(reader, label, "the list", [queries])
         return table or load_objects(reader, label, data)
     rows = [*map(plain.unwrap, data)]
-    if isinstance(rows[0], dict) and find_shape(outline_of(rows[:_FEW])) is ANSWERS:
+    if isinstance(rows[0], dict) and find_shape(plain.outline_of(rows[: plain.FEW])) is ANSWERS:
         return load_shape(reader, label, "the list", ANSWERS, rows)
     return load_objects(reader, label, rows)
 
@@ -303,10 +286,15 @@ def load_object(
         table = table or load_list(reader, label, value)
         return replace(table, context={**table.context, "part": name})
     kinds = {kind for each in objects for kind in kinds_of(each)}
-    if kinds == {"objects"}:
-        name = "relevant" if label == "qrels" else "retrieved"
-        rows = [{"query": query, name: ids} for each in objects for query, ids in each.items()]
+    queries = [*chain.from_iterable(each.items() for each in objects)]
+    if kinds == {"rows by item"}:
+        rows = [{"query": q, "item": i, **row} for q, x in queries for i, row in x.items()]
         return load_objects(reader, label, rows)
+    if kinds == {"scored objects"}:
+        queries = [(q, [{**plain.unwrap(x), "score": y} for x, y in found]) for q, found in queries]
+    if kinds in ({"objects"}, {"scored objects"}):
+        name = "relevant" if label == "qrels" else "retrieved"
+        return load_objects(reader, label, [{"query": q, name: found} for q, found in queries])
     if kinds == {"an answer"}:
         merged = plain.unique_dict(chain(*(each.items() for each in objects)))
         answers = [
@@ -341,6 +329,11 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
         name for name, value in data.items()
         if isinstance(value, DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"])
     ]  # fmt: skip
+    if len(sides := _sides(parts)) > 1:
+        raise RankqlError(
+            f"{label}: {source} has a run and judgments. Pass it as both, with "
+            f"part=[{sides['run']!r}, {sides['qrels']!r}]"
+        )
     if len(parts) > 1:
         judged = label == "qrels"
         option = f"[None, {parts[0]!r}]" if judged else repr(parts[0])
