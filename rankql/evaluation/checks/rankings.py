@@ -20,6 +20,7 @@ from rankql.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.macros import MISSING, quote
+from rankql.registry.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.registry.column_names import ROLES, USERS, core_of, is_called
 from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.reader import count_values
@@ -367,7 +368,9 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
     evaluation, values = evidence.evaluation, evidence.values
     runs = evaluation.inputs.runs.values() if evaluation.inputs.qrels is None else ()
     own = any(not is_called(table.roles["rel"], ROLES["rel"]) for table in runs)
-    shares = [m.name for m in evaluation.metrics if m.record and (own or m.record.is_share)]
+    every = {NO_RELEVANT_ITEM, NO_GAIN} if own else set()
+    records = [(m.name, m.record) for m in evaluation.metrics if m.record]
+    shares = [name for name, each in records if each.is_share or each.undefined in every]
     names = defaultdict[int, list[str]](list)
     for name in shares if evaluation.conventions.undefined == "skip" else ():
         names[values[name].null_count()].append(name)
