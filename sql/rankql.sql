@@ -168,8 +168,9 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 -- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
 
--- A list as texts without the collation of a column, with which rankql_exact cannot be compared. The cast binds any type.
-CREATE OR REPLACE MACRO rankql_texts(list) AS list_transform(CAST(list AS VARCHAR[]), lambda x_: decode(encode(x_)));
+-- A list as texts without the collation of a column, with which rankql_exact cannot be compared: the text of the list has none. The
+-- casts bind any type.
+CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(CAST(list AS VARCHAR) AS VARCHAR[]);
 
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS

@@ -367,7 +367,7 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
     """Metrics that leave many queries out: shares, and all of a column of hits of the caller."""
     evaluation, values = evidence.evaluation, evidence.values
     runs = evaluation.inputs.runs.values() if evaluation.inputs.qrels is None else ()
-    own = any(not is_called(table.roles["rel"], ROLES["rel"]) for table in runs)
+    own = any(not is_called(table.roles.get("rel", "rel"), ROLES["rel"]) for table in runs)
     every = {NO_RELEVANT_ITEM, NO_GAIN} if own else set()
     records = [(m.name, m.record) for m in evaluation.metrics if m.record]
     shares = [name for name, each in records if each.is_share or each.undefined in every]

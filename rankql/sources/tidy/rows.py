@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +32,8 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
     """
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    runs = {x: _without_empty(session, table, columns) for x, table in tables.runs.items()}
-    qrels = qrels and _without_empty(session, qrels, columns)
+    runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
+    qrels = qrels and _without_empty(session, qrels, columns, by)
     runs, system = _open_systems(session, runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]
@@ -61,10 +61,13 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
     )  # fmt: skip
 
 
-def _without_empty(session: Session, table: Table, columns: Mapping[str, Any]) -> Table:
+def _without_empty(
+    session: Session, table: Table, columns: Mapping[str, Any], by: Iterable[str]
+) -> Table:
     """The table without columns that are NULL in all rows, if others have a name of their role."""
     unnamed = [table.known(role) for role, name in columns.items() if name is None]
-    doubtful = [*dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)]
+    several = dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)
+    doubtful = [name for name in several if name not in by]
     if not doubtful:
         return table
     values = (f"EXISTS (FROM {table.sql} WHERE {quote(name)} IS NOT NULL)" for name in doubtful)
