@@ -47,15 +47,15 @@ def _likely(question: Question) -> list[Call]:
 def _makes_sense(call: Call) -> bool:
     """May the columns of a call have their roles, by their names, whatever they hold?
 
-    What ranked is no query, but a run_id may be; what orders is no query and no system. The
-    fold of a log and a page of results are no query alone, and a page is no system. A place in a
-    list is no grade.
+    What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
+    orders is no query and no system. The fold of a log and a page of results are no query alone,
+    and a page is no system. A place in a list is no grade.
     """
     roles = ("query", "item", "system", "rel")
     queries, items, systems, grades = (_names(call.get(x)) for x in roles)
     if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
         return False
-    if any(names_system(x) and not is_called(x, ["run_id"]) for x in queries):
+    if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
     if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
         return False

@@ -440,6 +440,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
     if role == "score":
+        ordered = table.ordered and not numbers  # nothing else orders the items
         numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or _is_truth(x))]
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
@@ -447,8 +448,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
             {role: x} for x in numbers
             if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
         ]  # fmt: skip
-        alone = not (numbers or calls or table.known("rel"))  # nothing else orders the items
-        calls += [{"order": "rows"}] if table.ordered and alone else []
+        calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
         hint = ". The run comes first, the judgments second"
     text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
     kind = Ungraded if role == "rel" and table.label != "qrels" else Question
