@@ -213,6 +213,7 @@ SEARCHES |= {
     for tool in TOOLS.values()
     for name in re.findall(r"^[A-Za-z][\w-]+", tool.version)
 }
+SEARCHES["Ragas"] = "rag"  # a keyword of that page, which says how to read its files
 # The search of the site itself, which lists the last result first.
 SEARCH = "query => Search._performSearch(...Search._parseQuery(query)).at(-1)[0]"
 

@@ -107,7 +107,7 @@ def test_ranks_that_begin_anew_on_each_page():
         "query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc_id": [*"abcd"],
     })  # fmt: skip
     gold = pl.DataFrame({"query": ["q"], "doc_id": ["c"], "rel": [1]})
-    with pytest.raises(RankqlError, match="rank begins anew on each page of results") as error:
+    with pytest.raises(RankqlError, match="rank begins again on each page of results") as error:
         rankql.evaluate(run, gold, "RR")
     pos = str(error.value).partition("pos=")[2].strip("'")
     assert rankql.evaluate(run, gold, "RR", pos=pos)["RR"] == pytest.approx(1 / 3)

@@ -31,4 +31,7 @@ def assert_alike(ours, theirs):
     unseen = ("are not independent", "has no worst value", "nothing relevant: ")
     # Nor does it look at the rows of rankings.
     unseen += ("of different relevance", "in reverse order", "at position 1", "spelled differently")
-    assert [x for x in ours.notes if not any(y in x for y in unseen)] == theirs.notes
+    here, there = (
+        [x for x in each.notes if not any(y in x for y in unseen)] for each in (ours, theirs)
+    )
+    assert here == there

@@ -165,7 +165,7 @@ def describe_separator(
 
 
 def _number_pages(session: Session, table: Table, page: str) -> str:
-    """What to do if positions begin anew on each page: a position over all pages, if they allow it.
+    """How to read positions that begin again on each page: over all pages, if they allow it.
 
     Where an item is on several pages, each page is a ranking of its own.
     """
@@ -179,4 +179,4 @@ def _number_pages(session: Session, table: Table, page: str) -> str:
     if repeats:
         return key
     number = f"({quote_name(page)} - {first:g}) * {size:g} + {quote_name(pos)}"
-    return f". {pos} begins anew on each {page} of results: pass pos={number!r}"
+    return f". {pos} begins again on each {page} of results: pass pos={number!r}"
