@@ -81,8 +81,10 @@ def read_rankings(
     option = rules.unjudged_queries
     wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
     require(option != "count" or inputs.qrels is not None, wrong)
-    inputs = replace(inputs, unjudged_queries=option, none_judged=rules.none_judged)
-    inputs = replace(inputs, collapsible=not keeps_unjudged)
+    inputs = replace(
+        inputs, collapsible=not keeps_unjudged, unjudged_queries=option,
+        none_judged=rules.none_judged,
+    )  # fmt: skip
     filters = OF_RANKINGS[1:] if keeps_unjudged else OF_RANKINGS
     return apply_filters(session, inputs, request, filters)
 

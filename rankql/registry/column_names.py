@@ -205,12 +205,15 @@ def list_side(name: str) -> str:
 # is there, except next to lists.
 PLAIN_IDS = ("id", "key", "uuid", "guid", "url", "uri", "task_id", "example_id")
 WEAK = {"query": len(KEYS) - 1, "item": 2 * len(ROLES["item"]) + 1}
+# Those of items if nothing else can be one.
+_SYSTEM_ITEMS = ids_of(("model", "variant"))
+_ALONE = (nouns.OTHER_ITEMS, _SYSTEM_ITEMS)
 _RANKED: dict[str, Sequence[Sequence[str]]] = {
     "query": [*KEYS, *((x,) for x in WEAKER["query"]), PLAIN_IDS],
     "item": [
         *[()] * len(ROLES["item"]),
         *((x,) for x in ROLES["item"]),
-        *(ids_of(nouns.OTHER_ITEMS), PLAIN_IDS, nouns.OTHER_ITEMS, ids_of(("model", "variant"))),
+        *(ids_of(nouns.OTHER_ITEMS), PLAIN_IDS, *_ALONE),
     ],
 }
 
@@ -255,10 +258,9 @@ _LOW = {
 
 def names_system(name: str) -> bool:
     """Does a column say which system ranked, by its name: system_number, model_name, run_id?"""
-    rest = [*dict.fromkeys(words_in_order(name.rpartition(".")[2]))]
-    noun = [x for x in rest if x not in {*nouns.IDENTITY, *nouns.NUMBERING, "name"}]
-    items = ids_of(("model", "variant"))
-    return len(noun) == 1 and noun[0] in nouns.SYSTEMS and not is_called(name, items)
+    noun = words_of(name.rpartition(".")[2]) - {*nouns.IDENTITY, *nouns.NUMBERING, "name"}
+    is_system = len(noun) == 1 and noun.issubset(nouns.SYSTEMS)
+    return is_system and not is_called(name, _SYSTEM_ITEMS)
 
 
 def names_order(name: str) -> bool:
@@ -302,8 +304,8 @@ def recognise_item_alone(columns: Sequence[str], place: str) -> str | None:
     """The column of items where nothing has a better name: hotel, page, model_id."""
     if any(is_called(column, PLAIN_IDS) for column in columns):
         return None
-    names = _RANKED["item"][-2:]
-    return next(filter(None, (_only_one("item", columns, x, place=place) for x in names)), None)
+    found = (_only_one("item", columns, names, place=place) for names in _ALONE)
+    return next(filter(None, found), None)
 
 
 def _only_one(

@@ -41,7 +41,8 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
 
 def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
-    return sorted(filter(_makes_sense, question.calls), key=lambda x: names_system(_first(x)))
+    calls = filter(_makes_sense, question.calls)
+    return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
 
 
 def _makes_sense(call: Call) -> bool:
@@ -66,9 +67,8 @@ def _makes_sense(call: Call) -> bool:
 
 def _names(value: Any) -> list[str]:
     """The names of an argument: one for all tables, or one for each."""
-    return [
-        x for x in (value if isinstance(value, list | tuple) else [value]) if isinstance(x, str)
-    ]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [x for x in values if isinstance(x, str)]
 
 
 def _first(call: Call) -> str:

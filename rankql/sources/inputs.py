@@ -127,6 +127,10 @@ class Inputs:
         """The CTE with the grades: `qrels`, or the run itself."""
         return "run" if self.qrels is None else "qrels"
 
+    def run_of(self, system: str | None) -> Table:
+        """The table with the rankings of a system: its own, or the one that all share."""
+        return self.runs.get(system) or next(iter(self.runs.values()))
+
     @property
     def judging(self) -> list[Table]:
         """The tables with grades."""

@@ -39,7 +39,7 @@ def assume_grades(
     return table.with_column("rel", "1", "INTEGER", origins=origins), names
 
 
-def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str = "last") -> Table:
+def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str) -> Table:
     """The judgments with one row per query and item: its highest grade ("max"), the sum of its
     grades ("sum"), or the highest unless it has grades of both signs ("last").
     """

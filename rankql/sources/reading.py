@@ -326,10 +326,10 @@ def _assign_qrels(
     rel = table.roles["rel"]
     # Grades in the data must be unique; only a constant like '1' is assumed.
     aggregate, _ = split_aggregate(rel) if rel in table.computed else ("", rel)
+    if not aggregate and (table.is_assumed("rel") or table.computed.get(rel) == []):
+        aggregate = "last"
     if by is not None and aggregate:
         table = merge_rows(session, table, by, aggregate)
-    elif by is not None and (table.is_assumed("rel") or table.computed.get(rel) == []):
-        table = merge_rows(session, table, by)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))

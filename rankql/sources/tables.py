@@ -486,9 +486,9 @@ def assign_roles(
     columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
-        alone = recognise_item_alone if role == "item" and role not in roles else None
-        if alone and (name := alone(table.free_columns(role), f" of {table.label}")):
-            roles[role] = name
+        if role == "item" and role not in roles:
+            name = recognise_item_alone(table.free_columns(role), f" of {table.label}")
+            roles |= {role: name} if name else {}
         if role not in roles:
             hint = ""
             if role == "rel" and table.label != "qrels" and not table.known("item"):

@@ -88,7 +88,7 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
             continue
         hint = ""
         if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
-            run = inputs.runs.get(each.system) or next(iter(inputs.runs.values()))
+            run = inputs.run_of(each.system)
             hint = suggest_query(evidence.evaluation.session, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,

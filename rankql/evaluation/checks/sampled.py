@@ -10,7 +10,6 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks.looks import REVERSED_Z, describe_repair
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.evaluation.readable import require_compatible
-from rankql.sources.tables import Table
 
 # Ties that decide in a larger share of queries are worth a note.
 _MUCH_TIED = 0.05
@@ -22,19 +21,13 @@ def _named(evidence: Evidence) -> set[str]:
     return {*request.rules.options} if request else set()
 
 
-def _table(evidence: Evidence, system: str | None) -> Table:
-    """The table with the rankings of a system, with the names that the caller knows."""
-    runs = evidence.inputs.runs
-    return runs.get(system) or next(iter(runs.values()))
-
-
 def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
     if not evidence.inputs.scored or {"descending", "order"} & _named(evidence):
         return
     for each in evidence.rankings:
         forward, backward = each.forward, each.backward
         if each.z < REVERSED_Z and backward > 1.5 * forward:
-            table = _table(evidence, each.system)
+            table = evidence.inputs.run_of(each.system)
             yield {"system": each.system, "count": each.queries, "forward": forward,
                    "backward": backward, "extent": evidence.extent, "score": table.roles["score"],
                    "order": "ascending" if table.ascending else "descending",
@@ -45,7 +38,7 @@ def _self_match(evidence: Evidence) -> Iterable[Facts]:
     for each in evidence.rankings:
         mostly = each.same > each.queries / 2 and each.small < each.queries / 2
         if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
-            table = _table(evidence, each.system)
+            table = evidence.inputs.run_of(each.system)
             yield {"system": each.system, "count": each.same, "total": each.queries,
                    "query": table.roles["query"], "item": table.roles["item"],
                    "extent": evidence.extent, "examples": each.examples}  # fmt: skip
