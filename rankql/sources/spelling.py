@@ -59,8 +59,10 @@ def respell_pairs(
 
 # An id needs so many letters to be known by a part of it.
 _LETTERS = 3
-# What ids that are spelled differently may have or lack, and what no eye sees.
-_EXTRA = "&#?[a-z0-9]+;|^https?://|#[^0-9].*|[^\\pL\\pN]|0"
+# What ids that are spelled differently may have or lack, and what no eye sees. The punctuation is
+# written as ranges: DuckDB takes three times as long to compile \pL and \pN.
+_PUNCTUATION = "\\s!-/:-@[-`{-\\x{bf}\\x{2000}-\\x{206f}\\x{3000}-\\x{303f}\\x{feff}"
+_EXTRA = f"&#?[a-z0-9]+;|^https?://|#[^0-9].*|[{_PUNCTUATION}]|0"
 _INVISIBLE = "[\u200b-\u200d\u2060\ufeff]"
 
 
@@ -69,7 +71,7 @@ def loose_forms(rows: str) -> str:
     decoded = "CASE WHEN contains(item, '%') THEN coalesce(TRY(url_decode(item)), item) "
     decoded += "ELSE item END"
     form = f"regexp_replace(lower(nfc_normalize({decoded})), '{_EXTRA}', '', 'g')"
-    letters = f"length(regexp_replace(form, '\\pN', '', 'g')) >= {_LETTERS}"
+    letters = f"regexp_matches(form, '([^0-9].*){{{_LETTERS}}}')"
     return f"(SELECT *, {form} AS form, {letters} AS letters FROM {rows})"
 
 

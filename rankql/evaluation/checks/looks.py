@@ -34,9 +34,9 @@ SMALL_ID = 10_000
 
 
 # About so many queries are looked at, fewer if they have more rows, in so many ranges of ids.
-_QUERIES, _ROWS, _RANGES = 500, 10_000, 3
+_QUERIES, _ROWS, _RANGES = 500, 5_000, 3
 # Of fewer rows, the sample is by the hash of the query.
-_MANY_ROWS = 500_000
+_MANY_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class SampledRows:
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query on the CTEs, without polars: forked processes would wait for it."""
-        return fetch(self.evaluation.session, with_ctes(self.ctes) + sql)
+        ctes = with_ctes(self.ctes, *(self.ctes if self.is_part else ()))
+        return fetch(self.evaluation.session, ctes + sql)
 
 
 def read_all(evaluation: Evaluation) -> SampledRows:
@@ -66,14 +67,13 @@ def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
     files = all("read_parquet" in table.sql for table in evaluation.inputs.runs.values())
     known = queries.dtype.is_integer() or queries.dtype == pl.String
     if files and known and evaluation.rows >= _MANY_ROWS:  # which skip what is outside of ranges
-        ids = [*map(template_literal, sorted({*queries}))]
-        size = max(len(ids) // (every * _RANGES), 1)
-        starts = (i * (len(ids) - size) // (_RANGES - 1) for i in range(_RANGES))
-        within = " OR ".join(f"{{query}} BETWEEN {ids[i]} AND {ids[i + size - 1]}" for i in starts)
-    some, session = evaluation.of_queries(f"({within})"), evaluation.session
-    rows = {x: some.run_frame(f"FROM {x}") for x in read_all(evaluation).ctes if x != "attributes"}
-    ctes = {x: f"FROM {session.register(x, frame).sql}" for x, frame in rows.items()}
-    return SampledRows(evaluation, ctes, is_part=True)
+        step = max(len(queries) // (every * _RANGES), 1)
+        ids = sorted({*queries.gather_every(step)})
+        ends = [*range(0, len(ids), max(len(ids) // _RANGES, 1))][:_RANGES]
+        ids = [*map(template_literal, (*ids, ids[-1]))]
+        within = " OR ".join(f"{{query}} BETWEEN {ids[i]} AND {ids[i + (step > 1)]}" for i in ends)
+    some = evaluation.of_queries(f"({within})")
+    return SampledRows(evaluation, read_all(some).ctes, is_part=True)
 
 
 class RankingLook(NamedTuple):
@@ -93,20 +93,14 @@ class RankingLook(NamedTuple):
     examples: Sequence[Any]
 
 
-# A row for each ranking. Of equal scores, place is the first position, and end is the share of the
-# list at the last.
+# A row for each ranking: its grades with the best of equal scores first, and with the worst first.
 _RANKINGS = """
-    SELECT {keys}, count(*) AS n, count(*) FILTER (hit) AS h,
-        CAST(sum(place) FILTER (hit) AS DOUBLE) AS places, sum("end") FILTER (hit) AS ends,
-        min(place) FILTER (hit) AS first, max("end") FILTER (hit) AS last,
-        bool_or(torn AND place <= {k}) AS tied, arg_min(item, place) AS item
-    FROM (SELECT {keys}, item, {relevant} AS hit,
-            rank() OVER ranking AS place, cume_dist() OVER ranking AS "end",
-            {place} = lag({place}) OVER ranking AND {gain} <> lag({gain}) OVER ranking
-                AND item <> lag(item) OVER ranking AS torn
-        FROM {graded} WHERE {place} IS NOT NULL
-        WINDOW ranking AS (PARTITION BY {keys} ORDER BY {place} DESC))
-    GROUP BY {keys}"""
+    SELECT {keys}, len(best), list_count(high), list_sum(high) + list_sum(low),
+        list_min(high), list_max(low), item IS NOT NULL AND best[:{k}] <> worst[:{k}], item
+    FROM (SELECT *, {hits}(best, {hit}) AS high, {hits}(worst, {hit}) AS low
+        FROM (SELECT {keys}, list({grade} ORDER BY {place} DESC, {grade} DESC) AS best,
+                list({grade} ORDER BY {place} DESC, {grade}) AS worst, arg_max(item, {place}) AS item
+            FROM {graded} WHERE {place} IS NOT NULL GROUP BY {keys}))"""
 
 
 def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
@@ -118,18 +112,19 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         graded = "(FROM run LEFT JOIN (SELECT query, item, rel FROM qrels) USING (query, item))"
     sql = _RANKINGS.format(
         keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
-        relevant=evaluation.is_relevant(), gain="greatest(coalesce(rel, 0), 0)",
+        grade="greatest(coalesce(rel, 0), 0)", hits="list_transform",
+        hit=f"lambda rel, i: CASE WHEN {evaluation.is_relevant()} THEN i END",
     )  # fmt: skip
     looks = defaultdict[str | None, list[Any]](list)
-    for *key, query, n, h, places, ends, first, last, tied, item in sorted(sample.fetch(sql)):
+    for *key, query, n, h, places, first, last, tied, item in sorted(sample.fetch(sql)):
         same = item is not None and str(query) == str(item)
         small = same and str(query).isdecimal() and int(query) < SMALL_ID
         gaps = (0.0, 0.0, None, None)
         if 0 < h < n:
             # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
-            pairs = h * (2 * n + 1 - h) / 2 - places / 2 - n * ends / 2
+            pairs = h * (2 * n + 1 - h) / 2 - places / 2
             variance = h * (n - h) * (n + 1) / 12
-            gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - n * last + 1))
+            gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - last + 1))
         looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
     return [_sum_up(system, rows) for system, rows in looks.items()]
 
