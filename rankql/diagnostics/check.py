@@ -113,7 +113,7 @@ def _report_reading(data: CheckData) -> Iterator[Finding]:
         # Lines of a TREC file that look like rows are comments.
         about = ("warning", "These rows are missing.") if note.kind == "comments" else ("note", why)
         if note.level == "error":  # a question of `evaluate`
-            about = ("error", REFUSED + why)
+            about = ("error", "evaluate asks this, and shows the calls that answer it.")
         yield Finding(note.kind or "reading", about[0], note.heading, 1, note.words, about[1])
 
 

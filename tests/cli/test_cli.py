@@ -230,7 +230,7 @@ PRINTED = {
     f"gate judged.parquet human.parquet --min P@3>=0.1 {JUDGE}": "corrected by the judge",
     "check one.run qrels -k 5": "--ties expected",
     "check one.run qrels": "Change this with --missing.",
-    "check reverse.csv first.csv": "pass --ascending",
+    "check reverse.csv first.csv --descending": "pass --ascending",
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
     "metrics": "ndcg(rel, pos).",
     "sql": macros.read_sql(),
