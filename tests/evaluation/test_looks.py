@@ -1,12 +1,16 @@
 """What evaluate sees in the rows of some queries, with the eyes of check."""
 
+from random import Random
+from statistics import fmean
 from urllib.parse import quote
 
+import duckdb
 import polars as pl
 import pytest
+from scipy.stats import mannwhitneyu
 
 import rankql
-from rankql.evaluation.checks import looks
+from rankql.evaluation.checks import looks, record
 
 # One id as run and judgments write it.
 ALIKE = {
@@ -154,3 +158,53 @@ def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     (note,) = notes(data)
     (count,) = {int(x.replace(",", "")) for x in note.split() if x.isdigit()}
     assert 20 <= count <= 100 and "queries of a sample" in note
+
+
+@pytest.mark.parametrize("queries", [1, 3, 1000])
+def test_of_a_large_file_ranges_of_queries_are_copied(queries, monkeypatch, tmp_path):
+    """Into temporary tables, of which nothing is left."""
+    monkeypatch.setattr(looks, "_ROWS", 2)
+    monkeypatch.setattr(looks, "_MANY_ROWS", 0)
+    data, path = ranking([3, 2, 2, 1], [0, 1, 0, 0], range(queries)), tmp_path / "run.parquet"
+    pl.concat([data.with_columns(system=pl.lit(x)) for x in "ab"]).write_parquet(path)
+    seen = record_looks(monkeypatch)
+    with duckdb.connect() as con:
+        found = notes(path, con=con, system="system")
+        assert con.sql("SELECT table_name FROM duckdb_tables()").fetchall() == []
+    assert [x.system for x in seen] == ["a", "b"]
+    assert all(0 < x.queries == x.tied <= 10 for x in seen)
+    assert queries == 1 or any("queries of a sample of" in x for x in found)
+
+
+def record_looks(monkeypatch):
+    """What later calls see in rankings."""
+    seen, look = [], record.look_at_rankings
+    monkeypatch.setattr(record, "look_at_rankings", lambda *x: seen.extend(look(*x)) or seen)
+    return seen
+
+
+def test_rankings_are_looked_at_by_their_definition(monkeypatch):
+    """With the test of Mann and Whitney in SciPy, and with ties."""
+    random, rows, gaps, variances, ranks, tied = Random(7), [], [], [], [], 0
+    for query in range(50):
+        scores = [random.choice([0.5, 1, 2, random.random() * 3]) for _ in range(12)]
+        grades = [random.choice([None, 0, 0, 1, 2]) for _ in scores]
+        rows += [(f"q{query}", f"d{i}", *x) for i, x in enumerate(zip(scores, grades, strict=True))]
+        hits = [s for s, g in zip(scores, grades, strict=True) if g]
+        others = [s for s, g in zip(scores, grades, strict=True) if not g]
+        if hits and others:
+            gaps.append(mannwhitneyu(hits, others).statistic - len(hits) * len(others) / 2)
+            variances.append(len(hits) * len(others) * 13 / 12)
+            ranks.append((1 / (1 + sum(x > max(hits) for x in scores)),
+                          1 / (1 + sum(x < min(hits) for x in scores))))  # fmt: skip
+        fifth = sorted(scores)[-5]
+        worth = {x: {g or 0 for s, g in zip(scores, grades, strict=True) if s == x} for x in scores}
+        tied += any(len(y) > 1 and x >= fifth for x, y in worth.items())
+    seen = record_looks(monkeypatch)
+    notes(pl.DataFrame(rows, schema=["query", "item", "score", "rel"], orient="row"), metrics="P@5")
+    (look,) = seen
+    assert look.z == pytest.approx(sum(gaps) / sum(variances) ** 0.5)
+    assert (look.forward, look.backward) == pytest.approx(
+        [fmean(x) for x in zip(*ranks, strict=True)]
+    )
+    assert look.tied == tied

@@ -99,7 +99,7 @@ class RankingLook(NamedTuple):
 _RANKINGS = """
     SELECT {keys}, len(best), list_count(high), list_sum(high) + list_sum(low),
         list_min(high), list_max(low), item IS NOT NULL AND best[:{k}] <> worst[:{k}], item
-    FROM (SELECT *, {hits}(best, {hit}) AS high, {hits}(worst, {hit}) AS low
+    FROM (SELECT *, list_transform(best, {hit}) AS high, list_transform(worst, {hit}) AS low
         FROM (SELECT {keys}, arg_max(item, {place}) AS item,
                 list({grade} ORDER BY {place} DESC, {grade} DESC) AS best,
                 list({grade} ORDER BY {place} DESC, {grade}) AS worst
@@ -115,7 +115,7 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         graded = "(FROM run LEFT JOIN (SELECT query, item, rel FROM qrels) USING (query, item))"
     sql = _RANKINGS.format(
         keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
-        grade="greatest(coalesce(rel, 0), 0)", hits="list_transform",
+        grade="greatest(coalesce(rel, 0), 0)",
         hit=f"lambda rel, i: CASE WHEN {evaluation.is_relevant()} THEN i END",
     )  # fmt: skip
     looks = defaultdict[str | None, list[Any]](list)
@@ -125,7 +125,7 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         gaps = (0.0, 0.0, None, None)
         if 0 < h < n:
             # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
-            pairs = h * (2 * n + 1 - h) / 2 - places / 2
+            pairs = (h * (2 * n + 1 - h) - places) / 2
             variance = h * (n - h) * (n + 1) / 12
             gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - last + 1))
         looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
