@@ -23,6 +23,8 @@ KEYS = (
     ("group", "group_id"),  # in learning to rank
     (*ids_of(nouns.REQUESTS), *nouns.REQUESTS[:-1]),
 )
+# Names of items that only a word of identity makes one.
+_ITEM_IDS = ids_of(nouns.OTHER_ITEMS)
 # Those that may be of a row, and are sought only if nothing else is.
 REQUESTS = KEYS[-1]
 # Names of those whose queries belong together, squashed. Some are never names of queries.
@@ -143,7 +145,7 @@ def core_of(name: str) -> str:
 # All recognised names.
 COLUMN_NAMES = {
     *(squash(name) for names in ROLES.values() for name in names),
-    *map(squash, ids_of(nouns.OTHER_ITEMS)),
+    *map(squash, _ITEM_IDS),
 }
 
 
@@ -213,7 +215,7 @@ _RANKED: dict[str, Sequence[Sequence[str]]] = {
     "item": [
         *[()] * len(ROLES["item"]),
         *((x,) for x in ROLES["item"]),
-        *(ids_of(nouns.OTHER_ITEMS), PLAIN_IDS, *_ALONE),
+        *(_ITEM_IDS, PLAIN_IDS, *_ALONE),
     ],
 }
 
@@ -294,7 +296,7 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
     weaker = WEAKER.get(role, ())
     if role != "query" and (name := find_name(columns, ROLES.get(role, TIMES))):
         return name
-    for names in {"query": KEYS, "item": [ids_of(nouns.OTHER_ITEMS)]}.get(role, ()):
+    for names in {"query": KEYS, "item": [_ITEM_IDS]}.get(role, ()):
         if name := _only_one(role, columns, names, argument, place):
             return name
     return find_name(columns, weaker)

@@ -82,10 +82,13 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
 
     What may change the result is a question. named: the arguments of the caller.
     """
-    doubts = [_rising_scores] if all(map(_is_accounted, inputs.tables)) else DOUBTS
+    is_known = all(map(_is_accounted, inputs.tables))
+    doubts = [_rising_scores] if is_known else DOUBTS
     notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
-    return replace(_name_unread(session, inputs), notes=[*inputs.notes, *notes])
+    if not is_known:
+        inputs = _name_unread(session, inputs)
+    return replace(inputs, notes=[*inputs.notes, *notes])
 
 
 def _is_accounted(table: Table) -> bool:
