@@ -94,6 +94,7 @@ _LIST_WORDS = {
         *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
         *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
         *("ratings", "judgments", "judgements", "acceptable", "accepted", "supporting", "true"),
+        "rui",  # r_ui, the true rating in Surprise
     },
 }
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.
@@ -198,7 +199,7 @@ def list_side(name: str) -> str:
 
     The first word decides: expected_results are of the qrels, predicted_labels of the run.
     """
-    words = words_in_order(name)
+    words = [*words_in_order(name), squash(name)]
     sides = (side for word in words for side, known in _LIST_WORDS.items() if word in known)
     return next(sides, "") if AGAINST.isdisjoint(words) else ""
 
@@ -265,12 +266,15 @@ def names_system(name: str) -> bool:
     return is_system and not is_called(name, _SYSTEM_ITEMS)
 
 
+# Words of names of positions, which may have gaps.
+PLACES = {"rank", "pos", "position", "slot", "place"}
+
+
 def names_order(name: str) -> bool:
     """Does a column order items, by its name, so that it is no id?"""
-    places = {"rank", "place", "score", "scores", "position"}
-    return not places.isdisjoint(words_of(name)) or is_called(
-        name, (*ROLES["pos"], *ROLES["score"])
-    )
+    orders = PLACES | {"score", "scores"}
+    known = (*ROLES["pos"], *ROLES["score"])
+    return not orders.isdisjoint(words_of(name)) or is_called(name, known)
 
 
 # Words of what retrieved texts are, and of the parts of one.

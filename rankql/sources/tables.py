@@ -11,6 +11,7 @@ from rankql.errors import Question, RankqlError, Ungraded, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
+    PLACES,
     ROLES,
     TIMES,
     WEAKER,
@@ -22,7 +23,6 @@ from rankql.registry.column_names import (
     missing_column,
     recognise,
     recognise_item_alone,
-    squash,
     words_of,
 )
 
@@ -402,8 +402,6 @@ _OUTCOMES = {
 }
 
 
-# Words of the names of positions, which may have gaps.
-PLACES = {"rank", "pos", "position", "slot", "place"}
 # Names of numbers that order items, which judgments may have as grades.
 _RANKING = (*ROLES["score"], *ROLES["pos"])
 
@@ -415,8 +413,8 @@ def is_outcome(name: str, kind: str) -> bool:
 
 
 def _is_truth(name: str) -> bool:
-    """Do the words of a number say that it is judged, such as y_true, or r_ui of Surprise?"""
-    return list_side(name) == "qrels" or squash(name) == "rui"
+    """Do the words of a number say that it is judged, such as y_true?"""
+    return list_side(name) == "qrels"
 
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
