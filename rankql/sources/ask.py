@@ -32,11 +32,12 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     read: run a call, and say whether it matches and has unique rows. It may raise.
     """
     calls: list[Call] = []
+    hints = {question.hint: None}
     for call in _likely(question)[:_TRIED]:
-        calls += [x for x in _try(call, read) if x not in calls]
+        calls += [x for x in _try(call, read, hints) if x not in calls]
         if len(calls) >= _OFFERED:
             break
-    return type(question)(question.text, calls[:_OFFERED], question.hint, question.otherwise)
+    return type(question)(question.text, calls[:_OFFERED], "".join(hints), question.otherwise)
 
 
 def _likely(question: Question) -> list[Call]:
@@ -76,15 +77,21 @@ def _first(call: Call) -> str:
     return next(iter((*_names(call.get("query")), *_names(call.get("system")))), "")
 
 
-def _try(call: Call, read: Callable[[Call], bool], questions: int = _QUESTIONS) -> Iterator[Call]:
-    """The call if it works; if it leads to another question, with the first answer to that."""
+def _try(
+    call: Call, read: Callable[[Call], bool], hints: dict[str, None], questions: int = _QUESTIONS
+) -> Iterator[Call]:
+    """The call if it works; if it leads to another question, with the first answer to that.
+
+    hints: what else may answer one, where it is not a call that can be tried.
+    """
     try:
         if read(call):
             yield call
     except Question as question:
         for more in _likely(question)[:_FURTHER] if questions > 1 else ():
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
-            if works := [*_try({**call, **more, **pairs}, read, questions - 1)]:
+            if works := [*_try({**call, **more, **pairs}, read, hints, questions - 1)]:
+                hints |= {question.hint: None} if question.hint.startswith(", or ") else {}
                 yield from works
                 break
     except (RankqlError, duckdb.Error):

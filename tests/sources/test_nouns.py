@@ -113,6 +113,31 @@ def test_ranks_that_begin_anew_on_each_page():
     assert rankql.evaluate(run, gold, "RR", pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("names", [[], ["url"], ["link"]])
+def test_pages_of_a_table_without_items_are_numbered(names):
+    """A column with another value in each row is no system, and no part of a key."""
+    ranked = pl.DataFrame({"query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2]})
+    ranked = ranked.with_columns(
+        rel=pl.Series([0, 0, 1, 0]), **{x: pl.Series([*"abcd"]) for x in names}
+    )
+    with pytest.raises(RankqlError, match=r"each\. rank begins again") as error:
+        rankql.evaluate(ranked, metrics="RR")
+    pos = str(error.value).partition("pos=")[2].strip("'")
+    assert rankql.evaluate(ranked, metrics="RR", pos=pos)["RR"] == pytest.approx(1 / 3)
+
+
+def test_what_else_answers_a_further_question_is_said():
+    run = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "rank": [0, 1, 2]})
+    log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "event": ["view", "buy"]})
+    with pytest.raises(Question, match="rank counts from 0 in each query") as error:
+        rankql.evaluate(run, log, "RR")
+    assert str(error.value).endswith(
+        "Pass pos='rank + 1', rel='1', or a grade for each value: rel=('event', {'buy': ..., 'view': ...})"
+    )
+    graded = rankql.evaluate(run, log, "RR", pos="rank + 1", rel={"buy": 1, "view": 0})
+    assert graded["RR"] == 0.5
+
+
 RETURNED = pl.DataFrame({"user": ["u"] * 3, "item": [*"aab"], "quantity": [1, -1, 2]})
 SOLD = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "score": [3.0, 2, 1]})
 

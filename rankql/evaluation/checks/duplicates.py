@@ -143,7 +143,8 @@ def describe_separator(
         if is_id(table.columns[name]) and column_names.names_part_of_key(name, table.columns[name]):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
-            several = f"count(DISTINCT {quote(name)}) < count(*)"
+            # If each row had a ranking of its own, the column would be that of the items.
+            several = f"count(DISTINCT ({quote(name)}, {quote(key)})) < count(*)"
             dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
             dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
             sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
@@ -171,9 +172,10 @@ def _number_pages(session: Session, table: Table, page: str) -> str:
     """
     query, item, pos = (table.roles.get(role, "") for role in ("query", "item", "pos"))
     key = f", or pass the key of the queries: query={[query, page]!r}"
-    if not (item and pos and is_number(table.columns[page])):
+    if not (pos and is_number(table.columns[page])):
         return key
-    items = f"SELECT count(*) > count(DISTINCT ({quote(query)}, {quote(item)})), "
+    unique = f"count(DISTINCT ({quote(query)}, {quote(item)}))" if item else "count(*)"
+    items = f"SELECT count(*) > {unique}, "
     items += f"min({quote(page)}), max({quote(pos)}) FROM {table.sql}"
     ((repeats, first, size),) = fetch(session, items)
     if repeats:
