@@ -13,6 +13,7 @@ from typing import Any
 from rankql.errors import Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import (
+    PLACES,
     RERANKED,
     ROLES,
     WEAKER,
@@ -24,7 +25,6 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.session import Session
 from rankql.sources.tables import (
-    PLACES,
     Table,
     Unused,
     is_number,

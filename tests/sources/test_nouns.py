@@ -132,7 +132,8 @@ def test_what_else_answers_a_further_question_is_said():
     with pytest.raises(Question, match="rank counts from 0 in each query") as error:
         rankql.evaluate(run, log, "RR")
     assert str(error.value).endswith(
-        "Pass pos='rank + 1', rel='1', or a grade for each value: rel=('event', {'buy': ..., 'view': ...})"
+        "Pass pos='rank + 1', rel='1', or a grade for each value: rel=('event', {'buy': ..., "
+        "'view': ...})"
     )
     graded = rankql.evaluate(run, log, "RR", pos="rank + 1", rel={"buy": 1, "view": 0})
     assert graded["RR"] == 0.5
