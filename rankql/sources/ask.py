@@ -14,6 +14,7 @@ from rankql.errors import Call, Question, RankqlError
 from rankql.registry.column_names import (
     PAGES,
     SPLITS,
+    TIMES,
     is_called,
     list_side,
     names_order,
@@ -51,15 +52,17 @@ def _makes_sense(call: Call) -> bool:
 
     What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
     orders is no query and no system. The fold of a log and a page of results are no query alone,
-    and a page is no system. A place in a list is no grade.
+    and a page is no system. A place in a list is no grade, and a time neither grade nor score.
     """
-    roles = ("query", "item", "system", "rel")
-    queries, items, systems, grades = (_names(call.get(x)) for x in roles)
+    roles = ("query", "item", "system", "rel", "score")
+    queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
     if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
     if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
+        return False
+    if any(is_called(x, TIMES) for x in (*grades, *scores)):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)

@@ -259,3 +259,11 @@ def test_the_page_lists_the_nouns():
     for names in (nouns.QUESTIONS, nouns.USERS, nouns.REQUESTS, nouns.ITEMS, nouns.OTHER_ITEMS,
                   nouns.SYSTEMS, nouns.IDENTITY):  # fmt: skip
         assert ", ".join(names) in page
+
+
+def test_a_time_is_no_score_and_no_grade():
+    log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "rating": [1, 0], "timestamp": [5, 6]})
+    with pytest.raises(Question, match=r"No score column in run: .*Rename columns, as in"):
+        rankql.evaluate(log, log, "RR")
+    with pytest.raises(Question, match=r"No grade column in run: .*Rename columns, as in"):
+        rankql.evaluate(log.drop("rating").with_columns(pos=pl.Series([1, 2])), metrics="RR")

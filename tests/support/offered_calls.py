@@ -19,7 +19,8 @@ NEVER = {
         *("config", "strategy", "pipeline", "ranker", "algorithm", "rank", "place", "score"),
     },
     "system": {"rank", "place", "score", "page"},
-    "rel": {"index", "offset"},
+    "rel": {"index", "offset", "timestamp"},
+    "score": {"timestamp"},
 }
 # Words that only ids of one side have, by the place of the side in a pair.
 OTHER_SIDE = [{"gold", "expected", "accepted", "truth"}, {"retrieved", "predicted", "hits"}]
