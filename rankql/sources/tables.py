@@ -429,9 +429,14 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
     if role == "rel":
+        if table.label.startswith("run") and {*free} <= {*map(table.find, ("query", "item", *NUMBERS))}:
+            text = f"{table.label} has no grades, and there are no judgments"
+            return Ungraded(text, otherwise=f"Pass qrels={hint}")
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
-        calls.append({role: "1"})
+        # Without a place of each, a run of relevant items alone is the best there is.
+        if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
+            calls.append({role: "1"})
         if table.label != "qrels":
             hint = f", or qrels={hint}"
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
@@ -489,7 +494,8 @@ def assign_roles(
             roles |= {role: name} if name else {}
         if role not in roles:
             hint = ""
-            if role == "rel" and table.label != "qrels" and not table.known("item"):
+            of_values = table.shape == "map" or not table.known("item")
+            if role == "rel" and table.label != "qrels" and of_values:
                 hint = ". compare and gate take values of your own, such as revenue, by "
                 hint += "rankql.read_values, and as files of a query and numbers alone"
             known = [x for each in ROLES.values() for x in each]

@@ -20,7 +20,7 @@ OBJECTS = pl.Series([[{"id": "y", "my": 3}, {"id": "x", "my": 0}], [{"id": "z", 
 # The run, the judgments and the options; what the message advises, and options that follow it. A
 # text is a CSV file. QRELS in the options: the judgments are passed.
 TABLE = [
-    (RUN, None, {}, "or qrels=", {"qrels": QRELS}),
+    (RUN, None, {}, "Pass qrels=", {"qrels": QRELS}),
     (RUN, ITEMS.with_columns(event=EVENTS), {}, "rel=('event', {'buy': ..., 'view': ...})",
      {"rel": {"buy": 1, "view": 0}}),
     (RUN, ITEMS.with_columns(says=EVENTS), {"rel": {"buy": 1, "view": 0}},

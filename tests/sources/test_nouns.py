@@ -267,3 +267,19 @@ def test_a_time_is_no_score_and_no_grade():
         rankql.evaluate(log, log, "RR")
     with pytest.raises(Question, match=r"No grade column in run: .*Rename columns, as in"):
         rankql.evaluate(log.drop("rating").with_columns(pos=pl.Series([1, 2])), metrics="RR")
+
+
+def test_a_run_without_judgments_is_not_its_own():
+    """rel='1' would make each retrieved item relevant, and all values the best there are."""
+    text = "run has no grades, and there are no judgments. Pass qrels="
+    scores = {"a": {"x": 2.0, "y": 1.0}}
+    frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rank": [1]})
+    for run in (scores, {"a": ["x", "y"]}, frame):
+        with pytest.raises(Question) as error:
+            rankql.evaluate(run, metrics="RR")
+        assert str(error.value).startswith(text) and not error.value.calls
+    with pytest.raises(Question, match=r"values of your own, .* by rankql\.read_values"):
+        rankql.compare({"new": {"a": 2.0, "b": 1.0}, "old": {"a": 1.0, "b": 2.0}}, metrics="RR")
+    users = pl.DataFrame({"user_id": [*"ab"], "variant": [*"xy"], "ctr": [0.1, 0.2]})
+    with pytest.raises(Question, match=r"Rename columns, as in .*, or qrels="):
+        rankql.compare(users)

@@ -18,11 +18,11 @@ ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 @pytest.mark.few(10)
 @pytest.mark.parametrize(("case", "form"), cycled([
     (("score",), {"rel": "score"}, "score column"),
-    (("rating",), {"score": "rating"}, "grade column"),
-    (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade column"),
+    (("rating",), {"score": "rating"}, "grade"),
+    (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade"),
     (("rel", "score"), {"weight": "score"}, "score column"),
-    (("label", "score"), {"by": "label"}, "grade column"),
-    (("rating", "score"), {"system": "rating"}, "grade column"),
+    (("label", "score"), {"by": "label"}, "grade"),
+    (("rating", "score"), {"system": "rating"}, "grade"),
 ] * 3, FORMATS))  # fmt: skip
 def test_a_named_column_has_no_other_role(case, form, tmp_path):
     names, options, missing = case
