@@ -419,8 +419,8 @@ def _is_truth(name: str) -> bool:
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
     """The question about a role without a column: which columns may be it, by their types."""
-    known = table.free_columns(role)
-    free = [x for x in table.own_columns if x in known and not is_row_number(x)]
+    without_role = table.free_columns(role)
+    free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":
@@ -429,7 +429,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
     if role == "rel":
-        if table.label.startswith("run") and {*free} <= {*map(table.find, ("query", "item", *NUMBERS))}:
+        known = map(table.find, ("query", "item", *NUMBERS))
+        if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
