@@ -36,6 +36,8 @@ class Reader:
         self.registered: list[str] = []
         # Statements that read text files and SQLite tables, by the name of their temporary table.
         self.loaded: dict[str, str] = {}
+        # Our other temporary tables, which no script needs.
+        self.copies: list[str] = []
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         # Whether a query has rows, by its SQL.
@@ -117,6 +119,15 @@ class Reader:
         self.loaded[name] = statement
         self._names.add(name)
         return self.describe(label, quote(name), **{"text": True, **fields})
+
+    def copy(self, label: str, sql: str) -> str:
+        """The name of a temporary table with the rows of a query that may call our macros."""
+        name = self._free_name(label)
+        statement = f"CREATE TEMP TABLE {quote(name)} AS {sql}"
+        self.rows(create_macros(self.con, statement))
+        self.copies.append(name)
+        self._names.add(name)
+        return quote(name)
 
     def drop(self, table: Table) -> None:
         """Remove a table that `load` made."""
@@ -200,14 +211,14 @@ class Reader:
 
     def close(self) -> None:
         """Remove our tables from the connection."""
-        self._names.difference_update(self.registered, self.loaded)
+        tables = [*self.loaded, *self.copies]
+        self._names.difference_update(self.registered, tables)
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
                 self.con.unregister(name)
-        statements = [f"DROP TABLE {quote(name)}" for name in self.loaded]
-        for statement in statements:
+        for name in tables:
             with suppress(duckdb.Error):  # in a transaction that failed they are gone already
-                self.rows(statement)
+                self.rows(f"DROP TABLE {quote(name)}")
 
 
 # The tables and views whose name a text ends with.

@@ -34,8 +34,8 @@ SMALL_ID = 10_000
 
 
 # About so many queries are looked at, fewer if they have more rows, in so many ranges of ids.
-_QUERIES, _ROWS, _RANGES = 500, 5_000, 3
-# Of fewer rows, the sample is by the hash of the query.
+_QUERIES, _ROWS, _RANGES = 500, 5_000, 2
+# Of fewer rows, the sample is by the hash of the query, and is not copied.
 _MANY_ROWS = 100_000
 
 
@@ -49,8 +49,7 @@ class SampledRows:
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query on the CTEs, without polars: forked processes would wait for it."""
-        ctes = with_ctes(self.ctes, *(self.ctes if self.is_part else ()))
-        return fetch(self.evaluation.session, ctes + sql)
+        return fetch(self.evaluation.session, with_ctes(self.ctes) + sql)
 
 
 def read_all(evaluation: Evaluation) -> SampledRows:
@@ -72,8 +71,11 @@ def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
         ends = [*range(0, len(ids), max(len(ids) // _RANGES, 1))][:_RANGES]
         ids = [*map(template_literal, (*ids, ids[-1]))]
         within = " OR ".join(f"{{query}} BETWEEN {ids[i]} AND {ids[i + (step > 1)]}" for i in ends)
-    some = evaluation.of_queries(f"({within})")
-    return SampledRows(evaluation, read_all(some).ctes, is_part=True)
+    ctes = read_all(evaluation.of_queries(f"({within})")).ctes
+    if evaluation.rows >= _MANY_ROWS:
+        session, tables = evaluation.session, [x for x in ctes if x != "attributes"]
+        ctes = {x: f"FROM {session.copy(x, f'{with_ctes(ctes)}FROM {x}')}" for x in tables}
+    return SampledRows(evaluation, ctes, is_part=True)
 
 
 class RankingLook(NamedTuple):
