@@ -237,7 +237,8 @@ class MeansResult(TableResult):
         """The lines below the table: queries, conventions, columns, notes."""
         notes = [*self._skewed(), *self._missing_means()]
         notes += [*self._missing_interval(), *self._uncorrected()]
-        return [*super().remarks(), *(text.Note(note, heading="Note") for note in notes)]
+        new = (note for note in notes if note not in self.notes)  # those of a gate have some
+        return [*super().remarks(), *(text.Note(note, heading="Note") for note in new)]
 
     def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""

@@ -171,7 +171,8 @@ def _make_tidy(
     """The tables with a row per item. Those that have one are left as they are."""
     qrels, attributes, train = (tables[x] for x in ("qrels", "attributes", "train"))
     if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
-        qrels, train = split_log(session, qrels, train, {x: options.get(x) for x in ROLES})
+        named = {x: options.get(x) for x in ROLES}
+        qrels, train = split_log(session, runs.values(), qrels, train, named)
     if qrels and not attributes and _is_tidy([*runs.values(), qrels], options, by):
         (*ranked, qrels), opened = map(_as_named, (*runs.values(), qrels)), [*runs.values()]
         none, runs = dict.fromkeys(ROLES), dict(zip(runs, ranked, strict=True))

@@ -215,3 +215,17 @@ def test_strong_skewness_narrows_no_interval():
     ends = [skewed_interval(0.0, 1.0, 2.0, slope) for slope in (0.0, 0.3, 1.0, 3.0)]
     assert [x.lo for x in ends] == [-2.0] * 4
     assert ends[1].hi == pytest.approx(2.725, abs=1e-3) and min(x.hi for x in ends[2:]) > 8
+
+
+@pytest.mark.parametrize(("n", "least"), [(20, 0.89), (50, 0.875), (100, 0.87)])
+def test_intervals_of_0_and_1_contain_the_share(n, least):
+    """Computed from the binomial distribution: the page says how often at least."""
+    samples = (np.repeat([1.0, 0.0], [count, n - count]) for count in range(n + 1))
+    ends = [mean_interval(Sample(x, None, None, 0.0, 1.0).moments, 0.95) for x in samples]
+    assert None not in ends
+    lo, hi = np.array(ends).T
+    held = [
+        ((lo <= share) & (share <= hi)) @ stats.binom.pmf(np.arange(n + 1), n, share)
+        for share in [*np.geomspace(1e-4, 0.02, 900), *np.linspace(0.02, 0.5, 200)]
+    ]
+    assert least < min(held) < least + 0.01

@@ -81,7 +81,8 @@ def test_a_log_split_by_users():
     users = log.filter(split="test").select("member_id").unique()
     run = rankql.most_popular(log, 1, users=users, **NAMES)
     assert run.rows() == [("d", "y", 1, 1.0), ("e", "y", 1, 1.0)]
-    assert rankql.evaluate(run, log, "HR@1", query="member_id")["HR@1"] == 0
+    result = rankql.evaluate(run, log, "HR@1", query="member_id")
+    assert result.summary.select("mean", "queries", "missing").rows() == [(0, 2, 0)]
     con = duckdb.connect()
     rankql.register(con)
     con.register("log", log)

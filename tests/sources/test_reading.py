@@ -408,6 +408,24 @@ def test_parts_of_queries_are_judgments_and_other_parts_ask():
         rankql.evaluate(TOP, log, "R@2")
 
 
+@pytest.mark.parametrize("other", ["train", "valid"])
+def test_judgments_are_those_of_the_parts_that_runs_have_queries_of(other, tmp_path):
+    """A log split by users, and a run of the users of test."""
+    part = pl.when(pl.col("user") == "u1").then(pl.lit(other)).otherwise(pl.lit("test"))
+    log = LOG.select("user", "item", "rating", split=part)
+    result = rankql.evaluate({"u2": TOP["u2"]}, log, "R@2")
+    assert result["R@2"] == 0.25 and result.summary["missing"].item() == 0
+    assert "the run has queries of test only, so the rows of test" in result.notes[0]
+    assert result.columns["qrels"]["split"] == "test"
+    runs = {x: pl.DataFrame({"user": [x], "item": ["d"], "score": [1.0]}) for x in TOP}
+    both = rankql.evaluate(runs, log, "R@2").summary
+    assert both.select("system", "mean", "missing").rows() == [("u1", 0.125, 1), ("u2", 0, 1)]
+    number = {"u1": 1, "u2": 2}
+    log = log.with_columns(user=pl.col("user").replace_strict(number))
+    run = pl.DataFrame({"id": [2, 2], "item": ["y", "f"], "pos": [1, 2]})
+    assert rankql.evaluate(run, log, "R@2", query=("id", "user"))["R@2"] == 0.25
+
+
 def test_ratings_with_times_are_not_trec(tmp_path):
     """MovieLens: user, item, rating, time between tabs, without a header."""
     rows = [(1, 7, 5, 881250949), (2, 8, 3, 881250950), (3, 9, 4, 881250951)]
