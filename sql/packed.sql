@@ -64,8 +64,7 @@ CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
          WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
               AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
          THEN rankql_refuse_pos(pos, 'pos')
-         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
-         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT rankql_is_rel(rankql_unchecked(rel)) THEN rankql_refuse_rel(rel)
          WHEN rankql_unchecked(pos) <= rankql_checked(
               CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
          THEN rankql_mark(rel, pos, k, threshold) END;

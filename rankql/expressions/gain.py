@@ -66,6 +66,7 @@ def ndcg_of_groups(
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
+        other |= grade < -checks.HIGHEST_GRADE
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
     value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
     value = checks.with_checks(value, {"rel": grade, "pos": place})

@@ -72,14 +72,16 @@ COLUMNS = {
                  "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
         _suspect("infinite-grades", "error", "isinf(rel)",
                  "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
-        _suspect("negative-grades", "warning", "rel < 0 AND NOT isinf(rel)",
+        _suspect("huge-grades", "error", "isfinite(rel) AND NOT rankql_is_rel(rel)",
+                 "is too large", REFUSED + "Sums of it would overflow. Rescale the grades."),
+        _suspect("negative-grades", "warning", "rel < 0 AND rankql_is_rel(rel)",
                  "is below 0",
                  "These items count as judged and not relevant, with gain 0. Change this with "
                  "negative=."),
         _suspect("grades-below-1", "warning", "rel > 0 AND rel < 1",
                  "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
                  "this with threshold=."),
-        _suspect("high-grades", "warning", "rel > 10 AND isfinite(rel)",
+        _suspect("high-grades", "warning", "rel > 10 AND rankql_is_rel(rel)",
                  "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
                  "Is this a count or a percentage?"),
     ),
