@@ -149,15 +149,15 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
     rankql_refuse(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
-                        THEN '. If it is a score, rank by it first, as ndcg_by_score does' ELSE '' END);
+                        THEN '. If it is a score, rank by it first, as ndcg_by_score does'
+                        WHEN CAST(pos AS DOUBLE) > 9007199254740992 THEN '. Use NULL for items that were not retrieved' ELSE '' END);
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
          WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, name))
-         WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
-              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
+         WHEN CAST(pos AS DOUBLE) < 1 OR CAST(pos AS DOUBLE) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;

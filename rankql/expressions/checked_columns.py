@@ -156,14 +156,12 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
     require_number_type(name, values.dtype)
     if values.dtype.is_integer():
-        least = values.min()
-        if least is None or least >= 1:  # type: ignore[operator]
+        least, most = values.min(), values.max()
+        if least is None or (least >= 1 and most <= LAST_POSITION):  # type: ignore[operator]
             return
-        bad = values < 1
-    else:
-        floats = values.cast(pl.Float64)
-        # NaN is above each number.
-        bad = (floats < 1) | (floats > LAST_POSITION) | (floats != floats.floor())
+    floats = values.cast(pl.Float64)
+    # NaN is above each number.
+    bad = (floats < 1) | (floats > LAST_POSITION) | (floats != floats.floor())
     refuse_values(f"{name} must be a whole number from 1", values, bad, _describe_place)
 
 
@@ -176,7 +174,9 @@ def _describe_place(value: float) -> str:
     """What to do about a number that is no position."""
     if value == 0:
         return ". Position 1 is the top: add 1"
-    is_score = math.isfinite(value) and value % 1
+    if not value <= LAST_POSITION:  # or NaN
+        return ". Use NULL for items that were not retrieved"
+    is_score = value % 1
     return ". If it is a score, rank by it first, as ndcg_by_score does" if is_score else ""
 
 
