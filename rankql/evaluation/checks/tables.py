@@ -111,6 +111,19 @@ def _check_duplicates(
     )  # fmt: skip
 
 
+def _check_positions(
+    level: Literal["error", "warning"], which: str, where: str, problem: str
+) -> Check:
+    """A check for positions that several items share, within the first k or below."""
+    return Check(
+        "duplicate-positions", "rows", level, f"several items at {where}",
+        why=f"{problem} Number the positions with row_number(){{systems}}.",
+        tables="runs", noun="position", roles=("pos",),
+        sql=f"""SELECT {{keys}}, pos, count(*) AS rows FROM rows WHERE pos {which}
+            GROUP BY ALL HAVING count(*) > 1""",
+    )  # fmt: skip
+
+
 def _check_judgments(
     name: str, level: Literal["error", "warning"], where: str, text: str, problem: str
 ) -> Check:
@@ -135,14 +148,9 @@ ROWS = (
     _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
     _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
                       "Metrics without a cutoff refuse it."),
-    Check(
-        "duplicate-positions", "rows", "error",
-        "several items at one position",
-        why="Metrics would exceed 1. Number the positions with row_number(){systems}.",
-        tables="runs", noun="position", roles=("pos",),
-        sql="""SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
-           GROUP BY ALL HAVING count(*) > 1""",
-    ),
+    _check_positions("error", "<= {k}", "one position", "Metrics would exceed 1."),
+    _check_positions("warning", "> {k}", "one position below {k}",
+                     "Metrics without a cutoff refuse it."),
     _check_judgments("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
                      "item is judged more than once",
                      "The ideal ranking would count it twice. Keep one row for each item{key}."),
