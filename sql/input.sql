@@ -1,8 +1,6 @@
 -- What evaluate and the page for the browser call, and users do not: these macros are not in rankql.sql.
 
 -- Columns of files: grades, scores and positions, from numbers or text.
-CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
-
 CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
 
 CREATE OR REPLACE MACRO rankql_is_pos(value) AS

@@ -61,11 +61,10 @@ CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
          WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
          WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
-              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
+         WHEN rankql_unchecked(pos) < 1 OR rankql_unchecked(pos) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              isfinite(rankql_unchecked(pos)) AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
          THEN rankql_refuse_pos(pos, 'pos')
-         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
-         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT rankql_is_rel(rankql_unchecked(rel)) THEN rankql_refuse_rel(rel)
          WHEN rankql_unchecked(pos) <= rankql_checked(
               CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
          THEN rankql_mark(rel, pos, k, threshold) END;

@@ -116,11 +116,18 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- Columns of a row, checked.
 
+-- Is it a finite number of which a sum does not overflow? Then DCG / ideal DCG would be 0.
+CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value) AND abs(value) <= 1e302;
+
+CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS
+    rankql_refuse('rel must be a finite number, not ' || rankql_text(rel)
+                || CASE WHEN isfinite(CAST(rel AS DOUBLE)) THEN '. It is at most 1e302: rescale the grades' ELSE '' END);
+
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR rankql_is_rel(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
+         WHEN rel IS NOT NULL THEN rankql_refuse_rel(rel)
     END;
 
 -- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
@@ -142,15 +149,15 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
     rankql_refuse(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
-                        THEN '. If it is a score, rank by it first, as ndcg_by_score does' ELSE '' END);
+                        THEN '. If it is a score, rank by it first, as ndcg_by_score does'
+                        WHEN CAST(pos AS DOUBLE) > 9007199254740992 THEN '. Use NULL for items that were not retrieved' ELSE '' END);
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
          WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, name))
-         WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
-              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
+         WHEN CAST(pos AS DOUBLE) < 1 OR CAST(pos AS DOUBLE) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
@@ -805,11 +812,10 @@ CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
          WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
          WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN rankql_unchecked(pos) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (isfinite(rankql_unchecked(pos))
-              AND rankql_unchecked(pos) <= 9007199254740992 AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
+         WHEN rankql_unchecked(pos) < 1 OR rankql_unchecked(pos) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              isfinite(rankql_unchecked(pos)) AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))
          THEN rankql_refuse_pos(pos, 'pos')
-         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(rankql_unchecked(rel))
-         THEN rankql_refuse('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT rankql_is_rel(rankql_unchecked(rel)) THEN rankql_refuse_rel(rel)
          WHEN rankql_unchecked(pos) <= rankql_checked(
               CASE WHEN k IS NULL THEN 1.7e308 ELSE rankql_cutoff(k) END, rankql_threshold(threshold))
          THEN rankql_mark(rel, pos, k, threshold) END;

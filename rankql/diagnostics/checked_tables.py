@@ -143,7 +143,10 @@ class CheckData:
         """The rows that can be read of runs and judgments, to evaluate."""
 
         def read(table: CheckedTable) -> Table:
-            cleaned = self.session.describe(table.label, table.clean)
+            rows = table.clean
+            if table is self.qrels:  # two grades of an item are not two items
+                rows = f"(SELECT query, item, max(rel) AS rel FROM {rows} GROUP BY ALL)"
+            cleaned = self.session.describe(table.label, rows)
             roles = {role: role for role in table.roles if role not in ("system", table.unused)}
             return replace(cleaned, roles=roles, empty=table.table.empty)
 

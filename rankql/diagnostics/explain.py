@@ -14,8 +14,9 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.checks.duplicates import require_unique_rows
-from rankql.evaluation.checks.rankings import RANKINGS
+from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
+from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.evaluate import open_evaluation
@@ -121,7 +122,8 @@ def _open(
     metrics = parse(name, rules.conventions.profile)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
-    with open_evaluation(Request(run, qrels, name, rules, con=con)) as evaluation:
+    request = Request(run, qrels, name, rules, con=con, interval=None)
+    with open_evaluation(request) as evaluation:
         for table in evaluation.inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
         (metric,), ties = evaluation.metrics, evaluation.conventions.ties
@@ -251,20 +253,24 @@ def _evaluate(
 
     of_query: notes on the query, if the inputs have one only. `is_missing`: the run lacks it.
     """
-    session, inputs, notes = evaluation.session, evaluation.inputs, of_query or []
-    if not is_missing:
+    session, inputs, meta = evaluation.session, evaluation.inputs, evaluation.make_meta()
+    notes = [*([] if is_missing else session.notes), *inputs.notes]
+    if is_missing:
+        require_unique_rows(evaluation, [("qrels", "item", "")])
+    else:
         unique = unique_columns(inputs, evaluation.metrics, evaluation.conventions)
-        evidence = Evidence(evaluation, count_rankings(evaluation), unique=unique)
+        evidence = Evidence(evaluation, count_rankings(evaluation), unique=unique, averages=False)
         counts = inputs.unjudged_queries == "count"
         others = OF_RANKINGS if not counts else (*OF_RANKINGS, *OF_QUERIES)
         kept = [x for x in RANKINGS if of_query is None or x.name not in others]
         found = inspect(kept, evidence)
-        notes = found if of_query is None else of_query
-    else:
-        require_unique_rows(evaluation, [("qrels", "item", "")])
-    notes = [*([] if is_missing else session.notes), *inputs.notes, *notes]
     values = fetch_frame(session, evaluation.script.query.sql)
-    meta, interval = evaluation.make_meta(), "auto" if of_query is None else None
+    interval = None
+    if of_query is None:  # all queries, of which evaluate says more
+        evidence = replace(evidence, values=values, queries=values[meta.query])
+        notes += [*found, *inspect((*SAMPLED, *VALUES), evidence)]
+        interval = "auto"
+    notes += of_query or []
     return Result(meta, evaluation.script, evaluation.columns, notes, interval, values=values)
 
 

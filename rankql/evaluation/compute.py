@@ -319,8 +319,6 @@ def _read_flagged(
     return rows
 
 
-# Sums of higher grades may overflow.
-_HUGE = 1e290
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
 _REFUSED = (
     duckdb.BinderException,
@@ -359,8 +357,4 @@ def duplicates_message(evaluation: Evaluation) -> str:
     message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
     if not message and not inputs.scored:
         message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
-    if not message:
-        ((highest,),) = evaluation.run_sql(f"SELECT max(abs(rel)) FROM {inputs.judging_cte}")
-        if highest is not None and highest > _HUGE:
-            return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
     return message or SHARED

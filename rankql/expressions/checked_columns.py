@@ -16,6 +16,8 @@ from rankql.text import TEXT_TYPES
 
 # Above it, floats do not distinguish whole numbers.
 LAST_POSITION = 2**53
+# Sums of higher grades may overflow.
+HIGHEST_GRADE = 1e302
 Column: TypeAlias = str | pl.Expr
 # A cutoff for all rankings, or the column with that of each.
 Cutoff: TypeAlias = int | str | pl.Expr | None
@@ -140,7 +142,8 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
     """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
     require_number_type("rel", values.dtype)
     if values.dtype.is_float():
-        refuse_values("rel must be a finite number", values, ~values.is_finite())
+        bad = ~values.is_finite() | (values.abs() > HIGHEST_GRADE)
+        refuse_values("rel must be a finite number", values, bad, _describe_grade)
     if max_rel is not None:
         for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
             raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
@@ -153,22 +156,27 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
     require_number_type(name, values.dtype)
     if values.dtype.is_integer():
-        least = values.min()
-        if least is None or least >= 1:  # type: ignore[operator]
+        least, most = values.min(), values.max()
+        if least is None or (least >= 1 and most <= LAST_POSITION):  # type: ignore[operator]
             return
-        bad = values < 1
-    else:
-        floats = values.cast(pl.Float64)
-        # NaN is above each number.
-        bad = (floats < 1) | (floats > LAST_POSITION) | (floats != floats.floor())
+    floats = values.cast(pl.Float64)
+    # NaN is above each number.
+    bad = (floats < 1) | (floats > LAST_POSITION) | (floats != floats.floor())
     refuse_values(f"{name} must be a whole number from 1", values, bad, _describe_place)
+
+
+def _describe_grade(value: float) -> str:
+    """What to do about a number that is too large."""
+    return ". It is at most 1e302: rescale the grades" if math.isfinite(value) else ""
 
 
 def _describe_place(value: float) -> str:
     """What to do about a number that is no position."""
     if value == 0:
         return ". Position 1 is the top: add 1"
-    is_score = math.isfinite(value) and value % 1
+    if not value <= LAST_POSITION:  # or NaN
+        return ". Use NULL for items that were not retrieved"
+    is_score = value % 1
     return ". If it is a score, rank by it first, as ndcg_by_score does" if is_score else ""
 
 

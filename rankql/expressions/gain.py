@@ -52,7 +52,7 @@ def ndcg_of_groups(
     """
     key_types = frame.select(keys).collect_schema()
     names = key_types.names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different", "_last"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -66,6 +66,7 @@ def ndcg_of_groups(
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
+        other |= grade < -checks.HIGHEST_GRADE
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
     value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
     value = checks.with_checks(value, {"rel": grade, "pos": place})
@@ -84,14 +85,14 @@ def ndcg_of_groups(
     }
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
-        return rows.group_by(names).agg(_counters=counters, **top)
+        return rows.group_by(names).agg(_counters=counters, _last=place.max(), **top)
 
     def sums_apart(rows: pl.DataFrame) -> pl.LazyFrame:
         marked = _mark_sorted(rows, names).lazy()
         if r.k is None:
             return sums(marked)
         first = rows.lazy().filter(in_top).group_by(names).agg(**top)
-        every = marked.group_by(names).agg(_counters=counters)
+        every = marked.group_by(names).agg(_counters=counters, _last=place.max())
         return every.join(first, on=names, how="left", nulls_equal=True)
 
     size = min(r.k or 1 << BITS, 1 << BITS)
@@ -102,6 +103,7 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
+        checks.check_pos(groups["_last"])
         different = groups["_different"].fill_null(0)
         if few:  # a sum beyond has repeated a position, and counts as one
             different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()

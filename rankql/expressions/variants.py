@@ -276,7 +276,8 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
     doc = f"""{first}
 
     The highest score is first. {ties_text} Items with a NULL score are judged but not
-    retrieved. Takes the options of `{name}`.
+    retrieved. An item in two rows counts twice, which `evaluate` refuses. Takes the options of
+    `{name}`.
 
     >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3]}})
     >>> rows = rows.with_columns(item="pos")

@@ -134,10 +134,8 @@ def duckdb_errors() -> Iterator[None]:
         number = re.search(r"must be a whole number from 1, not (\d+)$", line)
         if number and int(number[1]) > 2**53:
             line += f". It is at most {2**53:,}. Use NULL for items that were not retrieved"
-        if missing := re.search(r": (.+?) must be [^:]+, not nan$", line):
-            line += (
-                f". If it is missing, write NULL: in pandas, astype({{{missing[1]!r}: 'Float64'}})"
-            )
+        if re.search(r"must be a finite number, not -?\d\S*$", line):
+            line += ". It is at most 1e302: rescale the grades"
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():

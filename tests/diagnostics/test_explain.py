@@ -432,3 +432,24 @@ def test_several_queries_are_those_of_each(tmp_path):
     command = ["explain", f"{tmp_path}/run.json", f"{tmp_path}/qrels.json"]
     printed = CliRunner().invoke(main, [*command, "--of", "a", "--of", "b"]).stdout
     assert printed == f"{both}\n"
+
+
+def test_all_queries_have_the_notes_of_evaluate():
+    """But not the offer of ties='expected', which explain refuses."""
+    run = pl.DataFrame({
+        "query": [*"aabbc"], "item": ["x", "Y ", "x", "z", "x"], "score": [1.0, 1.0, 2.0, 1.0, 1.0],
+    })  # fmt: skip
+    qrels = pl.DataFrame({
+        "query": [*"aaabb"], "item": [*"xyzxz"], "rel": [0.0, 2.0, None, 1.0, 0.5],
+        "session": [*"sssss"],
+    })  # fmt: skip
+    explained = explain(run, qrels, metric="P@1").notes
+    kinds = [note.kind for note in explained]
+    assert kinds == ["unjudged-queries", "id-spelling", "null-grades", "fractions"]
+    tied = qrels.with_columns(rel=pl.lit(1)).head(1)
+    for judged in (qrels, tied):
+        theirs = rankql.evaluate(run, judged, "P@1", interval=None).notes
+        ours = explain(run, judged, metric="P@1").notes
+        offer = ". To average over all orders, pass ties='expected'"
+        assert ours == [note.removesuffix(offer) for note in theirs]
+        assert ours != theirs or judged is qrels

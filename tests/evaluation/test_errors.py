@@ -192,11 +192,10 @@ def test_control_characters_reach_no_page_and_no_sentence(tmp_path):
 
 
 def test_grades_whose_sum_overflows():
-    """Not duplicates, which have the same symptom: a DCG above the ideal one."""
     run = pl.DataFrame({"query": "a", "item": [*"xyz"], "pos": [1, 2, 3], "rel": 1e308})
-    with pytest.raises(rankql.RankqlError, match=r"grades are too large: sums of 1e.308 over"):
+    with pytest.raises(rankql.RankqlError, match=r"not 1e\+308. It is at most 1e302"):
         rankql.evaluate(run, metrics="nDCG@3")
-    for metric, rel, value in (("CG", 1e308, "inf"), ("DCG@1", 1e200, r"1e\+200")):
+    for metric, rel, value in (("CG", 1e302, r"3e\+302"), ("DCG@1", 1e200, r"1e\+200")):
         message = f"^metrics: {metric} is {value} for query 'a', but must be a finite number"
         with pytest.raises(rankql.RankqlError, match=message):
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)

@@ -33,7 +33,7 @@ def shown(value):
         return "(NULL|None)"
     if isinstance(value, str):
         return f"'?{value}'?"
-    if math.isfinite(value):
+    if math.isfinite(value) and value < 2**53:
         return re.escape(f"{value:g}") + r"(\.0+)?"
     return f"(?i:{value})"
 
@@ -116,7 +116,7 @@ def test_rel_is_finite_in_every_form(assert_refused, metric, place, bad):
 
 
 # A bad position is refused also where the item is unjudged, not relevant or beyond k.
-POSITIONS = [0, -1, 1.5, NAN, INF]
+POSITIONS = [0, -1, 1.5, NAN, INF, 2**60]
 
 
 def with_query(metric, group):
@@ -128,11 +128,13 @@ def with_query(metric, group):
     ("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS)
 )
 def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
-    remedies = {0: ". Position 1 is the top: add 1"}
+    remedies = dict.fromkeys((NAN, INF, 2**60), ". Use NULL for items that were not retrieved")
+    remedies[0] = ". Position 1 is the top: add 1"
     remedies[1.5] = ". If it is a score, rank by it first, as ndcg_by_score does"
     remedy = remedies.get(bad, "")
     pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
-    rel, kind = (1, "INTEGER") if bad == 0 else (None, "DOUBLE")
+    kind = {0: "INTEGER", 2**60: "BIGINT"}.get(bad, "DOUBLE")
+    rel = 1 if bad == 0 else None
     groups = [with_query(metric, [(1, 1), (rel, bad)])]
     assert_refused(metric, groups, options_of(metric), pattern, metric_engines.ROWS, pos=kind)
 

@@ -1,5 +1,6 @@
 """What users pass in: names of columns, paths, encodings, ids and scores that cannot be right."""
 
+import ast
 import random
 import signal
 import threading
@@ -305,8 +306,10 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
     nan = null.with_columns(pl.col(role).fill_null(float("nan")))
     frames = [nan.to_pandas().astype({role: kind}) for kind in ("float64", "float32", object)]
     for wrong in (nan, nan.to_arrow(), *(frames if role != "rel" else [])):
-        with pytest.raises(RankqlError, match=f"^run: {role} {problem}.*astype\\({{'{role}'"):
+        with pytest.raises(RankqlError, match=f"^run: {role} {problem}.*NULL: pass .*") as raised:
             rankql.evaluate(wrong, metrics="RR")
+        repair = ast.literal_eval(str(raised.value).partition(f"pass {role}=")[2])
+        assert 0 < rankql.evaluate(wrong, metrics="RR", **{role: repair})["RR"] <= 1
         assert [f.level for f in rankql.check(wrong) if f.kind == kind] == ["error"]
     for frame in frames if role == "rel" else []:  # as a left merge of pandas writes them
         result = rankql.evaluate(frame, metrics="RR")

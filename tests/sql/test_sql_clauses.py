@@ -131,7 +131,7 @@ def test_raw_message(con):
 def test_unchecked_number_of_retrieved_items(con, kind, k):
     positions = [None, 1, 2, 2, 5]
     if kind in ("BIGINT", "HUGEINT", "UHUGEINT", "DOUBLE"):
-        positions += [2**53 - 1, 2**53] + [2**60] * (kind != "DOUBLE")
+        positions += [2**53 - 1, 2**53]
     rows = ", ".join(f"({'NULL' if pos is None else pos}::{kind})" for pos in positions)
     counts = f"rankql_retrieved(pos, {k}), count(rankql_pos(pos, {k}))"
     ((unchecked, checked),) = con.execute(f"SELECT {counts} FROM (VALUES {rows}) t(pos)").fetchall()

@@ -10,7 +10,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.role_values import refuse_rounded
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, format_mapping, is_text, text_number
+from rankql.sources.tables import Table, format_mapping, is_text, quote_name, text_number
 
 
 def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
@@ -86,8 +86,22 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
     for role, wrong in bad.items():
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
-        fetch(session, sql)
+        try:
+            with duckdb_errors():
+                fetch(session, sql)
+        except RankqlError as error:
+            raise RankqlError(f"{error}{_describe_missing(table, role, str(error))}") from error
     if pos := table.integer("pos"):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
             fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
+
+
+def _describe_missing(table: Table, role: str, line: str) -> str:
+    """What to pass so that NaN, which this error names, is a missing value."""
+    name, value = quote_name(table.roles[role]), line.rpartition(" ")[2]
+    if value.lower() != "nan" or table.roles[role] not in table.own_columns:
+        return ""
+    text = is_text(table.columns[table.roles[role]])
+    repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"
+    return f". If it is missing, make it NULL: pass {role}={repair!r}"

@@ -85,6 +85,8 @@ class Evidence:
     # The queries, of which some are looked at, and the cutoff of ties, if metrics do not say it.
     queries: pl.Series | None = None
     k: int = LAST
+    # Whether the caller can average over ties, which `explain` cannot.
+    averages: bool = True
     # The tables as the caller has them, if the evaluation reads others.
     original: Inputs | None = None
 

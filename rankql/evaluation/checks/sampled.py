@@ -49,10 +49,11 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
     if not evaluation.inputs.scored or {"ties", "conventions"} & _named(evidence):
         return
     call = ""
-    with suppress(RankqlError):  # some metrics have no mean over all orders
-        conventions = replace(evaluation.conventions, ties="expected")
-        require_compatible(evaluation.inputs, evaluation.metrics, conventions)
-        call = ". To average over all orders, pass ties='expected'"
+    if evidence.averages:
+        with suppress(RankqlError):  # some metrics have no mean over all orders
+            conventions = replace(evaluation.conventions, ties="expected")
+            require_compatible(evaluation.inputs, evaluation.metrics, conventions)
+            call = ". To average over all orders, pass ties='expected'"
     for each in evidence.rankings:
         if each.tied > _MUCH_TIED * each.queries:
             yield {"system": each.system, "count": each.tied, "total": each.queries,

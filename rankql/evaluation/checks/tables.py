@@ -72,14 +72,16 @@ COLUMNS = {
                  "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
         _suspect("infinite-grades", "error", "isinf(rel)",
                  "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
-        _suspect("negative-grades", "warning", "rel < 0 AND NOT isinf(rel)",
+        _suspect("huge-grades", "error", "isfinite(rel) AND NOT rankql_is_rel(rel)",
+                 "is too large", REFUSED + "Sums of it would overflow. Rescale the grades."),
+        _suspect("negative-grades", "warning", "rel < 0 AND rankql_is_rel(rel)",
                  "is below 0",
                  "These items count as judged and not relevant, with gain 0. Change this with "
                  "negative=."),
         _suspect("grades-below-1", "warning", "rel > 0 AND rel < 1",
                  "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
                  "this with threshold=."),
-        _suspect("high-grades", "warning", "rel > 10 AND isfinite(rel)",
+        _suspect("high-grades", "warning", "rel > 10 AND rankql_is_rel(rel)",
                  "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
                  "Is this a count or a percentage?"),
     ),
@@ -109,6 +111,19 @@ def _check_duplicates(
     )  # fmt: skip
 
 
+def _check_positions(
+    level: Literal["error", "warning"], which: str, where: str, problem: str
+) -> Check:
+    """A check for positions that several items share, within the first k or below."""
+    return Check(
+        "duplicate-positions", "rows", level, f"several items at {where}",
+        why=f"{problem} Number the positions with row_number(){{systems}}.",
+        tables="runs", noun="position", roles=("pos",),
+        sql=f"""SELECT {{keys}}, pos, count(*) AS rows FROM rows WHERE pos {which}
+            GROUP BY ALL HAVING count(*) > 1""",
+    )  # fmt: skip
+
+
 def _check_judgments(
     name: str, level: Literal["error", "warning"], where: str, text: str, problem: str
 ) -> Check:
@@ -133,14 +148,9 @@ ROWS = (
     _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
     _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
                       "Metrics without a cutoff refuse it."),
-    Check(
-        "duplicate-positions", "rows", "error",
-        "several items at one position",
-        why="Metrics would exceed 1. Number the positions with row_number(){systems}.",
-        tables="runs", noun="position", roles=("pos",),
-        sql="""SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
-           GROUP BY ALL HAVING count(*) > 1""",
-    ),
+    _check_positions("error", "<= {k}", "one position", "Metrics would exceed 1."),
+    _check_positions("warning", "> {k}", "one position below {k}",
+                     "Metrics without a cutoff refuse it."),
     _check_judgments("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
                      "item is judged more than once",
                      "The ideal ranking would count it twice. Keep one row for each item{key}."),
