@@ -117,6 +117,20 @@ def test_times_are_read_from_text_of_iso_8601():
     assert rankql.leave_one_out(log[:3])["split"].to_list() == ["train", "test", "train"]
 
 
+@pytest.mark.parametrize("times", [[1.0, 5e8, 1.6e12], [2e7, 1.6e9, 1.7e9], [1.6e9, 1e10, 4e11]])
+def test_numbers_of_one_unit_of_time_are_not_refused(times):
+    """Nor those that are no seconds since 1970."""
+    log = pl.DataFrame({"user": 1, "item": [*"abc"], "time": times})
+    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
+
+
+def test_milliseconds_and_seconds_become_one_unit_as_the_message_says():
+    log = history([("a", "x", 1600000000), ("a", "y", 1600000200000), ("a", "z", 1600000300)])
+    late = pl.col("time") > 100000000000
+    log = log.with_columns(time=pl.when(late).then(pl.col("time") / 1000).otherwise("time"))
+    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
+
+
 def digest(user, item):
     return hashlib.md5(f"{user} {item}".encode()).hexdigest()
 
