@@ -349,6 +349,30 @@ CREATE OR REPLACE MACRO rankql_log(log, query, item, moment) AS TABLE
                  typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none')))) AS t_type
           FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row));
 
+-- The unit of a number that counts from 1970 to a time of 1990 to 2100: 1 for seconds, and one more for each division by 1000;
+-- or NULL.
+CREATE OR REPLACE MACRO rankql_unit(value) AS
+    list_position([value BETWEEN 6.3e8 AND 4.2e9, value BETWEEN 6.3e11 AND 4.2e12,
+                   value BETWEEN 6.3e14 AND 4.2e15, value BETWEEN 6.3e17 AND 4.2e18], true);
+
+-- The unit of a time, and the time.
+CREATE OR REPLACE MACRO rankql_in_unit(value) AS
+    'in ' || ['seconds', 'milliseconds', 'microseconds', 'nanoseconds'][rankql_unit(value)] || ' (' || CAST(CAST(value AS BIGINT) AS VARCHAR) || ')';
+
+-- Have all numbers that are times of a log one unit? The error names one of the lowest, one of the highest, and the rows of the
+-- latter.
+CREATE OR REPLACE MACRO rankql_has_one_unit(log, moment) AS TABLE
+    SELECT CASE WHEN rankql_unit(min(t)) < rankql_unit(max(t))
+                THEN rankql_fail(moment || ' has times ' || rankql_in_unit(min(t)) || ' and, in '
+                                 || histogram(rankql_unit(t))[rankql_unit(max(t))] || ' of ' || count(*) || ' rows, ' || rankql_in_unit(max(t))
+                                 || '. Divide those above ' || CAST(CAST(1e8 * pow(1000, rankql_unit(max(t)) - 1) AS BIGINT) AS VARCHAR)
+                                 || ' by ' || CAST(CAST(pow(1000, rankql_unit(max(t)) - rankql_unit(min(t))) AS BIGINT) AS VARCHAR)
+                                 || ' first')
+                ELSE true END AS one
+    FROM (SELECT CASE WHEN rankql_is_number(t) AND rankql_unit(rankql_instant(t)) > 0 THEN rankql_instant(t) END AS t
+          FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none'))) AS t
+                FROM (SELECT *, NULL AS __rankql_none FROM query_table(log))));
+
 -- Are items that a user had earlier left out?
 CREATE OR REPLACE MACRO rankql_drops(seen) AS CASE rankql_text(seen) WHEN 'NULL' THEN false WHEN 'drop' THEN true
     ELSE rankql_fail('seen must be ''drop'' or NULL, not ' || rankql_text(seen)) END;
@@ -357,6 +381,7 @@ CREATE OR REPLACE MACRO rankql_drops(seen) AS CASE rankql_text(seen) WHEN 'NULL'
 CREATE OR REPLACE MACRO rankql_split_log(log, seen, query, item, moment) AS TABLE
     SELECT rankql_row, others, rankql_key(q) AS q, i, rankql_logged(t, moment) AS t, rankql_is_time(t) OR rankql_is_text(t) AS timed
     FROM rankql_log(log, query, item, moment)
+    WHERE (SELECT one FROM rankql_has_one_unit(log, moment))
     QUALIFY NOT rankql_drops(seen) OR q IS NULL OR i IS NULL OR coalesce(
         rankql_logged(t, moment) = min(rankql_logged(t, moment)) OVER (
             PARTITION BY CASE WHEN seen IS NOT NULL THEN rankql_key(q) END,  -- else one partition, in no time

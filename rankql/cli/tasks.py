@@ -359,7 +359,7 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
     LOG has a row per event. Pass one of --share, --since and --last.
     """
     from rankql.logs.labels import leave_one_out, time_split
-    from rankql.logs.table_macros import read_rows
+    from rankql.logs.table_macros import find_time, read_rows
     from rankql.registry.column_names import recognise_defaults
 
     if len(options.keys() & {"share", "since", "n"}) != 1 or files[0] == files[1]:
@@ -368,6 +368,11 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
         raise click.UsageError("--basket goes with --last: it takes all events of the last times.")
     targets = [output_path(file, (".parquet", ".csv"), inputs=[log]) for file in files]
     rows = read_rows(log).lazy().collect()
+    names = {"query": "user", "item": "item", "moment": "time"}
+    names |= {name: options[name] for name in names.keys() & options.keys()}
+    if time := find_time(rows, names, options):
+        names["moment"] = options["moment"] = time
+        click.echo(f"Time: {time}, the only column of dates", err=True)
     parts = (leave_one_out if "n" in options else time_split)(rows, **options)
     for part, target in zip(("train", "test"), targets, strict=True):
         _write_rows(parts.filter(split=part).drop("split"), target)
@@ -375,8 +380,6 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
     if "seen" in options:
         click.echo(f"Left out {len(rows) - len(parts):,} rows of seen items", err=True)
     if "n" in options:
-        names = {"query": "user", "moment": "time"}
-        names |= {name: options[name] for name in names.keys() & options.keys()}
         names |= recognise_defaults(names, options, parts.columns)
         for line in _describe_held_out(parts, names["query"], names["moment"]):
             click.echo(line, err=True)

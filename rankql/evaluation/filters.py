@@ -374,7 +374,8 @@ class _Task:
         sql = f"(SELECT * FROM {table.sql} QUALIFY row_number() OVER ({best}) = 1)"
         judged = self._load(table, sql, {**table.roles, "item": document}, table.origins)
         return judged, [
-            f"qrels: {self._count(table):,} judgments of chunks count as {self._count(judged):,} "
+            f"qrels: {self._count(table, document):,} judgments of chunks count as "
+            f"{self._count(judged, document):,} "
             "of documents, each with the highest grade of its chunks"
         ]
 
@@ -409,15 +410,17 @@ class _Task:
         note = f"{before.label}: {dropped:,} of {rows:,} rows repeat a document "
         return f"{note}({self.name(before)}) and are dropped; {rest}" if dropped else ""
 
-    def _count(self, table: Table) -> int:
-        return int(self.session.value(f"SELECT count(*) FROM {table.sql}"))
+    def _count(self, table: Table, column: str = "") -> int:
+        """The rows of a table, or those with a value of a column."""
+        counted = quote(column) if column else "*"
+        return int(self.session.value(f"SELECT count({counted}) FROM {table.sql}"))
 
     def _load(
         self, table: Table, sql: str, roles: dict[str, str], origins: Mapping[str, str]
     ) -> Table:
         """The rows of documents, computed once: several queries read them."""
         loaded = self.session.load(table.label, sql, text=table.text)
-        documents = replace(loaded, origins=origins, context=table.context)
+        documents = replace(loaded, origins=origins, context=table.context, empty=table.empty)
         return replace(documents, roles=roles, ascending=table.ascending)
 
 

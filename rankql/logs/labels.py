@@ -15,11 +15,12 @@ from rankql.errors import as_number, require
 from rankql.expressions.checked_columns import Column, is_pandas
 from rankql.expressions.in_duckdb import aggregate, compute, value_sql
 from rankql.expressions.variants import macro, metric
-from rankql.logs.table_macros import Schema, table_function
+from rankql.logs.table_macros import Schema, only_time, table_function
 from rankql.macros import literal, quote
+from rankql.registry.column_names import recognise
 from rankql.sources.reader import fetch_frame
-from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.tables import Data, assign_roles
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data, Table, assign_roles
 
 
 def grade_events(
@@ -61,6 +62,8 @@ def grade_events(
     with open_session(con, log) as duckdb_session:
         names = {"query": query, "item": item}
         table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
+        if until is not None and time == "time" and time not in table.columns:
+            time = _find_time(duckdb_session, table) or time
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             message = f"log has no column {name!r}. Pass {role}='...'"
@@ -80,6 +83,16 @@ def grade_events(
         with duckdb_errors():
             judgments = fetch_frame(duckdb_session, sql, checked=True)
         return polars_to_pandas(judgments) if is_pandas(log) else judgments
+
+
+def _find_time(session: Session, table: Table) -> str | None:
+    """The column of the time by its name, or the only one of dates."""
+    dates = [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMESTAMP"))]
+    dates = [x for x in dates if not table.columns[x].endswith("]")]
+    keys = {role: table.roles[role] for role in ("query", "item")}
+    return recognise("moment", [*table.columns]) or only_time(
+        dates, keys, table.sql, session.value, "grade_events", "time"
+    )
 
 
 @metric(by=("user", "item"))

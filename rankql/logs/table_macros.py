@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
@@ -83,6 +85,9 @@ def table_function(
                 others["since"] = parse_time(others["since"])
             every = result is None or (isinstance(result, str) and not pandas) or others.get("seen")
             frame = read_rows(data, None if every else columns.values())
+            if time := find_time(frame, columns, given, macro):
+                columns["moment"] = time
+                given.add("moment")
             columns |= recognise_defaults(columns, given, column_names(frame))
             if result is None:
                 return _filter_rows(frame, macro, columns, others)
@@ -101,6 +106,69 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
+
+
+def find_time(
+    frame: Frame, columns: Columns, given: Iterable[str], function: str = ""
+) -> str | None:
+    """The only column of dates of a log whose time is not named and has no known name.
+
+    function: what warns of it.
+    """
+    kinds, default = frame.lazy().collect_schema(), columns.get("moment")
+    named = default is None or "moment" in given or default in kinds
+    if named or recognise("moment", kinds.names()):
+        return None
+    times = [name for name, kind in kinds.items() if isinstance(kind, pl.Date | pl.Datetime)]
+    keys: dict[str, pl.Expr] = {}
+    for role in ("query", "item"):
+        key = columns.get(role)
+        if role not in given or key is None:
+            with suppress(errors.Question):  # of several columns, which is not asked here
+                key = key if key in kinds else recognise(role, kinds.names())
+        keys |= {} if key is None else {role: column(key).alias(role)}
+    require_columns(frame, *keys.values())
+
+    def value(sql: str) -> Any:
+        return run_query(sql, frame.lazy().select(*keys.values(), *times).collect()).item()
+
+    return only_time(times, {role: role for role in keys}, ROWS_TABLE, value, function)
+
+
+def only_time(
+    times: Sequence[str],
+    keys: Mapping[str, str],
+    table: str,
+    value: Callable[[str], Any],
+    function: str = "",
+    argument: str = "moment",
+) -> str | None:
+    """The only one of the columns of dates of a table, which a warning of the function names.
+
+    If it has one value in all rows of each user or item, as a date of release has, it is asked
+    about. keys: the columns of the query and the item; value: runs a query.
+    """
+    if not times:
+        return None
+    if len(times) > 1:
+        both = f"{' and '.join(times)} may be the time"
+        raise errors.Question(both, [{argument: name} for name in times])
+    (time,) = times
+    for role, key in keys.items():
+        alike = f"count(DISTINCT {macros.quote(time)})"
+        groups = (
+            f"SELECT {alike} AS n FROM {table} GROUP BY {macros.quote(key)} HAVING count(*) > 1"
+        )
+        if value(f"SELECT max(n) AS n FROM ({groups})") == 1:
+            of = "user" if role == "query" else role
+            why = f"{time}, the only column of dates, is the same in all rows of each {of}"
+            raise errors.Question(f"{why}. Is it the time?", [{argument: time}], " if it is")
+    if function:
+        note = (
+            f"{function}: the time is {time}, the only column of dates. {argument}= names another"
+        )
+        warnings.warn(note, stacklevel=4)
+    return time
 
 
 def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:

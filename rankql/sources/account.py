@@ -233,7 +233,7 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
         return ()
     if {"score", "order", "descending"} & pair.named:
         return ()
-    shape, lowest = run.table.shape, is_distance(roles["score"])
+    shape, lowest = run.table.shape, is_distance(roles["score"]) and run.table.ascending
     if not (shape or lowest):
         return ()
     score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
@@ -260,7 +260,7 @@ def _order_of_rows(pair: Pair) -> Sequence[str]:
 def _rising_scores(pair: Pair) -> Iterator[str]:
     """Scores that rise from row to row, where the order of the rows is a witness of the best."""
     run, roles = pair.run, pair.run.table.roles
-    if run.column or "score" not in roles or "pos" in roles or is_distance(roles["score"]):
+    if run.column or "score" not in roles or "pos" in roles or run.table.ascending:
         return
     name, ordered = roles["score"], run.table.ordered
     is_bm25 = squash(name) == "bm25"

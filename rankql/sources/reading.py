@@ -444,6 +444,7 @@ def _assign_run(
         table = table.without("rel")
     if names.get("score") and not names.get("pos"):
         table = table.without("pos")
+    table, nearest = role_values.without_fill_rows(session, table)
     roles = table.roles
     if "pos" in roles:
         if descending is not None:
@@ -458,7 +459,9 @@ def _assign_run(
         table = role_values.add_row_number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
-    return replace(table, ascending=lowest_is_best(table, descending))
+    if nearest is None or descending is not None:
+        nearest = lowest_is_best(table, descending)
+    return replace(table, ascending=nearest)
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:

@@ -32,6 +32,7 @@ from rankql.sources.tables import (
     quote_name,
     text_number,
 )
+from rankql.sources.tidy.padding import LOWEST, note_fills
 from rankql.text import format_count, is_or_are, join_words
 
 # The rows that say how columns order the items of queries.
@@ -263,6 +264,32 @@ def refuse_padding(session: Session, table: Table) -> None:
             f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
             f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
         )
+
+
+def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:
+    """The run without the rows of fill-ins, and whether its scores are then distances; None
+    without any.
+    """
+    if not {"item", "score"} <= {*table.roles}:
+        return table, None
+    names = table.roles["item"], table.roles["score"]
+    of_item, of_score = (table.columns[name] for name in names)
+    is_text = table.text and of_item == "VARCHAR"
+    are_ids = is_text or of_item.endswith(("INT", "INTEGER"))
+    if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
+        return table, None
+    item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
+    minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
+    high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
+    # The first condition spares a file of other ids, by its statistics.
+    fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND isnan({score})))"
+    counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
+    count, value, is_score = session.row(f"{counts} WHERE {fill}")
+    if not count:
+        return table, None
+    note_fills(session, table.label, count, int(value), not is_score)
+    kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
+    return replace(table, sql=kept), not is_score
 
 
 def refuse_rounded_scores(session: Session, table: Table) -> None:

@@ -57,6 +57,18 @@ def test_users_of_whom_a_hash_chose_are_counted(tmp_path, monkeypatch):
     assert popular == f"popular.csv: 5 rows, from 4 rows of train; {seen}\n"
 
 
+def test_the_only_column_of_dates_is_the_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    LOG.rename({"timestamp": "watched"}).write_csv("log.csv")
+    command = ("split", "log.csv", "--last", 1, "-o", "train.csv", "test.csv")
+    assert run_cli(*command).stderr.startswith("Time: watched, the only column of dates\ntrain.csv")
+    released = pl.lit("2026-01-0") + pl.col("movieId").rank("dense").cast(pl.String)
+    LOG.with_columns(timestamp=released).rename({"timestamp": "released"}).write_csv("log.csv")
+    message = run_cli(*command, code=2).stderr
+    assert message.endswith("of each item. Is it the time? Pass --moment released if it is\n")
+    run_cli(*command, "--moment", "released")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

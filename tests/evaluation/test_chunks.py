@@ -209,3 +209,17 @@ def test_a_run_without_repeated_documents_has_no_note_on_them():
     for rows, repeated in ((run, 1), (run.head(2), 0)):
         notes = rankql.evaluate(rows, qrels, "RR", collapse="doc_id").notes
         assert sum("repeat a document" in note for note in notes) == repeated
+
+
+@pytest.mark.parametrize("relevant", ["b#9", "b"])
+def test_queries_without_a_relevant_item_keep_having_none(relevant):
+    """An empty list means that nothing is relevant, of chunks and of documents."""
+    found = {"q": ["b#1", "a#1", "b#2"], "none": ["c#1", "c#2"], "silent": []}
+    judged = {"q": [relevant], "none": [], "silent": []}
+    options = {"metrics": ["R@5", "FalseAnswer"], "collapse": "#", "interval": None}
+    for qrels in (judged, [{"query": x, "relevant": ids} for x, ids in judged.items()]):
+        result = rankql.evaluate(found, qrels, **options)
+        rows = result.per_query.select("query", "R@5", "FalseAnswer").sort("query").rows()
+        assert rows == [("none", None, 1.0), ("q", 1.0, None), ("silent", None, 0.0)]
+        counted = "qrels: 1 judgments of chunks count as 1 of documents" in " ".join(result.notes)
+        assert counted == (relevant == "b#9")

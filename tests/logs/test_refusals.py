@@ -86,6 +86,12 @@ SPLIT = "either since or share must be given: a time, or a share of the rows"
 TIMES = [
     ({"time": [1, 2, None]}, "time must be a timestamp or a finite number, not (NULL|None)"),
     ({"time": ["1", "2", "3"]}, "time must be a timestamp or a number, not text. Cast it first"),
+    ({"time": [1600000000, 0, 1600000200000]},
+     r"time has times in seconds \(1600000000\) and, in 1 of 3 rows, in milliseconds "
+     r"\(1600000200000\). Divide those above 100000000000 by 1000 first"),
+    ({"time": [1.6e15, 1.6e9, 1.6e15]},
+     r"time has times in seconds .* in 2 of 3 rows, in microseconds "
+     r"\(1600000000000000\). Divide those above 100000000000000 by 1000000 first"),
 ]  # fmt: skip
 
 REFUSED = {

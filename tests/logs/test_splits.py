@@ -117,6 +117,66 @@ def test_times_are_read_from_text_of_iso_8601():
     assert rankql.leave_one_out(log[:3])["split"].to_list() == ["train", "test", "train"]
 
 
+@pytest.mark.parametrize("times", [[1.0, 5e8, 1.6e12], [2e7, 1.6e9, 1.7e9], [1.6e9, 1e10, 4e11]])
+def test_numbers_of_one_unit_of_time_are_not_refused(times):
+    """Nor those that are no seconds since 1970."""
+    log = pl.DataFrame({"user": 1, "item": [*"abc"], "time": times})
+    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
+
+
+def test_milliseconds_and_seconds_become_one_unit_as_the_message_says():
+    log = history([("a", "x", 1600000000), ("a", "y", 1600000200000), ("a", "z", 1600000300)])
+    late = pl.col("time") > 100000000000
+    log = log.with_columns(time=pl.when(late).then(pl.col("time") / 1000).otherwise("time"))
+    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
+
+
+DATED = pl.DataFrame({
+    "user_id": [1, 1, 1, 2, 2],
+    "item_id": [*"abcab"],
+    "event": "buy",
+    "bought_on": [date(2026, 1, day) for day in (1, 2, 3, 5, 4)],
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas"])
+def test_the_only_column_of_dates_is_the_time_with_a_warning(kind):
+    log = {"polars": DATED, "lazy": DATED.lazy(), "pandas": DATED.to_pandas()}[kind]
+    with pytest.warns(UserWarning, match="^leave_one_out: the time is bought_on, the only"):
+        rows = rankql.leave_one_out(log)
+    rows = rows.collect() if kind == "lazy" else rows
+    assert rows["split"].to_list() == ["train", "train", "test", "test", "train"]
+    with pytest.warns(UserWarning, match="^time_split: the time is bought_on"):
+        rankql.time_split(log, share=0.3)
+    with pytest.warns(UserWarning, match="^grade_events: .* time= names another$"):
+        graded = rankql.grade_events(log, {"buy": 1}, until=date(2026, 1, 4))
+    assert len(graded) == 3
+
+
+@pytest.mark.parametrize(("key", "of"), [("item_id", "item"), ("user_id", "user")])
+def test_a_date_of_an_item_or_a_user_is_asked_about(key, of):
+    """Such as that of a release; the call of the message answers."""
+    dates = pl.col(key).rank("dense").cast(pl.Int32)
+    log = DATED.with_columns(bought_on=pl.lit(date(2026, 1, 1)) + pl.duration(days=dates))
+    message = f"same in all rows of each {of}. Is it the time. Pass {{}}='bought_on' if it is$"
+    with pytest.raises(rankql.RankqlError, match=message.format("moment")):
+        rankql.time_split(log, share=0.3)
+    assert "test" in rankql.time_split(log, share=0.3, moment="bought_on")["split"]
+    with pytest.raises(rankql.RankqlError, match=message.format("time")):
+        rankql.grade_events(log, {"buy": 1}, until=date(2026, 2, 1))
+
+
+def test_of_two_columns_of_dates_one_is_asked_for_but_not_next_to_a_name():
+    log = DATED.with_columns(seen=pl.col("bought_on"))
+    message = "^bought_on and seen may be the time. Pass moment='bought_on' or moment='seen'$"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.leave_one_out(log)
+    named = rankql.leave_one_out(log.rename({"seen": "Timestamp"}))
+    assert named["split"].to_list() == ["train", "train", "test", "test", "train"]
+    with pytest.raises(rankql.RankqlError, match="No time column: expected one of time, ts"):
+        rankql.leave_one_out(DATED.with_columns(pl.col("bought_on").cast(pl.String)))
+
+
 def digest(user, item):
     return hashlib.md5(f"{user} {item}".encode()).hexdigest()
 

@@ -487,6 +487,9 @@ FIRST = {"q1": {1: 1}, "q2": {5: 1}}
     [
         ({"q1": {"documents": [{"id": "d0"}]}, "q2": {"documents": [{"id": "d2"}]}}, LAST, 2, ""),
         ({"q1": {"nodes": ["d0", "d1"]}, "q2": {"nodes": ["d2"]}}, LAST, 3, ""),
+        ({"q1": {"hits": {"d1": {"score": 0.2}, "d0": {"score": 0.9}}},
+          "q2": {"hits": {"d2": {"score": 0.5}}}}, LAST, 3, ""),
+        ({"q1": {"hits": {"d1": 0.2, "d0": 0.9}}, "q2": {"hits": {"d2": 0.5}}}, LAST, 3, ""),
         ({"q1": ([1, 3], [0.1, 0.3]), "q2": ([5, 4], [0.3, 0.9])}, FIRST, 4, ""),
         ({"q1": (["d0", "d1"], [0.1, 0.3]), "q2": (["d2"], [0.3])}, LAST, 3, ""),
         ({"q1": ([1, -1], [0.1, HIGHEST]), "q2": ([5, 4], [0.3, 0.9])}, FIRST, 3, "1 place at"),
@@ -579,6 +582,44 @@ def test_lists_of_indexes_and_maps_of_rows_are_read(run, qrels, note):
     result = rankql.evaluate(run, qrels, "RR")
     assert result["RR"] == 0.75
     assert note in "\n".join(result.notes)
+
+
+NEAR = {"query": ["q1"] * 3 + ["q2"] * 2, "item": [3, 1, -1, 5, -1],
+        "score": [0.4, 0.5, HIGHEST, 0.5, HIGHEST]}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["frame", "float32", "pandas", "rows", "csv", "rank"])
+@pytest.mark.parametrize(
+    ("sign", "item", "number", "note"),
+    [
+        (1, -1, HIGHEST, "2 items -1 left out, the fill-in of FAISS. The numbers are distances"),
+        (-1, -1, sys.float_info.max, "2 items -1 left out, .* The numbers are scores"),
+        (1, 0, math.nan, "2 items 0 left out, the fill-in of usearch. The numbers are distances"),
+    ],
+)  # fmt: skip
+def test_rows_of_fill_ins_are_left_out_and_say_the_order(kind, sign, item, number, note, tmp_path):
+    fill = pl.col("item") == -1
+    rows = pl.DataFrame(NEAR).with_columns(
+        item=pl.when(fill).then(item).otherwise("item"),
+        score=pl.when(fill).then(sign * number).otherwise(sign * pl.col("score")),
+    )
+    rows.write_csv(tmp_path / "run.csv")
+    run = {
+        "frame": rows,
+        "float32": rows.with_columns(pl.col("score").cast(pl.Float32)).sort("item"),
+        "pandas": rows.to_pandas(),
+        "rows": rows.rows(),
+        "csv": tmp_path / "run.csv",
+        "rank": rows.with_columns(rank=pl.int_range(1, pl.len() + 1).over("query")),
+    }[kind]
+    result = rankql.evaluate(run, FIRST, ["RR", "num_ret"])
+    assert result.summary["mean"].to_list() == [0.75, 3]
+    assert re.search(note, "\n".join(result.notes))
+
+
+def test_the_caller_overrules_the_order_that_fill_ins_say():
+    run, options = pl.DataFrame(NEAR), {"descending": True}
+    assert rankql.evaluate(run, FIRST, "RR", **options)["RR"] == 1
 
 
 @dataclass

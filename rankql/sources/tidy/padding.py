@@ -21,7 +21,8 @@ def are_ids_and_numbers(ids: Any, numbers: Any) -> bool:
     return kinds[1] == {float} and (kinds[0] <= {int} or kinds[0] <= {str})
 
 
-_LOWEST = -3.4028234e38  # of float32
+# The lowest score of float32.
+LOWEST = -3.4028234e38
 
 
 def without_padding(
@@ -33,7 +34,7 @@ def without_padding(
         fills = [*map(is_nothing, ids)]
         if near:
             pairs = zip(fills, ids, near, strict=True)
-            fills = [f or y <= _LOWEST or (is_int(x, 0) and not y < math.inf) for f, x, y in pairs]
+            fills = [f or y <= LOWEST or (is_int(x, 0) and not y < math.inf) for f, x, y in pairs]
         ends.append(max((i for i, fill in enumerate(fills, 1) if not fill), default=0))
     count = sum(map(len, lists)) - sum(ends)
     if not count or any(isinstance(x, int) and x < -1 for ids in lists for x in ids):
@@ -59,7 +60,7 @@ def is_int(value: Any, number: int) -> bool:
 def is_fill(item: Any, number: Any) -> bool:
     """Is it -1 with the highest or the lowest number of float32, or 0 with NaN?"""
     return isinstance(number, float) and (
-        (is_int(item, -1) and abs(number) >= -_LOWEST) or (is_int(item, 0) and math.isnan(number))
+        (is_int(item, -1) and abs(number) >= -LOWEST) or (is_int(item, 0) and math.isnan(number))
     )
 
 
@@ -81,11 +82,16 @@ def without_fills(
     lists = [x.items() if isinstance(x, dict) else x for x in lists]
     fills = [(item, number) for pairs in lists for item, number in pairs if is_fill(item, number)]
     nearest = not any(number < 0 for _, number in fills)
+    note_fills(reader, label, len(fills), fills[0][0], nearest)
+    return [[(i, y) for i, y in pairs if not is_fill(i, y)] for pairs in lists], nearest
+
+
+def note_fills(reader: Reader, label: str, count: int, item: int, nearest: bool) -> None:
+    """Note how many fill-ins of a tool are left out, and what they say of the numbers."""
     what = "distances, of which the lowest is best" if nearest else "scores"
-    tool = "FAISS" if fills[0][0] else "usearch"
+    tool = "FAISS" if item else "usearch"
     reader.note(
         label,
-        f"{format_count(len(fills), 'item')} {fills[0][0]} left out, the fill-in of {tool}. "
+        f"{format_count(count, 'item')} {item} left out, the fill-in of {tool}. "
         f"The numbers are {what}",
     )
-    return [[(i, y) for i, y in pairs if not is_fill(i, y)] for pairs in lists], nearest

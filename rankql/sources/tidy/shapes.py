@@ -129,10 +129,10 @@ def _kind_of(value: Any) -> str:
 
 
 def _names_found(data: Mapping[Any, Any]) -> bool:
-    """Has an object nothing but the list of what was found for a query?"""
+    """Has an object nothing but what was found for a query: a list, or rows or numbers by item?"""
     ((name, found),) = data.items()
     names = list_side(str(name)) == "run" or squash(str(name)) in _FOUND
-    return names and isinstance(found, LISTS)
+    return names and (isinstance(found, LISTS) or _kind_of(found) in ("rows by item", "numbers"))
 
 
 def _has_values(row: Mapping[Any, Any]) -> bool:
