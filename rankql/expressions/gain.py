@@ -52,7 +52,7 @@ def ndcg_of_groups(
     """
     key_types = frame.select(keys).collect_schema()
     names = key_types.names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different", "_last"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_different"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -63,7 +63,7 @@ def ndcg_of_groups(
 
     grade, place = pl.col("_rel"), pl.col("_pos")
     r = ranking(grade, place, k)
-    other = (grade > LEVELS) | (place < 1)
+    other = (grade > LEVELS) | ~place.is_between(1, checks.LAST_POSITION)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
         other |= grade < -checks.HIGHEST_GRADE
@@ -85,14 +85,14 @@ def ndcg_of_groups(
     }
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
-        return rows.group_by(names).agg(_counters=counters, _last=place.max(), **top)
+        return rows.group_by(names).agg(_counters=counters, **top)
 
     def sums_apart(rows: pl.DataFrame) -> pl.LazyFrame:
         marked = _mark_sorted(rows, names).lazy()
         if r.k is None:
             return sums(marked)
         first = rows.lazy().filter(in_top).group_by(names).agg(**top)
-        every = marked.group_by(names).agg(_counters=counters, _last=place.max())
+        every = marked.group_by(names).agg(_counters=counters)
         return every.join(first, on=names, how="left", nulls_equal=True)
 
     size = min(r.k or 1 << BITS, 1 << BITS)
@@ -103,7 +103,6 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        checks.check_pos(groups["_last"])
         different = groups["_different"].fill_null(0)
         if few:  # a sum beyond has repeated a position, and counts as one
             different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()
