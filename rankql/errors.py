@@ -30,13 +30,20 @@ Call: TypeAlias = Mapping[str, Any]
 
 class Question(RankqlError):
     """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
-    options. Without a call, `otherwise` says what to do; `hint` ends both.
+    options. Without a call, `otherwise` says what to do; `others` are answers that cannot be tried,
+    and `hint` ends all.
     """
 
     def __init__(
-        self, text: str, calls: Iterable[Call] = (), hint: str = "", otherwise: str = ""
+        self,
+        text: str,
+        calls: Iterable[Call] = (),
+        hint: str = "",
+        otherwise: str = "",
+        others: Iterable[str] = (),
     ) -> None:
         self.text, self.calls, self.hint, self.otherwise = text, [*calls], hint, otherwise
+        self.others = [*others]
         super().__init__(self.format(as_arguments))
 
     def format(self, write: Callable[[Call], str]) -> str:
@@ -44,7 +51,8 @@ class Question(RankqlError):
         calls = " or ".join(dict.fromkeys(map(write, self.calls)))
         answer = f"Pass {calls}" if calls else self.otherwise
         stop = "" if self.text.endswith("?") or not answer else "."
-        return f"{self.text}{stop}{' ' * bool(answer)}{answer}{self.hint}"
+        answers = ", or ".join([answer, *self.others])
+        return f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
 
 
 def as_arguments(call: Call) -> str:

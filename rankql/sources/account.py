@@ -386,7 +386,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
     if not doubtful:
         return ()
-    texts, labels = list[str](), ""
+    texts, labels = list[str](), list[str]()
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
         if side.free[x][1].endswith("]"):
             continue
@@ -396,7 +396,7 @@ def _grades(pair: Pair) -> Sequence[str]:
         if is_text(side.free[x][1]) and any(parse_number(label) is None for label in found):
             texts.append(x)
             mapping = format_mapping(dict.fromkeys(found, "..."), x)
-            labels = f", or a grade for each value: {mapping}"
+            labels = [f"a grade for each value: {mapping}"]
     grades = [x for x in doubtful if x not in texts]
     if side.table.before:  # items repeat
         grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
@@ -405,7 +405,7 @@ def _grades(pair: Pair) -> Sequence[str]:
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
         f"{verb} {join_words(doubtful)} the grade of {side.name}?",
         [*({"rel": x} for x in grades), {"rel": "1"}],
-        hint=labels,
+        others=labels,
     )
 
 

@@ -33,12 +33,13 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     read: run a call, and say whether it matches and has unique rows. It may raise.
     """
     calls: list[Call] = []
-    hints = {question.hint: None}
+    others = dict.fromkeys(question.others)
     for call in _likely(question)[:_TRIED]:
-        calls += [x for x in _try(call, read, hints) if x not in calls]
+        calls += [x for x in _try(call, read, others) if x not in calls]
         if len(calls) >= _OFFERED:
             break
-    return type(question)(question.text, calls[:_OFFERED], "".join(hints), question.otherwise)
+    calls = calls[:_OFFERED]
+    return type(question)(question.text, calls, question.hint, question.otherwise, others)
 
 
 def _likely(question: Question) -> list[Call]:
@@ -81,11 +82,11 @@ def _first(call: Call) -> str:
 
 
 def _try(
-    call: Call, read: Callable[[Call], bool], hints: dict[str, None], questions: int = _QUESTIONS
+    call: Call, read: Callable[[Call], bool], others: dict[str, None], questions: int = _QUESTIONS
 ) -> Iterator[Call]:
     """The call if it works; if it leads to another question, with the first answer to that.
 
-    hints: what else may answer one, where it is not a call that can be tried.
+    others: what else answers one and cannot be tried.
     """
     try:
         if read(call):
@@ -93,8 +94,8 @@ def _try(
     except Question as question:
         for more in _likely(question)[:_FURTHER] if questions > 1 else ():
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
-            if works := [*_try({**call, **more, **pairs}, read, hints, questions - 1)]:
-                hints |= {question.hint: None} if question.hint.startswith(", or ") else {}
+            if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
+                others |= dict.fromkeys(question.others)
                 yield from works
                 break
     except (RankqlError, duckdb.Error):

@@ -169,7 +169,8 @@ class Inputs:
         if name != self.weight:
             table.refuse_interval(table.actual_name(name))
             return quote(name)
-        return replace(table, roles={"rel": table.actual_name(name)}).read("rel")
+        weight = replace(table, roles={"score": table.actual_name(name)}, ascending=False)
+        return weight.read("score")  # any number: see `means`
 
     def cte_of(self, table: Table) -> str:
         """The CTE of a table: `run`, `qrels` or `attributes`."""

@@ -438,8 +438,6 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         # Without a place of each, a run of relevant items alone is the best there is.
         if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
             calls.append({role: "1"})
-        if table.label != "qrels":
-            hint = f", or qrels={hint}"
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
@@ -460,7 +458,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
     row |= {"score": 2.5} if table.label != "qrels" else {}
     otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
-    return kind(text, calls, hint, otherwise)
+    return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
 
 
 def quote_name(name: str) -> str:
