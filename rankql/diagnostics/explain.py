@@ -480,7 +480,7 @@ def _contributions_sql(evaluation: Evaluation, terms: MetricTerms, rows: Rows | 
     FROM (SELECT *, coalesce(gain * weight / total, 0) AS contribution,
                  coalesce(gain * ideal_weight / total, 0) AS ideal_contribution FROM worths)"""
     steps = {name: body.lstrip("\n") for name, body in ctes.items()}
-    return with_ctes(steps, "rankql_explained")
+    return with_ctes(steps, read_twice="rankql_explained")
 
 
 def _weight(terms: MetricTerms, place: str, keys: str) -> str:

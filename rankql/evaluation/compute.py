@@ -308,7 +308,7 @@ def _read_flagged(
             return query.sql
         source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
         repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
-        steps = with_ctes(query.steps, *(["run"] if inputs.where else []))
+        steps = with_ctes(query.steps, read_twice="run" if inputs.where else "")
         return f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
 
     rows, _ = _fetch(part, write)

@@ -33,9 +33,9 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def with_ctes(ctes: Mapping[str, str], *read_twice: str) -> str:
+def with_ctes(ctes: Mapping[str, str], read_twice: str = "") -> str:
     """The WITH clause. CTEs are not materialized, except those that are read twice."""
-    materialized = (*READ_TWICE, *read_twice)
+    materialized = (*READ_TWICE, read_twice)
     parts = (
         f"{name} AS {'' if name in materialized else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()

@@ -113,21 +113,23 @@ class Reader:
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
-        name = self._free_name(label)
-        statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
-        self.rows(statement)
+        name, statement = self._create(label, f"FROM {sql}")
         self.loaded[name] = statement
-        self._names.add(name)
         return self.describe(label, quote(name), **{"text": True, **fields})
 
     def copy(self, label: str, sql: str) -> str:
         """The name of a temporary table with the rows of a query that may call our macros."""
+        name, _ = self._create(label, create_macros(self.con, sql))
+        self.copies.append(name)
+        return quote(name)
+
+    def _create(self, label: str, sql: str) -> tuple[str, str]:
+        """The name of a new temporary table with the rows of a query, and the statement."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS {sql}"
-        self.rows(create_macros(self.con, statement))
-        self.copies.append(name)
+        self.rows(statement)
         self._names.add(name)
-        return quote(name)
+        return name, statement
 
     def drop(self, table: Table) -> None:
         """Remove a table that `load` made."""
