@@ -62,6 +62,7 @@ _LETTERS = 3
 # What ids that are spelled differently may have or lack, and what no eye sees. The punctuation is
 # written as ranges: DuckDB takes three times as long to compile \pL and \pN.
 _PUNCTUATION = "\\s!-/:-@[-`{-\\x{bf}\\x{2000}-\\x{206f}\\x{3000}-\\x{303f}\\x{feff}"
+_PUNCTUATION += "\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff20}\\x{ff3b}-\\x{ff40}\\x{ff5b}-\\x{ff65}"
 _EXTRA = f"&#?[a-z0-9]+;|^https?://|#[^0-9].*|[{_PUNCTUATION}]|0"
 _INVISIBLE = "[\u200b-\u200d\u2060\ufeff]"
 

@@ -27,6 +27,7 @@ ALIKE = {
     "invisible": ("guide-{}", lambda x: x + "\u200b"),
     "scheme": ("http://x.org/{}", lambda x: x.replace("http", "https")),
     "hyphens": ("0a1b2c3d-4e5f-6071-8293-{:012d}", lambda x: x.replace("-", "")),
+    "full width": ("使用指南（{}）", lambda x: x.replace("（", "(").replace("）", ")")),
     "other letters": ("Größe {}", lambda x: x.lower().replace(" ", "_")),
 }
 # Ids of two things.
