@@ -181,7 +181,7 @@ function readText(text, name) {
   return { kind: "CSV", sql: (path) => `FROM read_csv(${path}, all_varchar = true, header = true)` };
 }
 
-// Ranks that go up by 1 in the third column, as in rankql.sources.text_files.
+// Ranks that go up by 1 in the third column, as in rankql.sources.open.text_files.
 function isMsMarco(lines) {
   const rows = lines.map((line) => line.trim().split(/\s+/));
   const ranks = rows.filter((row) => row[0] === rows[0][0]).map((row) => row[2]);

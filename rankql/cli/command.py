@@ -210,7 +210,7 @@ def call(*data: Any, **options: Any) -> Any:
 
     from rankql.evaluation.table_hashes import recording
     from rankql.manifest import MANIFEST_SUFFIXES
-    from rankql.sources.private import private_connection, with_progress
+    from rankql.sources.open.private import private_connection, with_progress
 
     output = ctx.meta["output"] or ""
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):

@@ -106,7 +106,7 @@ def sql_command(
             )
         click.echo(plain_sql(options.pop("metrics"), *inputs, **options))
     elif database is not None:
-        from rankql.sources.private import write_macro_database
+        from rankql.sources.open.private import write_macro_database
 
         if inputs or dialect or folder or options:
             raise click.UsageError("With --database, pass no other arguments.")

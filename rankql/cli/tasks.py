@@ -460,7 +460,7 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
     from rankql.evaluation.combine import read_metadata
     from rankql.evaluation.values import read_header
     from rankql.registry.column_names import RELEVANT, RETRIEVED
-    from rankql.sources.tidy.candidates import find_list
+    from rankql.sources.names.candidates import find_list
 
     if read_metadata(path) is not None:
         return True
@@ -511,7 +511,7 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
-    from rankql.sources.files import is_path
+    from rankql.sources.open.files import is_path
     from rankql.writing import public_name
 
     text = os.fspath(run)

@@ -23,8 +23,8 @@ from rankql.evaluation.values import VALUES, align_values, open_printed, read_va
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import USERS, core_of
 from rankql.registry.parse import is_metric, record_of, resolve_names
+from rankql.sources.open.session import is_several_runs
 from rankql.sources.request import require_place_of_qrels
-from rankql.sources.session import is_several_runs
 from rankql.stats.sample import Sample
 from rankql.writing import public_name
 

@@ -24,8 +24,8 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.results import TableResult
-from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.open.reader import fetch, fetch_frame
+from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_text, midnight_as_day, require_column, same_kind
 from rankql.stats.means import ROUNDING
 from rankql.writing import remember_inputs

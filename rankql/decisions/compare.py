@@ -20,8 +20,8 @@ from rankql.evaluation.means import average_slices
 from rankql.evaluation.values import set_directions
 from rankql.registry.parse import list_metrics
 from rankql.sources import request
+from rankql.sources.open.session import is_several_runs
 from rankql.sources.request import EvaluationOptions
-from rankql.sources.session import is_several_runs
 from rankql.sources.tables import Data
 from rankql.text import Note
 from rankql.writing import remember_inputs

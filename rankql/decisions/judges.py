@@ -32,15 +32,10 @@ from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult
-from rankql.sources.reader import fetch_frame
+from rankql.sources.open.reader import fetch_frame
+from rankql.sources.open.session import Session, is_several_runs, open_session
 from rankql.sources.reading import read_inputs
-from rankql.sources.request import (
-    EvaluationOptions,
-    RankingRules,
-    Request,
-    require_known_options,
-)
-from rankql.sources.session import Session, is_several_runs, open_session
+from rankql.sources.request import EvaluationOptions, RankingRules, Request, require_known_options
 from rankql.sources.tables import Data, Rel, is_number, is_text, require_column
 from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs

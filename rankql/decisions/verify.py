@@ -18,7 +18,7 @@ from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.table_hashes import list_values, recording
 from rankql.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest
 from rankql.results import TableResult
-from rankql.sources.session import is_several_runs
+from rankql.sources.open.session import is_several_runs
 from rankql.sources.tables import Data
 from rankql.text import format_count, join_words
 from rankql.writing import PARQUET, remember_inputs

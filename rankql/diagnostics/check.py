@@ -25,13 +25,12 @@ from rankql.evaluation.plan import read_rankings
 from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.results import TableResult
-from rankql.sources.judgments import list_subtopics
-from rankql.sources.reader import fetch
+from rankql.sources.doubts.spelling import respell_pairs, write_call
+from rankql.sources.numbers.judgments import list_subtopics
+from rankql.sources.open.reader import fetch
+from rankql.sources.open.session import duckdb_errors, open_session
 from rankql.sources.request import RankingRules, ReadingOptions, Request
-from rankql.sources.role_values import FLOATS, is_rounded
-from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.spelling import respell_pairs, write_call
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import FLOATS, Data, Table, is_rounded
 from rankql.text import format_count
 from rankql.writing import remember_inputs
 

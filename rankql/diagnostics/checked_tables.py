@@ -16,8 +16,8 @@ from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Beyond, Inputs
-from rankql.sources.reader import fetch, fetch_frame
-from rankql.sources.session import Session
+from rankql.sources.open.reader import fetch, fetch_frame
+from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, text_number
 
 

@@ -15,7 +15,7 @@ from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
-from rankql.sources.session import Session
+from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, is_nested, require_column
 
 KEYS = ["slice", "metric", "kind"]

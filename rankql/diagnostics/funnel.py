@@ -30,11 +30,11 @@ from rankql.evaluation.ties import score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import ROLES
 from rankql.results import Chart, draw_chart
-from rankql.sources.reader import fetch_frame
+from rankql.sources.open.reader import fetch_frame
+from rankql.sources.open.session import Session, open_session
 from rankql.sources.request import EvaluationOptions, RankingRules, Request, parse_groupings
-from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, require_column
-from rankql.sources.tidy.lists import unnest_lists
+from rankql.sources.unpack.lists import unnest_lists
 from rankql.writing import remember_inputs
 
 # The name of the last loss, which is that of the order of the final ranking.

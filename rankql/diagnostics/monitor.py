@@ -24,11 +24,11 @@ from rankql.macros import literal, quote
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources import request
-from rankql.sources.reader import count_values, fetch_frame
+from rankql.sources.choose.computed import add_attribute
+from rankql.sources.open.reader import count_values, fetch_frame
+from rankql.sources.open.session import Session, open_session
 from rankql.sources.request import EvaluationOptions
-from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, require_named
-from rankql.sources.tidy.computed import add_attribute
 from rankql.text import join_some
 from rankql.writing import remember_inputs
 

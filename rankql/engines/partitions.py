@@ -34,11 +34,11 @@ from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect,
 from rankql.evaluation.ties import WITHOUT_GRADES
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.metric_record import Metric
-from rankql.sources.frames import read_frame
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import count_values
+from rankql.sources.open.frames import read_frame
+from rankql.sources.open.reader import count_values
+from rankql.sources.open.session import Session, duckdb_errors
 from rankql.sources.request import RankingRules, Request
-from rankql.sources.session import Session, duckdb_errors
 
 # The columns of rows of counters: the name, and what else than a number is counted.
 COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text", "ids"))

@@ -31,9 +31,9 @@ from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources import request
 from rankql.sources.inputs import Inputs
-from rankql.sources.private import private_connection
+from rankql.sources.open.private import private_connection
+from rankql.sources.open.session import open_session
 from rankql.sources.request import DEFAULT_METRICS, EvaluationOptions
-from rankql.sources.session import open_session
 
 # The options of `rankql.evaluate` for rows that are not as Spark has them.
 _NOT_IN_SPARK = (

@@ -23,7 +23,7 @@ from sqlglot.dialects import DuckDB, Spark
 
 from rankql import macros
 from rankql.errors import RankqlError, database_message
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.open.private import create_macros, private_connection
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.private import create_macros
-from rankql.sources.reader import fetch
-from rankql.sources.session import Session
+from rankql.sources.open.private import create_macros
+from rankql.sources.open.reader import fetch
+from rankql.sources.open.session import Session
 
 # The columns of ranked rows that metrics of shown items read.
 USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [

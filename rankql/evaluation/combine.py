@@ -17,7 +17,7 @@ from rankql.evaluation.means import Meta, require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
-from rankql.sources.private import private_connection
+from rankql.sources.open.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET, remember_inputs
 

@@ -28,8 +28,8 @@ from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import rule
-from rankql.sources.reader import fetch, fetch_frame, reword_error
-from rankql.sources.session import duckdb_errors
+from rankql.sources.open.reader import fetch, fetch_frame, reword_error
+from rankql.sources.open.session import duckdb_errors
 from rankql.sources.tables import hash_column, unknown_column
 from rankql.text import run_label
 

@@ -13,15 +13,16 @@ import duckdb
 from rankql.errors import RankqlError, require
 from rankql.evaluation.ties import score_order
 from rankql.macros import literal
-from rankql.sources.judgments import assume_grades
-from rankql.sources.private import create_macros
-from rankql.sources.reader import fetch
-from rankql.sources.reading import lowest_is_best
+from rankql.sources.choose.computed import resolve_columns
+from rankql.sources.names.roles import assign_roles
+from rankql.sources.numbers.judgments import assume_grades
+from rankql.sources.numbers.order import lowest_is_best
+from rankql.sources.numbers.values import refuse_rounded_scores
+from rankql.sources.open.private import create_macros
+from rankql.sources.open.reader import fetch
+from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.request import Columns, RankingRules
-from rankql.sources.role_values import refuse_rounded_scores
-from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, assign_roles, refuse_repeated, require_column
-from rankql.sources.tidy.computed import resolve_columns
+from rankql.sources.tables import Data, Table, refuse_repeated, require_column
 from rankql.text import format_count
 from rankql.writing import name_columns, output_path, write_file
 

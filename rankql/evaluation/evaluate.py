@@ -24,7 +24,8 @@ from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.script import Steps
 from rankql.evaluation.table_hashes import RECORDING, record_tables
 from rankql.registry.column_names import Named
-from rankql.sources.reader import fetch_frame
+from rankql.sources.open.reader import fetch_frame
+from rankql.sources.open.session import is_several_runs, open_session
 from rankql.sources.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -33,7 +34,6 @@ from rankql.sources.request import (
     parse_groupings,
     require_tables,
 )
-from rankql.sources.session import is_several_runs, open_session
 from rankql.sources.tables import Data
 from rankql.writing import PARQUET, HeaderlessPath, Part, output_path, public_name, remember_inputs
 

@@ -22,9 +22,9 @@ from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import IS_RELEVANT, Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import count_values, fetch, fetch_frame
+from rankql.sources.open.reader import count_values, fetch, fetch_frame
+from rankql.sources.open.session import Session
 from rankql.sources.request import Request
-from rankql.sources.session import Session
 
 
 @dataclass(frozen=True)

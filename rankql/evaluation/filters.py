@@ -23,13 +23,13 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.ties import BY_ITEM
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.sources.account import orders_items
+from rankql.sources.choose.computed import add_column
+from rankql.sources.doubts.account import orders_items
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch
+from rankql.sources.open.reader import fetch
+from rankql.sources.open.session import Session
 from rankql.sources.request import Request
-from rankql.sources.session import Session
 from rankql.sources.tables import Table
-from rankql.sources.tidy.computed import add_column
 from rankql.stats.means import ROUNDING
 from rankql.text import is_or_are, run_label, unique_names
 

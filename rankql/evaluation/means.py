@@ -19,8 +19,8 @@ from rankql.errors import RankqlError, require, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry import parse
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.sources.frames import read_frame, register_frame
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.open.frames import read_frame, register_frame
+from rankql.sources.open.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.text import format_count, format_queries
 

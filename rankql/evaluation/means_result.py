@@ -25,8 +25,8 @@ from rankql.registry import parse
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
-from rankql.sources.frames import register_frame
-from rankql.sources.private import private_connection
+from rankql.sources.open.frames import register_frame
+from rankql.sources.open.private import private_connection
 from rankql.sources.tables import UNREAD, Unused
 from rankql.stats.means import ROUNDING
 

@@ -25,14 +25,14 @@ from rankql.registry.conventions import PROFILES, Conventions
 from rankql.registry.metric_record import Metric, reads_grades
 from rankql.registry.parse import list_once, of_groups, parse, rule
 from rankql.registry.profiles import entry, tool_of
+from rankql.sources.choose.computed import number_type, require_scalar
 from rankql.sources.inputs import Inputs
-from rankql.sources.judgments import list_subtopics
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.numbers.judgments import list_subtopics
+from rankql.sources.open.private import create_macros, private_connection
+from rankql.sources.open.session import Session
 from rankql.sources.reading import open_runs, read_inputs
 from rankql.sources.request import Request
-from rankql.sources.session import Session
 from rankql.sources.tables import Table, mentioned, require_column
-from rankql.sources.tidy.computed import number_type, require_scalar
 from rankql.text import format_queries
 
 

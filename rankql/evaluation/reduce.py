@@ -39,8 +39,8 @@ from rankql.evaluation.ties import WITHOUT_GRADES, score_order
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
-from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
+from rankql.sources.open.frames import may_lack_threads
 
 # The bits of a grade from 0 to 5, and of the hashes of an item and a score. All fit into a BIGINT.
 GRADE_BITS, HASH_BITS = 3, 30

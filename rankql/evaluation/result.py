@@ -24,8 +24,8 @@ from rankql.manifest import format_manifest, hash_numbers
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import value_range
 from rankql.results import Chart, TableResult, draw_chart
-from rankql.sources.frames import fetch_rows, register_frame
-from rankql.sources.private import private_connection
+from rankql.sources.open.frames import fetch_rows, register_frame
+from rankql.sources.open.private import private_connection
 from rankql.text import Note, format_queries
 
 # DuckDB reads up to this many rows with one thread.

@@ -18,8 +18,8 @@ import polars as pl
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPICS
-from rankql.sources.private import private_connection
-from rankql.sources.reader import fetch
+from rankql.sources.open.private import private_connection
+from rankql.sources.open.reader import fetch
 from rankql.sources.tables import Table
 
 

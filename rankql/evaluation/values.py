@@ -32,14 +32,15 @@ from rankql.macros import MISSING, literal, quote
 from rankql.registry import column_names, parse
 from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, is_called
 from rankql.registry.conventions import Conventions
-from rankql.sources.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
-from rankql.sources.private import private_connection
-from rankql.sources.reader import fetch_frame, list_in_order
-from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.systems import find_system
+from rankql.sources.choose.cells import unpack_objects
+from rankql.sources.choose.computed import number_type
+from rankql.sources.choose.systems import find_system
+from rankql.sources.names.candidates import fields_of
+from rankql.sources.open.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
+from rankql.sources.open.private import private_connection
+from rankql.sources.open.reader import fetch_frame, list_in_order
+from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_number, require_column
-from rankql.sources.tidy.candidates import fields_of, unpack_objects
-from rankql.sources.tidy.computed import number_type
 from rankql.text import join_words
 from rankql.writing import remember_inputs
 

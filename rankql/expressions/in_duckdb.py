@@ -18,8 +18,8 @@ import polars as pl
 from rankql import macros
 from rankql.errors import RankqlError, python_message, require
 from rankql.expressions.checked_columns import Column, column
-from rankql.sources.frames import read_frame, register_frame
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.open.frames import read_frame, register_frame
+from rankql.sources.open.private import create_macros, private_connection
 
 ROWS_TABLE = "__rankql_rows"
 # The column with the number of a group, or of a row.

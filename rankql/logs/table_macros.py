@@ -24,7 +24,7 @@ from rankql.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_p
 from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
-from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table
 
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame

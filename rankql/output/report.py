@@ -26,9 +26,9 @@ from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse_any
 from rankql.results import Block, make_block, require_charts
+from rankql.sources.open.session import open_session
 from rankql.sources.reading import open_runs
 from rankql.sources.request import EvaluationOptions
-from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:

@@ -14,26 +14,38 @@ from rankql.registry.column_names import (
     ROLES,
     SPLITS,
     find_name,
-    has_two_directions,
     is_called,
-    is_distance,
 )
-from rankql.sources import role_values
-from rankql.sources.account import account_for
-from rankql.sources.ask import verified
-from rankql.sources.frames import export_call
+from rankql.sources.ask.trials import has_matches, verified
+from rankql.sources.choose.computed import split_aggregate
+from rankql.sources.choose.rivals import require_one_name
+from rankql.sources.doubts.account import account_for
 from rankql.sources.inputs import Inputs, TidyTables
-from rankql.sources.judgments import assume_grades, mark_forbidden, merge_rows
-from rankql.sources.reader import list_in_order
+from rankql.sources.names.roles import assign_roles
+from rankql.sources.numbers.judgments import assume_grades, mark_forbidden, merge_rows
+from rankql.sources.numbers.order import (
+    describe_positions,
+    drop_positions,
+    lowest_is_best,
+    rank_by_score,
+    refuse_wrong_order,
+)
+from rankql.sources.numbers.values import (
+    read_numbers,
+    refuse_padding,
+    refuse_rounded_scores,
+    without_fill_rows,
+)
+from rankql.sources.open.frames import export_call
+from rankql.sources.open.reader import list_in_order
+from rankql.sources.open.session import Session, is_several_runs
 from rankql.sources.request import Request
-from rankql.sources.session import Session, is_several_runs
 from rankql.sources.tables import (
+    FIRST_ROWS,
     NUMBERS,
     Data,
     Runs,
     Table,
-    assign_roles,
-    id_text,
     is_nested,
     is_number,
     is_text,
@@ -41,10 +53,10 @@ from rankql.sources.tables import (
     require_column,
     unknown_column,
 )
-from rankql.sources.tidy.computed import split_aggregate
-from rankql.sources.tidy.rows import make_tidy
-from rankql.sources.tidy.split_logs import split_log
-from rankql.sources.training import read_beyond
+from rankql.sources.unpack.row_numbers import add_row_number
+from rankql.sources.unpack.rows import make_tidy
+from rankql.sources.unpack.split_logs import split_log
+from rankql.sources.unpack.training import read_beyond
 from rankql.text import Note, format_count, format_queries, is_or_are
 
 
@@ -78,7 +90,7 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     def is_answer(call: Call) -> bool:
         noted = len(session.notes)
         try:
-            return _has_matches(session, read(call))
+            return has_matches(session, read(call))
         finally:
             del session.notes[noted:]
 
@@ -86,49 +98,6 @@ def read_inputs(session: Session, request: Request) -> Inputs:
         return read({})
     except Question as question:
         raise verified(question, is_answer) from None
-
-
-def _has_matches(session: Session, inputs: Inputs) -> bool:
-    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
-
-    def repeats(table: Table, keys: Sequence[str]) -> bool:
-        names = ", ".join(map(quote, keys))
-        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
-        return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
-
-    (judging, *_) = inputs.judging
-    name, matched = judging.roles["rel"], inputs.qrels is None or not inputs.runs
-    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
-    numbers = f"count({quote(name)}) = count({number})"
-    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
-        return False
-    judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
-    constant = judging.computed.get(name) == []  # nothing is judged
-    if (inputs.qrels or constant) and repeats(judging, judged_ids):
-        return False
-    for table in inputs.runs.values():
-        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
-        if pos := table.roles.get("pos"):
-            number = table.number("pos")
-            sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
-            places = [*(x for x in keys if x != table.roles.get("item")), pos]
-            if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
-                return False
-            if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):
-                return False  # rows in order are no rankings of one item each
-        elif score := table.roles.get("score"):
-            sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
-            if not session.value(sql):
-                return False
-        if "item" in table.roles and repeats(table, keys):
-            return False
-        ids = []
-        for x in (table, judging):
-            *_, last = named = [x.roles[role] for role in roles]
-            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
-            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
-        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
-    return matched
 
 
 def _read_tables(
@@ -279,26 +248,26 @@ def _rank_runs(
     runs = {x: _assign_run(session, t, names, judged, descending) for x, t in tidy.runs.items()}
     for table in runs.values():
         if table.unit == "ids":
-            role_values.refuse_padding(session, table)
+            refuse_padding(session, table)
         elif not names.get("query") and is_called(table.roles["query"], REQUESTS):
             _refuse_single_rows(session, table)
-    runs = {x: role_values.read_numbers(session, table) for x, table in runs.items()}
+    runs = {x: read_numbers(session, table) for x, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
         named = descending is None and bool(names.get("score"))
-        role_values.refuse_rounded_scores(session, table)
-        role_values.refuse_wrong_order(session, table, named)
+        refuse_rounded_scores(session, table)
+        refuse_wrong_order(session, table, named)
         if "pos" in table.roles:
-            notes += role_values.describe_positions(session, table)
+            notes += describe_positions(session, table)
     unscored = ""
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
         unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
         for label, table in runs.items():
             if unscored and "pos" not in table.roles:
-                runs[label] = role_values.rank_by_score(session, table)
+                runs[label] = rank_by_score(session, table)
             elif not unscored and "pos" in table.roles:
-                table = role_values.drop_positions(session, table, str(label))
+                table = drop_positions(session, table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
     if unscored:
         orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
@@ -319,11 +288,11 @@ def _assign_qrels(
     """The judgments with their roles, and one grade for each query and item. by: None for groups,
     of which several may have an item.
     """
-    table = role_values.require_one_name(session, table, "rel", names)
+    table = require_one_name(session, table, "rel", names)
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
-    role_values.refuse_padding(session, table)
+    refuse_padding(session, table)
     table = _with_keys_of(session, table, runs)
-    table = role_values.read_numbers(session, table)
+    table = read_numbers(session, table)
     rel = table.roles["rel"]
     # Grades in the data must be unique; only a constant like '1' is assumed.
     aggregate, _ = split_aggregate(rel) if rel in table.computed else ("", rel)
@@ -398,14 +367,10 @@ def _refuse_single_rows(session: Session, table: Table) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
-    first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    first = f"(FROM {table.sql} LIMIT {FIRST_ROWS})"
     if all(session.value(single + rows) for rows in (first, table.sql)):
         raise Question(f"{table.label}: each {key} has one row. Is it the query?",
                        [{"query": key}], ", or the column of the queries")  # fmt: skip
-
-
-# A request as the query is looked at in the first rows, before all are.
-_FIRST_ROWS = 1000
 
 
 def _require_different_names(inputs: Inputs) -> None:
@@ -438,13 +403,13 @@ def _assign_run(
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
     for role in ("pos", "score") if judged else ("rel", "pos", "score"):
-        table = role_values.require_one_name(session, table, role, names)
+        table = require_one_name(session, table, role, names)
     table = assign_roles(table, names, needed)
     if judged:
         table = table.without("rel")
     if names.get("score") and not names.get("pos"):
         table = table.without("pos")
-    table, nearest = role_values.without_fill_rows(session, table)
+    table, nearest = without_fill_rows(session, table)
     roles = table.roles
     if "pos" in roles:
         if descending is not None:
@@ -456,25 +421,12 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = role_values.add_row_number(session, table, "item", name, "row number")
+        table = add_row_number(session, table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     if nearest is None or descending is not None:
         nearest = lowest_is_best(table, descending)
     return replace(table, ascending=nearest)
-
-
-def lowest_is_best(table: Table, descending: bool | None) -> bool:
-    """Is the lowest score the best? By the caller, or by the name of the column."""
-    name = table.roles["score"]
-    if descending is None:
-        if has_two_directions(name):
-            raise Question(
-                f"{table.label}: is the lowest or the highest {name} the best?",
-                [{"descending": False}, {"descending": True}],
-            )
-        return is_distance(name)
-    return not descending
 
 
 def _cte_of_attribute(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:

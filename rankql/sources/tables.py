@@ -7,23 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rankql.errors import Question, RankqlError, Ungraded, did_you_mean, require
+from rankql.errors import Question, RankqlError, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
-    ADD_HEADER,
-    PLACES,
     ROLES,
-    TIMES,
     WEAKER,
     find_name,
     is_called,
-    is_like_id,
-    is_row_number,
-    list_side,
-    missing_column,
     recognise,
-    recognise_item_alone,
-    words_of,
 )
 
 Data: TypeAlias = Any
@@ -37,6 +28,8 @@ CHOSEN = "chosen by values"
 UNREAD = "not read"
 # The roles of numbers.
 NUMBERS = ("pos", "score", "rel")
+# The rows that say how columns order the items of queries, before all are read.
+FIRST_ROWS = 1000
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
 
@@ -395,72 +388,6 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     return f"hash(CAST({name} AS {common}))"
 
 
-# Words of the names of columns that say whether an item was good.
-_OUTCOMES = {
-    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
-    *("liked", "useful"),
-}
-
-
-# Names of numbers that order items, which judgments may have as grades.
-_RANKING = (*ROLES["score"], *ROLES["pos"])
-
-
-def is_outcome(name: str, kind: str) -> bool:
-    """Does a column say whether an item was good, by its type or its name?"""
-    words = words_of(name.rpartition(".")[2])
-    return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
-
-
-def _is_truth(name: str) -> bool:
-    """Do the words of a number say that it is judged, such as y_true?"""
-    return list_side(name) == "qrels"
-
-
-def missing_role(table: Table, role: str, hint: str = "") -> Question:
-    """The question about a role without a column: which columns may be it, by their types."""
-    without_role = table.free_columns(role)
-    free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
-    numbers = [x for x in free if is_number(table.columns[x]) or table.text]
-    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
-    if role == "item":
-        ids = [x for x in ids if x != table.find("query")]
-    likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
-    others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
-    calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
-    if role == "rel":
-        known = map(table.find, ("query", "item", *NUMBERS))
-        if table.label.startswith("run") and {*free} <= {*known}:
-            text = f"{table.label} has no grades, and there are no judgments"
-            return Ungraded(text, otherwise=f"Pass qrels={hint}")
-        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
-        calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
-        # Without a place of each, a run of relevant items alone is the best there is.
-        if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
-            calls.append({role: "1"})
-    if role == "item" and len(numbers) > 1 and table.label != "qrels":
-        hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
-        hint += "variable_name='item', value_name='score')"
-    if role == "score":
-        ordered = table.ordered and not numbers  # nothing else orders the items
-        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or _is_truth(x))]
-        places = [x for x in numbers if x in ids]
-        calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
-        calls += [
-            {role: x} for x in numbers
-            if table.columns[x].startswith(_FRACTIONS) or (table.text and not words_of(x) & PLACES)
-        ]  # fmt: skip
-        calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
-        hint = ". The run comes first, the judgments second"
-    text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
-    kind = Ungraded if role == "rel" and table.label != "qrels" else Question
-    row: dict[str, Any] = {"query": "q1", "item": "d1"}
-    row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
-    row |= {"score": 2.5} if table.label != "qrels" else {}
-    otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
-    return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
-
-
 def quote_name(name: str) -> str:
     """A name in an expression, in quotes if it needs them."""
     return name if name.isidentifier() else quote(name)
@@ -468,37 +395,19 @@ def quote_name(name: str) -> str:
 
 # The types that are no ids.
 _NO_IDS = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
 def is_id(kind: str) -> bool:
     """May values of this type be ids, although no name says so?"""
-    return not kind.startswith((*_NO_IDS, *_FRACTIONS)) and not kind.endswith("]")
+    return not kind.startswith((*_NO_IDS, *FRACTIONS)) and not kind.endswith("]")
 
 
-def assign_roles(
-    table: Table,
-    names: Mapping[str, str | None],
-    needed: Sequence[str],
-    preferred: Mapping[str, Sequence[str]] | None = None,
-    only: bool = False,
-) -> Table:
-    """The table with its roles assigned: all that are recognised, or only those that are needed."""
-    preferred = preferred or {}
-    columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
-    roles = {role: column for role, column in columns.items() if column is not None}
-    for role in needed:
-        if role == "item" and role not in roles:
-            name = recognise_item_alone(table.free_columns(role), f" of {table.label}")
-            roles |= {role: name} if name else {}
-        if role not in roles:
-            hint = ""
-            of_values = table.shape == "map" or not table.known("item")
-            if role == "rel" and table.label != "qrels" and of_values:
-                hint = ". compare and gate take values of your own, such as revenue, by "
-                hint += "rankql.read_values, and as files of a query and numbers alone"
-            known = [x for each in ROLES.values() for x in each]
-            if table.text and not any(is_called(x, known) for x in table.own_columns):
-                hint += f". If its first line is data, {ADD_HEADER}"
-            raise missing_role(table, role, hint)
-    return replace(table, roles={role: roles[role] for role in (needed if only else roles)})
+# The types of floating point, as DuckDB calls them and their lists.
+FLOATS = ("DOUBLE", "FLOAT")
+
+
+def is_rounded(column: str, kind: str) -> str:
+    """The condition that a floating-point number may stand for several ids."""
+    most = 2**24 if kind[0] == "F" else 2**53  # of Parquet, DuckDB 2.0 takes no NaN to be above it
+    return f"{column} <> floor({column}) OR abs({column}) >= {most} OR NOT isfinite({column})"

@@ -7,7 +7,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.open.private import create_macros, private_connection
 
 DAYS = [datetime(2026, 1, 1) + timedelta(days=i) for i in range(40)]
 RUN = pl.DataFrame([

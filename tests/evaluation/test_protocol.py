@@ -7,7 +7,7 @@ import pytest
 from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.protocol import MAX_HITS
-from rankql.sources.session import open_session
+from rankql.sources.open.session import open_session
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, frame, make_request, ranked
 

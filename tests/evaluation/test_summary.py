@@ -14,7 +14,7 @@ from scipy.stats import t
 
 import rankql
 from rankql.evaluation.means import summarise
-from rankql.sources import private
+from rankql.sources.open import private
 from support.parameters import cycled
 
 

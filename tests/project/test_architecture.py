@@ -18,6 +18,8 @@ LAYERS = [
     "registry", "sources", "expressions", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
+# The folders of `sources`, in the order in which data flow; below them are the types.
+ROAD = ["open", "names", "choose", "unpack", "numbers", "doubts", "ask", "reading"]
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
     **dict.fromkeys(("errors", "libraries", "macros", "registry"), ()),
@@ -80,6 +82,24 @@ def test_packages_import_one_way():
         for name, others in graph().items()
         for other in others
         if LAYERS.index(package(name)) < LAYERS.index(package(other))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_sources_are_one_road():
+    """A folder imports only those before it and the types; `reading` alone calls them all."""
+    types = {"tables", "inputs", "request"}
+
+    def place(name):
+        _, part, *_ = name.split(".")
+        return -1 if part in types else ROAD.index(part)
+
+    roads = {x: y for x, y in graph().items() if x.startswith("sources.")}
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in roads.items()
+        for other in others
+        if other.startswith("sources.") and place(name) < place(other)
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -102,7 +102,7 @@ def test_families_that_a_commit_changes_run(changed, families):
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        ("rankql/sources/files.py", True),
+        ("rankql/sources/open/files.py", True),
         ("tests/sources/test_files.py", True),
         ("tests/support/formats.py", True),
         ("tests/sources/test_tidy.py", False),

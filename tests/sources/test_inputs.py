@@ -22,10 +22,10 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import Meta
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
-from rankql.sources.private import private_connection
+from rankql.sources.open.private import private_connection
+from rankql.sources.open.session import _watch as watch
+from rankql.sources.open.session import open_session
 from rankql.sources.request import RankingRules
-from rankql.sources.session import _watch as watch
-from rankql.sources.session import open_session
 from support.own_values import compare_values
 
 RUN = pl.DataFrame(

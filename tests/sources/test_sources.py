@@ -13,7 +13,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from rankql.cli import demo
-from rankql.sources import frames as reading
+from rankql.sources.open import frames as reading
 from support.components import optional
 
 deltalake = optional("deltalake")

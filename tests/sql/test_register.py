@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import macros
 from rankql.cli.main import main
-from rankql.sources.private import write_macro_database
+from rankql.sources.open.private import write_macro_database
 from support import signatures
 from support.metric_engines import complaint
 from support.paths import ROOT

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rankql.evaluation.checks.record import Evidence, Facts
 from rankql.evaluation.ctes import has_one_value
 from rankql.macros import quote
-from rankql.sources.reader import fetch
+from rankql.sources.open.reader import fetch
 from rankql.sources.tables import Table
 
 

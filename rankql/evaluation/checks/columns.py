@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from rankql.errors import RankqlError, require
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import count_values, fetch
-from rankql.sources.role_values import refuse_rounded
-from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.open.reader import count_values, fetch, refuse_rounded
+from rankql.sources.open.session import Session, duckdb_errors
 from rankql.sources.tables import Table, format_mapping, is_text, quote_name, text_number
 
 

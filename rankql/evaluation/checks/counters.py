@@ -15,8 +15,8 @@ from rankql.evaluation.reduce import Reduction
 from rankql.evaluation.ties import WITHOUT_GRADES
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import count_values, fetch
-from rankql.sources.session import Session
+from rankql.sources.open.reader import count_values, fetch
+from rankql.sources.open.session import Session
 from rankql.sources.tables import quote_name
 from rankql.text import run_label, show_id
 

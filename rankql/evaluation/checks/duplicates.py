@@ -15,10 +15,10 @@ from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import quote
 from rankql.registry import column_names
-from rankql.sources.account import KEY_PLACES
-from rankql.sources.frames import may_lack_threads
-from rankql.sources.reader import count_values, fetch
-from rankql.sources.session import Session
+from rankql.sources.doubts.account import KEY_PLACES
+from rankql.sources.open.frames import may_lack_threads
+from rankql.sources.open.reader import count_values, fetch
+from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, is_id, is_number, quote_name
 
 

@@ -13,16 +13,16 @@ import polars as pl
 from rankql.evaluation.ctes import source_ctes, with_ctes
 from rankql.evaluation.evaluation import Evaluation
 from rankql.macros import literal, template_literal
-from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch
-from rankql.sources.session import Session
-from rankql.sources.spelling import (
+from rankql.sources.doubts.spelling import (
     difference,
     find_repair,
     loose_forms,
     respell_pairs,
     write_call,
 )
+from rankql.sources.inputs import Inputs
+from rankql.sources.open.reader import fetch
+from rankql.sources.open.session import Session
 from rankql.sources.tables import is_text
 
 # Scores look reversed if relevant items rank this many standard errors below chance.

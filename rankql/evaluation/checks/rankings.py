@@ -23,9 +23,9 @@ from rankql.macros import MISSING, quote
 from rankql.registry.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.registry.column_names import ROLES, USERS, core_of, is_called
 from rankql.registry.metric_record import IS_RELEVANT
-from rankql.sources.reader import count_values
+from rankql.sources.choose.choice import suggest_query
+from rankql.sources.open.reader import count_values
 from rankql.sources.tables import Table
-from rankql.sources.tidy.choice import suggest_query
 from rankql.text import format_count, format_shares, join_words, run_label
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.

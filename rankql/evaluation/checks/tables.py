@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
 from rankql.evaluation.checks.record import Check
-from rankql.sources.spelling import respell
+from rankql.sources.doubts.spelling import respell
 from rankql.sources.tables import Table, same_kind
 
 

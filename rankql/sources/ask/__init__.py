@@ -1,0 +1,1 @@
+"""Ask: a question offers the calls that were tried."""

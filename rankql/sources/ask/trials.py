@@ -1,0 +1,149 @@
+"""Calls that answer a question, each tried before it is offered.
+
+A call counts if it reads the tables, matches a judged item, and leaves no item twice in a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+from rankql.errors import Call, Question, RankqlError
+from rankql.macros import quote
+from rankql.registry.column_names import (
+    PAGES,
+    SPLITS,
+    TIMES,
+    is_called,
+    list_side,
+    names_order,
+    names_system,
+    words_of,
+)
+from rankql.sources.inputs import Inputs
+from rankql.sources.open.session import Session
+from rankql.sources.tables import Table, id_text
+
+# More calls are a list to read, not an answer; so many are tried, of each further question fewer,
+# and so many questions are answered by one call.
+_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 12, 4, 4
+
+
+def verified(question: Question, read: Callable[[Call], bool]) -> Question:
+    """The question with the calls that work.
+
+    read: run a call, and say whether it matches and has unique rows. It may raise.
+    """
+    calls: list[Call] = []
+    others = dict.fromkeys(question.others)
+    for call in _likely(question)[:_TRIED]:
+        calls += [x for x in _try(call, read, others) if x not in calls]
+        if len(calls) >= _OFFERED:
+            break
+    calls = calls[:_OFFERED]
+    return type(question)(question.text, calls, question.hint, question.otherwise, others)
+
+
+def _likely(question: Question) -> list[Call]:
+    """The calls that make sense by the names of columns, those that read an id of runs last."""
+    calls = filter(_makes_sense, question.calls)
+    return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
+
+
+def _makes_sense(call: Call) -> bool:
+    """May the columns of a call have their roles, by their names, whatever they hold?
+
+    What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
+    orders is no query and no system. The fold of a log and a page of results are no query alone,
+    and a page is no system. A place in a list is no grade, and a time neither grade nor score.
+    """
+    roles = ("query", "item", "system", "rel", "score")
+    queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
+    if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
+        return False
+    if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
+        return False
+    if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
+        return False
+    if any(is_called(x, TIMES) for x in (*grades, *scores)):
+        return False
+    sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
+    alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
+    return not alone and sides[:1] != ["qrels"] and sides[1:] != ["run"]
+
+
+def _names(value: Any) -> list[str]:
+    """The names of an argument: one for all tables, or one for each."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [x for x in values if isinstance(x, str)]
+
+
+def _first(call: Call) -> str:
+    """The first column of a call that is a query or a system."""
+    return next(iter((*_names(call.get("query")), *_names(call.get("system")))), "")
+
+
+def _try(
+    call: Call, read: Callable[[Call], bool], others: dict[str, None], questions: int = _QUESTIONS
+) -> Iterator[Call]:
+    """The call if it works; if it leads to another question, with the first answer to that.
+
+    others: what else answers one and cannot be tried.
+    """
+    try:
+        if read(call):
+            yield call
+    except Question as question:
+        for more in _likely(question)[:_FURTHER] if questions > 1 else ():
+            pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
+            if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
+                others |= dict.fromkeys(question.others)
+                yield from works
+                break
+    except (RankqlError, duckdb.Error):
+        return
+
+
+def has_matches(session: Session, inputs: Inputs) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+
+    def repeats(table: Table, keys: Sequence[str]) -> bool:
+        names = ", ".join(map(quote, keys))
+        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
+        return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
+
+    (judging, *_) = inputs.judging
+    name, matched = judging.roles["rel"], inputs.qrels is None or not inputs.runs
+    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
+    numbers = f"count({quote(name)}) = count({number})"
+    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
+        return False
+    judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    constant = judging.computed.get(name) == []  # nothing is judged
+    if (inputs.qrels or constant) and repeats(judging, judged_ids):
+        return False
+    for table in inputs.runs.values():
+        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
+        if pos := table.roles.get("pos"):
+            number = table.number("pos")
+            sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
+            places = [*(x for x in keys if x != table.roles.get("item")), pos]
+            if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
+                return False
+            if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):
+                return False  # rows in order are no rankings of one item each
+        elif score := table.roles.get("score"):
+            sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
+            if not session.value(sql):
+                return False
+        if "item" in table.roles and repeats(table, keys):
+            return False
+        ids = []
+        for x in (table, judging):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
+    return matched

@@ -1,0 +1,1 @@
+"""Doubts: a sample of a run and its judgments, and one list of rules that ask about it."""

@@ -1,0 +1,114 @@
+"""Roles by names: the columns of the query, item, grade, score and position, or the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rankql.errors import Question, Ungraded
+from rankql.registry.column_names import (
+    ADD_HEADER,
+    PLACES,
+    ROLES,
+    TIMES,
+    is_called,
+    is_like_id,
+    is_row_number,
+    list_side,
+    missing_column,
+    recognise_item_alone,
+    words_of,
+)
+from rankql.sources.tables import FRACTIONS, NUMBERS, Table, is_id, is_number, is_text, quote_name
+
+# Words of the names of columns that say whether an item was good.
+_OUTCOMES = {
+    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
+    *("liked", "useful"),
+}
+# Names of numbers that order items, which judgments may have as grades.
+_RANKING = (*ROLES["score"], *ROLES["pos"])
+
+
+def is_outcome(name: str, kind: str) -> bool:
+    """Does a column say whether an item was good, by its type or its name?"""
+    words = words_of(name.rpartition(".")[2])
+    return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
+
+
+def _is_truth(name: str) -> bool:
+    """Do the words of a number say that it is judged, such as y_true?"""
+    return list_side(name) == "qrels"
+
+
+def missing_role(table: Table, role: str, hint: str = "") -> Question:
+    """The question about a role without a column: which columns may be it, by their types."""
+    without_role = table.free_columns(role)
+    free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
+    numbers = [x for x in free if is_number(table.columns[x]) or table.text]
+    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
+    if role == "item":
+        ids = [x for x in ids if x != table.find("query")]
+    likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
+    others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
+    calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
+    if role == "rel":
+        known = map(table.find, ("query", "item", *NUMBERS))
+        if table.label.startswith("run") and {*free} <= {*known}:
+            text = f"{table.label} has no grades, and there are no judgments"
+            return Ungraded(text, otherwise=f"Pass qrels={hint}")
+        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
+        calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
+        # Without a place of each, a run of relevant items alone is the best there is.
+        if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
+            calls.append({role: "1"})
+    if role == "item" and len(numbers) > 1 and table.label != "qrels":
+        hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
+        hint += "variable_name='item', value_name='score')"
+    if role == "score":
+        ordered = table.ordered and not numbers  # nothing else orders the items
+        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or _is_truth(x))]
+        places = [x for x in numbers if x in ids]
+        calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
+        calls += [
+            {role: x} for x in numbers
+            if table.columns[x].startswith(FRACTIONS) or (table.text and not words_of(x) & PLACES)
+        ]  # fmt: skip
+        calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
+        hint = ". The run comes first, the judgments second"
+    text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
+    kind = Ungraded if role == "rel" and table.label != "qrels" else Question
+    row: dict[str, Any] = {"query": "q1", "item": "d1"}
+    row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
+    row |= {"score": 2.5} if table.label != "qrels" else {}
+    otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
+    return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
+
+
+def assign_roles(
+    table: Table,
+    names: Mapping[str, str | None],
+    needed: Sequence[str],
+    preferred: Mapping[str, Sequence[str]] | None = None,
+    only: bool = False,
+) -> Table:
+    """The table with its roles assigned: all that are recognised, or only those that are needed."""
+    preferred = preferred or {}
+    columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
+    roles = {role: column for role, column in columns.items() if column is not None}
+    for role in needed:
+        if role == "item" and role not in roles:
+            name = recognise_item_alone(table.free_columns(role), f" of {table.label}")
+            roles |= {role: name} if name else {}
+        if role not in roles:
+            hint = ""
+            of_values = table.shape == "map" or not table.known("item")
+            if role == "rel" and table.label != "qrels" and of_values:
+                hint = ". compare and gate take values of your own, such as revenue, by "
+                hint += "rankql.read_values, and as files of a query and numbers alone"
+            known = [x for each in ROLES.values() for x in each]
+            if table.text and not any(is_called(x, known) for x in table.own_columns):
+                hint += f". If its first line is data, {ADD_HEADER}"
+            raise missing_role(table, role, hint)
+    return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -1,0 +1,125 @@
+"""The numbers in columns of grades, positions and scores: text, NaN, NA and fill-ins."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from rankql.errors import RankqlError
+from rankql.macros import quote
+from rankql.sources.open.padding import LOWEST, note_fills
+from rankql.sources.open.session import Session
+from rankql.sources.tables import FLOATS, Table, is_number, is_text, text_number
+from rankql.text import format_count, is_or_are
+
+# How text says yes and no.
+_YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+
+
+def read_numbers(session: Session, table: Table) -> Table:
+    """The table with numbers for text, and NULL for grades that are NaN in pandas.
+
+    Text may call grades yes and no.
+    """
+    name = table.roles.get("rel", "")
+    kind, value = table.columns.get(name, ""), quote(name)
+    if is_text(kind):
+        text = f"lower(trim(CAST({value} AS VARCHAR)))"
+        if session.value(f"SELECT bool_and({text} IN {_YES + _NO}) FROM {table.sql}"):
+            grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
+            table = table.with_values(name, grade, "INTEGER")
+    elif table.nan and kind.startswith(FLOATS):
+        counts = f"count(*) FILTER (isnan({value})), count(*)"
+        missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
+        if missing:
+            session.note(
+                table.label,
+                f"{missing:,} of {rows:,} values of {name} are NaN, as pandas "
+                "writes missing ones, and count as unjudged",
+            )
+            grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
+            table = table.with_values(name, grade, kind)
+    for role in ("rel", "score", "pos"):
+        name = table.roles.get(role, "")
+        if not is_text(table.columns.get(name, "")):
+            continue
+        if table.text:
+            table = _read_na(session, table, name)
+            continue
+        number = text_number(name)  # if all are finite
+        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
+        if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
+            table = table.with_values(name, number, "DOUBLE")
+    return table
+
+
+def _read_na(session: Session, table: Table, name: str) -> Table:
+    """The table of a text file with NULL for the NA that R writes into columns of numbers."""
+    value = quote(name)
+    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {value} = 'NA'")
+    if not count:
+        return table
+    values = format_count(count, "value")
+    session.note(table.label, f"{values} of {name} {is_or_are(count)} NA, as R writes missing ones")
+    return table.with_values(name, f"nullif({value}, 'NA')", table.columns[name])
+
+
+def refuse_padding(session: Session, table: Table) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+    name = table.roles.get("item", "")
+    kind, value = table.columns.get(name, ""), quote(name)
+    if not (is_text(kind) or is_number(kind)):
+        return
+    if is_text(kind):
+        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
+    if session.value(f"SELECT min({value}) = -1 FROM {table.sql}"):
+        raise RankqlError(
+            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
+            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+        )
+
+
+def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:
+    """The run without the rows of fill-ins, and whether its scores are then distances; None
+    without any.
+    """
+    if not {"item", "score"} <= {*table.roles}:
+        return table, None
+    names = table.roles["item"], table.roles["score"]
+    of_item, of_score = (table.columns[name] for name in names)
+    is_text = table.text and of_item == "VARCHAR"
+    are_ids = is_text or of_item.endswith(("INT", "INTEGER"))
+    if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
+        return table, None
+    item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
+    minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
+    high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
+    # The first condition spares a file of other ids, by its statistics.
+    fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND isnan({score})))"
+    counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
+    count, value, is_score = session.row(f"{counts} WHERE {fill}")
+    if not count:
+        return table, None
+    note_fills(session, table.label, count, int(value), not is_score)
+    kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
+    return replace(table, sql=kept), not is_score
+
+
+def refuse_rounded_scores(session: Session, table: Table) -> None:
+    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
+    if "score" not in table.roles or "pos" in table.roles:
+        return
+    name, kind = table.roles["score"], table.columns[table.roles["score"]]
+    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
+    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
+        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
+    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return
+    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
+    for (value,) in session.rows(sql):
+        raise RankqlError(
+            f"{table.label}: {name} {value} has so many digits that different scores would be "
+            "equal. Subtract a number from all scores, or pass positions: pos="
+        )

@@ -1,0 +1,593 @@
+"""What a thing is: several runs, rows, a dict by query, arrays, or the answer of a search engine.
+
+This is the only place that decides it, for objects of Python and of JSON alike. A shape of one
+product is an entry of `SHAPES` or `_HITS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from itertools import chain, islice
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+
+import polars as pl
+
+from rankql.errors import RankqlError, require
+from rankql.libraries import is_spark_connect
+from rankql.macros import literal, quote
+from rankql.registry import column_names
+from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
+from rankql.sources.open import plain
+from rankql.sources.open.files import DATA, suffix_of
+from rankql.sources.open.padding import (
+    are_ids_and_numbers,
+    has_fill,
+    is_nothing,
+    without_fills,
+    without_padding,
+)
+from rankql.sources.open.plain import DICTS, LISTS
+from rankql.sources.open.reader import Reader
+from rankql.sources.tables import Table
+
+# The names of columns: an object with several of them is a row, or a column of pandas.
+_NAMES = column_names.COLUMN_NAMES
+NAMES = {*_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
+_QUERIES = {squash(name) for name in ROLES["query"]}
+# What the key of a query may be called in an answer.
+_QUERY = (*column_names.QUESTIONS, "id")
+_SCALARS = {str, int, float, type(None)}
+# What the list of a query may be called in an object that has nothing else.
+_FOUND = {"documents", "docs", "nodes", "contexts", "chunks", "passages", "matches", "points"}
+
+
+def has_several_runs(data: Mapping[Any, Any]) -> bool:
+    """Is it a dict of name: run, and not one run or judgments?
+
+    Text next to rows or arrays names a run only if it is a file.
+    """
+    kinds = set[str]()
+    for kind in map(_kind_of, data.values()):
+        if kind not in ("a run", "rows", "arrays", ""):
+            return False  # at once, because it is asked often
+        kinds.add(kind)
+    if not data or kinds == {"a run"}:
+        return not data or not (
+            all(map(_is_row, data.values())) or find_shape(plain.outline_of(data))
+        )
+    texts = (suffix_of(x) in DATA for x in data.values() if isinstance(x, str))
+    tables = (  # dicts by query, and not averages
+        {*kinds_of(x)} <= {"items", "pairs", "objects"}
+        for x in data.values()
+        if "rows" in kinds and isinstance(x, DICTS)
+    )
+    named = all(isinstance(name, str) for name in data) and kinds != {""}
+    return named and all(texts) and all(tables) and len(_sides(data)) < 2
+
+
+def _sides(names: Iterable[Any]) -> dict[str, Any]:
+    """The names of parts that are a run by their words, or judgments."""
+    return {side: name for name in names if (side := list_side(str(name)))}
+
+
+def _is_row(value: Any) -> bool:
+    """Is it an object with several names of columns?"""
+    return isinstance(value, DICTS) and len({squash(str(name)) for name in value} & NAMES) > 1
+
+
+def kinds_of(data: Mapping[Any, Any]) -> list[str]:
+    """What the values are: see `_kind_of`."""
+    return list(dict.fromkeys(filter(None, map(_kind_of, data.values()))))
+
+
+def _kind_of(value: Any) -> str:
+    """The 'numbers', 'items', 'pairs', 'objects', 'rows by item', 'named' list or 'two lists' of a
+    query, or 'an answer'; or 'rows', 'arrays' or 'a run'; 'a value' of another kind; "" if empty.
+
+    'scored objects' are pairs of an object and its score, as LangChain returns them.
+    """
+    if isinstance(value, DICTS):
+        if is_answer(value):
+            return (
+                "a run"
+                if "responses" in value or find_name(map(str, value), column_names.QUESTIONS)
+                else "an answer"
+            )
+        if len(value) == 1 and _names_found(value):
+            return "named"
+        some = [*islice(value.values(), 3)]
+        if some and all(isinstance(x, dict) and x and _has_values(x) for x in some):
+            return "rows by item"
+        numbers = {*map(type, some)} <= _SCALARS or all(map(_is_scalar, some))
+        return ("numbers" if numbers else "a run") * bool(value)
+    if isinstance(value, LISTS) and not hasattr(value, "_asdict"):
+        if type(value) is tuple and len(value) == 2 and are_ids_and_numbers(*value):
+            return "two lists"
+        if type(first := next(iter(value), None)) in _SCALARS:
+            return "items" if value else ""
+        if type(first) is tuple and len(first) == 2 and isinstance(first[1], Real):
+            return "pairs" if _is_scalar(first[0]) else "scored objects"
+        first = plain.unwrap(first)
+        if isinstance(first, dict):
+            of_row = (
+                squash(str(name)) in _QUERIES or (isinstance(x, LISTS) and list_side(str(name)))
+                for name, x in first.items()
+            )
+            return "rows" if any(of_row) else "objects"
+        pair = isinstance(first, list) and len(first) == 2 and isinstance(first[1], Real | Decimal)
+        return "pairs" if pair else "arrays" if plain.is_array(value) else "items"
+    is_array_like = hasattr(value, "tolist") or hasattr(value, "to_list")  # an array, a Series
+    if is_spark_connect(value) or not is_array_like:
+        if (own := plain.unwrap(value)) is not value:
+            return _kind_of(own)
+        return "a value" if isinstance(value, Real | None) else "a run"
+    first = value.iloc[0] if hasattr(value, "iloc") and len(value) else None
+    return "arrays" if plain.is_array(value) else "items" if _is_scalar(first) else "a run"
+
+
+def _names_found(data: Mapping[Any, Any]) -> bool:
+    """Has an object nothing but what was found for a query: a list, or rows or numbers by item?"""
+    ((name, found),) = data.items()
+    names = list_side(str(name)) == "run" or squash(str(name)) in _FOUND
+    return names and (isinstance(found, LISTS) or _kind_of(found) in ("rows by item", "numbers"))
+
+
+def _has_values(row: Mapping[Any, Any]) -> bool:
+    """Are all keys names of columns, with one value each?"""
+    return all(squash(str(x)) in NAMES for x in row) and all(map(_is_scalar, row.values()))
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(plain.unwrap(value), Real | Decimal | str | None)
+
+
+def is_answer(data: Any) -> bool:
+    """Is it the answer of a search engine?"""
+    if not isinstance(data, DICTS) or data.keys().isdisjoint(_OF_ANSWERS):
+        return False
+    return _find_hits(data) == [] or ANSWERS.matches(plain.outline_of(data))
+
+
+def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
+    """The shape of JSON with these keys."""
+    return next((shape for shape in SHAPES if shape.matches(keys)), None)
+
+
+def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "") -> Table:
+    """The table of a dict by query, of columns or of parts, or of an answer."""
+    if data and all(isinstance(key, tuple) and len(key) == 2 for key in data):
+        return load_list(reader, label, [(*key, value) for key, value in data.items()])
+    kinds = [] if part else kinds_of(data)
+    if kinds == ["named"]:
+        return load_dict(
+            reader, label, {query: next(iter(x.values())) for query, x in data.items()}
+        )
+    if kinds == ["two lists"]:
+        ids, numbers = ([[*map(plain.unwrap, x[i])] for x in data.values()] for i in (0, 1))
+        lists = without_padding(reader, label, ids, numbers)
+        return load_dict(reader, label, dict(zip(data, lists, strict=True)))
+    if len(kinds) == 1 and kinds[0] in ("numbers", "items", "pairs"):
+        return _load_by_query(reader, label, "the dict", [data])
+    if not part and (shape := find_shape(plain.outline_of(data))):
+        return load_shape(reader, label, "the dict", shape, [data])
+    table = load_object(reader, label, "the dict", [data], part)
+    if table is None and _is_row(data):
+        return load_objects(reader, label, [data])
+    return table or load_shape(reader, label, "the dict", BY_QUERY, [data])
+
+
+def _load_by_query(
+    reader: Reader, label: str, source: str, objects: Sequence[Mapping[Any, Any]]
+) -> Table:
+    """The table of {query: items}, without what fills up the end of lists."""
+    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+    own = {x: y if isinstance(y, (*LISTS, *DICTS)) else plain.unwrap(y) for x, y in merged.items()}
+    lists: list[Any] = [*own.values()]
+    if any(map(has_fill, lists)):
+        kept, nearest = without_fills(reader, label, lists)
+        table = load_shape(reader, label, source, BY_QUERY, [dict(zip(own, kept, strict=True))])
+        if not nearest or label == "qrels":
+            return table
+        distances = f"(SELECT * RENAME (score AS distance) FROM {table.sql})"
+        return replace(reader.describe(label, distances, ordered=True), shape=table.shape)
+    arrays = any(own[x] is not y for x, y in merged.items())
+    ends = (x[-1] for x in lists if isinstance(x, list) and x)
+    if {*map(type, lists)} == {list} and any(x == -1 or (arrays and is_nothing(x)) for x in ends):
+        own = dict(zip(own, without_padding(reader, label, lists), strict=True))
+    return load_shape(reader, label, source, BY_QUERY, [own])
+
+
+def load_list(reader: Reader, label: str, data: Any) -> Table:
+    """The table of rows, of arrays with a row for each query, or of answers."""
+    if plain.is_array(data):
+        return _load_arrays(reader, label, data)
+    if all(isinstance(plain.unwrap(x), list) for x in data):
+        queries: dict[Any, Any] = dict(enumerate(data))
+        table = load_object(reader, label, "the list", [queries])
+        return table or load_objects(reader, label, data)
+    rows = [*map(plain.unwrap, data)]
+    if isinstance(rows[0], dict) and find_shape(plain.outline_of(rows[: plain.FEW])) is ANSWERS:
+        return load_shape(reader, label, "the list", ANSWERS, rows)
+    return load_objects(reader, label, rows)
+
+
+def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
+    """The table of objects. Those with many keys are maps, as from ids to scores."""
+    frame, maps = plain.to_frame(objects, label)
+    table = reader.register(label, frame)
+    entries = ", ".join(f"map_from_entries({quote(x)}) AS {quote(x)}" for x in maps)
+    sql = f"(SELECT * REPLACE ({entries}) FROM {table.sql})"
+    return reader.describe(label, sql, ordered=True) if maps else table
+
+
+def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
+    """The ids of an array with a row per query, in their order, or of two with distances too.
+
+    So FAISS, hnswlib and implicit return them: row i is query i, from 0. What fills up the end of
+    a row is dropped.
+    """
+    parts = data if isinstance(data, tuple) else [data]
+    arrays = [[*map(plain.unwrap, x)] if isinstance(x, list) else plain.unwrap(x) for x in parts]
+    may_be_rows = isinstance(data, list) or label == "qrels"
+    if may_be_rows and (table := _load_tuples(reader, label, arrays[0])):
+        return table
+    floats = [any(isinstance(value, float) for row in x for value in row) for x in arrays]
+    require(
+        floats.count(False) == 1,
+        f"{label}: of two arrays, one must have whole numbers, the ids. Pass the array of the ids "
+        "alone",
+    )
+    ids, near = arrays[floats.index(False)], arrays[floats.index(True)] if len(arrays) > 1 else ()
+    rows = dict(enumerate(without_padding(reader, label, ids, near)))
+    return load_shape(reader, label, "the array", BY_QUERY, [rows])
+
+
+def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> Table | None:
+    """The table of rows as a cursor returns them; None if they are lists of ids.
+
+    Ids are all text or all whole numbers: other rows of three values are a query, an item and a
+    number. Rows that may be either are an error.
+    """
+    judged, widths = label == "qrels", {*map(len, rows)}
+    names = ["query", "item", "rel" if judged else "score"][: max(widths)]
+    if len(widths) > 1 or not 2 <= max(widths) <= 4:
+        return None
+    kinds = [{*map(type, column)} for column in zip(*rows, strict=True)]
+    mixed = len(set().union(*kinds) - {type(None)}) > 1
+    if mixed and len(kinds) == 3:
+        reader.note(label, f"the values of a row are read as {', '.join(names)}")
+        return load_objects(reader, label, [dict(zip(names, row, strict=True)) for row in rows])
+    keys = [row[0] for row in rows if row[0] is not None]
+    require(
+        not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),
+        f"{label}: are the {len(rows):,} rows of {len(kinds)} values rows of a table, or a list of "
+        f"ids for each query? Pass pl.DataFrame(data, schema={names!r}, orient='row'), or "
+        "dict(enumerate(data))",
+    )
+    return None
+
+
+def load_object(
+    reader: Reader, label: str, source: str, objects: Sequence[Mapping[str, Any]], part: str = ""
+) -> Table | None:
+    """The table of {query: items}, or of the part of an object that is it or rows; else None."""
+    data = objects[0]
+    name = part or (_find_part(data, label, source) if len(objects) == 1 else "")
+    if name:
+        if name not in data:
+            parts = [repr(x) for x, value in data.items() if isinstance(value, list | dict)]
+            known = f"It has {', '.join(parts)}" if parts else "It has no parts"
+            raise RankqlError(f"{label}: {source} has no part {name!r}. {known}")
+        value = data[name]
+        table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
+        table = table or load_list(reader, label, value)
+        return replace(table, context={**table.context, "part": name})
+    kinds = {kind for each in objects for kind in kinds_of(each)}
+    queries = [*chain.from_iterable(each.items() for each in objects)]
+    if kinds == {"rows by item"}:
+        rows = [{"query": q, "item": i, **row} for q, x in queries for i, row in x.items()]
+        return load_objects(reader, label, rows)
+    if kinds == {"scored objects"}:
+        queries = [(q, [{**plain.unwrap(x), "score": y} for x, y in found]) for q, found in queries]
+    if kinds in ({"objects"}, {"scored objects"}):
+        name = "relevant" if label == "qrels" else "retrieved"
+        return load_objects(reader, label, [{"query": q, name: found} for q, found in queries])
+    if kinds == {"an answer"}:
+        merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+        answers = [
+            {"query": query, **plain.unwrap(answer)} for query, answer in merged.items() if answer
+        ]
+        return load_shape(reader, label, source, ANSWERS, answers)
+    if (
+        len(objects) == 1
+        and kinds == {"a run"}
+        and all(
+            isinstance(x, Mapping) and not {*kinds_of(x)}.isdisjoint(("items", "objects"))
+            for x in data.values()
+        )
+    ):  # a row for each key
+        return load_objects(reader, label, [{"key": key, **x} for key, x in data.items()])
+    same = len(objects) > 1 and [*data] == [*objects[1]]  # rows that have only objects
+    if same or len(kinds) > 1 or kinds & {"rows", "a run", "a value"}:
+        return None
+    return _load_by_query(reader, label, source, objects)
+
+
+def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
+    """The part of an object that has the rows or the queries; "" if it is all of it.
+
+    Rows win over a dict by query, which may have averages.
+    """
+    kinds = kinds_of(data)
+    if len(kinds) < 2 and kinds not in (["rows"], ["a run"]):
+        return ""
+    parts = [name for name, value in data.items() if _kind_of(value) == "rows"]
+    parts = parts or [
+        name for name, value in data.items()
+        if isinstance(value, DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"])
+    ]  # fmt: skip
+    if len(sides := _sides(parts)) > 1:
+        raise RankqlError(
+            f"{label}: {source} has a run and judgments. Pass it as both, with "
+            f"part=[{sides['run']!r}, {sides['qrels']!r}]"
+        )
+    if len(parts) > 1:
+        judged = label == "qrels"
+        option = f"[None, {parts[0]!r}]" if judged else repr(parts[0])
+        names = f"{label}: in {source}, {' and '.join(map(repr, parts))}"
+        raise RankqlError(f"{names} may be the data. Pass one of them, such as part={option}")
+    return str(parts[0]) if parts else ""
+
+
+def open_hits(reader: Reader, table: Table) -> Table:
+    """The table with the list of hits of answers, which a frame or a file has in a column."""
+    for (name, *inner), field in _HITS:
+        kind = table.columns.get(name, "")
+        nested = f"{inner[0]} STRUCT(" in kind if inner else kind.endswith("[]") and field in kind
+        if kind.startswith("STRUCT(") and nested and not table.has("retrieved"):
+            value = quote(name) + "".join(f"[{literal(x)}]" for x in inner)
+            sql = f"(SELECT * EXCLUDE ({quote(name)}), {value} AS retrieved FROM {table.sql})"
+            return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
+    return table
+
+
+def _hint(label: str) -> str:
+    if label == "qrels":
+        return "Pass {query: {item: grade}}, or {query: [relevant items]}"
+    return (
+        "Pass {query: {item: score}}, {query: [items in order]}, or {name: run} for several systems"
+    )
+
+
+# The rows of a shape, and other fields of their table.
+Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
+
+
+def _by_query(objects: Sequence[Any], label: str) -> Rows:
+    """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
+    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+    own = (*LISTS, *DICTS)
+    data = {query: x if isinstance(x, own) else plain.unwrap(x) for query, x in merged.items()}
+    kinds, hint = kinds_of(data), _hint(label)
+    judged, values = label == "qrels", list(data.values())
+    columns = kinds == ["items"] and len({str(x).lower() for x in data} & _NAMES) > 1
+    sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
+    other = len(kinds) > 1 or not {*kinds} <= {"numbers", "items", "pairs"}
+    for wrong, why in (
+        (other, f"must be one table of queries, not {' and '.join(kinds)}. {hint}"),
+        (not kinds, "is empty: the dict has no items"),
+        (columns, "looks like a dict of columns, not of queries. Pass polars.DataFrame(...) of it"),
+        (sets and not judged, "has a set of items, which has no order. Pass a list"),
+    ):
+        require(not wrong, f"{label} {why}")
+    fields = {"empty": judged and not all(map(len, values))}
+    if judged:  # a query without a relevant item is judged too
+        nothing: Any = [None] if kinds == ["items"] else {None: 0}
+        values = [value if len(value) else nothing for value in values]
+    rows = pl.DataFrame(
+        {"query": plain.id_column(list(data), label, "query", hint), "n": list(map(len, values))}
+    )
+    rows = rows.filter(pl.col("n") > 0)
+    queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
+    if kinds == ["items"]:
+        items = plain.id_column(list(chain.from_iterable(values)), label, "item", hint)
+        places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
+        frame = pl.DataFrame([queries, items, *([] if judged else [places])])
+        return frame, fields | {"unit": "ids"}
+    pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
+    paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
+    require(paired, f"{label}: some items are pairs, others are not. {hint}")
+    items = plain.id_column([item for item, _ in pairs], label, "item", hint)
+    numbers = plain.number_column(pairs, queries, label, "rel" if judged else "score", hint)
+    shape = "map" if kinds == ["numbers"] else "pairs"
+    return pl.DataFrame([queries, items, numbers]), fields | {"shape": shape}
+
+
+def _predictions(objects: Sequence[Any], label: str) -> Rows:
+    """{subset: {split: {query: {item: score}}}} and the model."""
+    subsets = {name: each for name, each in objects[0].items() if name != "mteb_model_meta"}
+    parts = {f"{name}/{split}": subsets[name][split] for name in subsets for split in subsets[name]}
+    if len(parts) > 1:
+        raise ValueError(
+            f"it has {len(parts)} subsets or splits ({', '.join(sorted(parts))}). Write one of "
+            "them to a file"
+        )
+    return _by_query([*parts.values()], label)
+
+
+_Hit: TypeAlias = tuple[Any, int, Mapping[str, Any], Any]
+
+
+def _hits(rows: Iterable[_Hit], label: str) -> Rows:
+    """Rows of queries, places, hits, and their scores, or grades if they have no place."""
+    if not (rows := [*rows]):
+        raise ValueError("no query has an item. Check what wrote it")
+    for *_, number in rows:
+        if not isinstance(number, int | float | None):
+            raise ValueError(f"{number!r} is not a number. Correct it")
+    ranked, hint = rows[0][1] > 0, _hint(label)
+    places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
+    queries, _, hits, numbers = map(list, zip(*rows, strict=True))
+    frame = pl.DataFrame(
+        {
+            "query": plain.id_column(queries, label, "query", hint),
+            "item": plain.id_column([_field(hit, _IDS) for hit in hits], label, "item", hint),
+            **places,
+            "score" if ranked else "rel": pl.Series(numbers, dtype=pl.Float64),
+            "_index": [hit.get("_index") for hit in hits],
+        }
+    )
+    return frame, {"origins": {"pos": "order of the hits"} if ranked else {}}
+
+
+def _rated_requests(objects: Sequence[Any], label: str) -> Rows:
+    """Its ratings, which are judgments."""
+    rated = (
+        (request["id"], 0, rating, rating.get("rating"))
+        for request in objects[0]["requests"]
+        for rating in request.get("ratings", ())
+    )
+    return _hits(rated, label)
+
+
+def _rated_hits(objects: Sequence[Any], label: str) -> Rows:
+    """Its hits. Their ratings are not all there are."""
+    for query in objects[0].get("failures") or ():
+        raise ValueError(f"the search of {query} failed. Repeat it")
+    ranked = (
+        (query, place, hit["hit"], hit["hit"].get("_score"))
+        for query, details in objects[0]["details"].items()
+        for place, hit in enumerate(details["hits"], 1)
+    )
+    return _hits(ranked, label)
+
+
+def _answers(objects: Sequence[Any], label: str) -> Rows:
+    """The hits of searches. One that failed or is incomplete is an error."""
+    parts, what = objects, ""
+    if "responses" in objects[0]:
+        parts, what = [part for each in objects for part in each["responses"]], plain.IN_RESPONSES
+    if len(parts) == 1 and len(ids := parts[0].get("ids", ())) > 1 and isinstance(ids[0], list):
+        parts = [{"query": i, "ids": [ids]} for i, ids in enumerate(ids)]
+    key = None if what else find_name(list(dict.fromkeys(chain(*parts))), _QUERY)
+    what = what or ("" if key else plain.ROW_NUMBER)
+    queries = [part.get(key) if key else place for place, part in enumerate(parts)]
+    for query, part in zip(queries, parts, strict=True):
+        failed = part.get("_shards", {}).get("failed")
+        if part.get("error") is not None or part.get("timed_out") or failed:
+            name = "a search without query" if query is None else f"the search of query {query}"
+            raise ValueError(f"{name} failed or is incomplete. Repeat it")
+    ranked = (
+        (query, place, hit, _field(hit, _SCORES))
+        for query, part in zip(queries, parts, strict=True)
+        for place, hit in enumerate(_hits_of(part), 1)
+    )
+    frame, fields = _hits(ranked, label)
+    return frame, {"origins": fields["origins"] | ({"query": what} if what else {})}
+
+
+# Where engines answer their hits, and a field of a hit without which it may be a list of rows.
+_HITS = (
+    (("hits", "hits"), ""),  # OpenSearch, Elasticsearch
+    (("hits",), "document"),  # Typesense
+    (("points",), "id"),  # Qdrant
+    (("result", "points"), ""),
+    (("matches",), "id"),  # Pinecone
+    (("response", "docs"), ""),  # Solr
+    (("root", "children"), ""),  # Vespa
+    (("retrievalResults",), "content"),  # Bedrock
+    (("value",), "@search.score"),  # Azure
+)
+_OF_ANSWERS = {"responses", "error", "ids", *(path[0] for path, _ in _HITS)}
+# The id and the score of a hit: the first of these that it has.
+_IDS = ("_id", "id", "document.id", "location.s3Location.uri")
+_SCORES = ("_score", "score", "relevance", "text_match")
+
+
+def _are_answers(keys: set[tuple[str, ...]]) -> bool:
+    """Are they the keys of answers, and not of rows with relevant ids?"""
+    if any(list_side(name) == "qrels" for name, *more in keys if not more):
+        return False
+    own = {(*path, field) if field else path for path, field in _HITS}
+    own |= {("responses", *path) for path in own}
+    own |= {("responses", "error"), ("error", "root_cause")}
+    return not keys.isdisjoint(own) or (
+        {("ids",), ("distances",)} <= keys  # Chroma
+        and NAMES & {squash(name) for name, *_ in keys} <= _QUERIES
+    )
+
+
+def _hits_of(answer: Mapping[str, Any]) -> Sequence[Any]:
+    """The hits of one query."""
+    if "ids" in answer:
+        lists = (x if isinstance(x, list) else [x] for x in answer["ids"])
+        return [{"id": x} for x in chain.from_iterable(lists)]
+    if (hits := _find_hits(answer)) is None:
+        raise LookupError("'hits'")
+    return [*map(plain.unwrap, hits)]
+
+
+def _find_hits(answer: Mapping[str, Any]) -> list[Any] | None:
+    """The list of hits of an answer. That of Vespa has none if nothing was found."""
+    if _field(answer, ["root.fields.totalCount"]) == 0:
+        return []
+    lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
+    return next((x for x in lists if isinstance(x, list)), None)
+
+
+def _field(value: Any, names: Sequence[str]) -> Any:
+    """The value of the first of these dotted names."""
+    for name in names:
+        part = value
+        for key in name.split("."):
+            part = part.get(key) if isinstance(part, DICTS) else None
+        if part is not None:
+            return part
+    return None
+
+
+class JsonShape(NamedTuple):
+    """A shape: what errors call it, is it this one, by the outline of its keys, and its rows."""
+
+    name: str
+    matches: Callable[[set[tuple[str, ...]]], bool]
+    rows: Callable[[Sequence[Any], str], Rows]
+
+
+BY_QUERY = JsonShape("{query: {item: number}}", bool, _by_query)
+ANSWERS = JsonShape("an answer of a search engine", _are_answers, _answers)
+SHAPES = (
+    JsonShape("predictions of MTEB", lambda keys: ("mteb_model_meta",) in keys, _predictions),
+    JsonShape(
+        "a request to _rank_eval",
+        lambda keys: any(("requests", x) in keys for x in ("ratings", "request", "template_id")),
+        _rated_requests,
+    ),
+    JsonShape(
+        "an answer of _rank_eval",
+        lambda keys: (
+            {("metric_score",), ("details",)} <= keys
+            or any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys)
+        ),
+        _rated_hits,
+    ),
+    ANSWERS,
+)
+
+
+def load_shape(
+    reader: Reader, label: str, source: str, shape: JsonShape, objects: Sequence[Any]
+) -> Table:
+    """The table of objects of a shape."""
+    try:
+        frame, fields = shape.rows(objects, label)
+    except RankqlError:
+        raise
+    except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+        is_value = isinstance(error, ValueError | OverflowError)
+        why = error if is_value else f"a part is missing: {error}"
+        raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
+    return replace(reader.register(label, frame), **fields)

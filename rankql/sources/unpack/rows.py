@@ -1,0 +1,95 @@
+"""What leaves this package: tables with a row per item, as tidy ones are.
+
+`make_tidy` is its only way in for runs and judgments.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rankql.errors import require
+from rankql.macros import quote
+from rankql.registry.column_names import ROLES
+from rankql.sources.choose import computed
+from rankql.sources.choose.systems import find_system
+from rankql.sources.inputs import TidyTables
+from rankql.sources.open.session import Session
+from rankql.sources.tables import Runs, Table
+from rankql.sources.unpack.events import map_events
+from rankql.sources.unpack.lists import unnest_lists
+from rankql.sources.unpack.row_numbers import number_rows
+
+
+def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
+    """The runs, judgments and attributes with a row per item and the columns that are computed,
+    and the names of their columns.
+
+    by: the attributes, each with the argument that names it.
+    """
+    options, qrels, about = tables.options, tables.qrels, tables.attributes
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
+    qrels = qrels and _without_empty(session, qrels, columns, by)
+    runs, system = _open_systems(session, runs, tables.system, columns, [*by])
+    options = {**options, "system": system}
+    before = opened = [*runs.values()]
+    if qrels and isinstance(columns.get("query"), list | tuple):
+        qrels = computed.spread_qrels(session, opened, qrels, columns["query"])
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
+    read = [name for name in read if name]
+    runs, qrels, columns = unnest_lists(session, runs, qrels, columns, read, options)
+    opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
+    columns, mapped = map_events(session, columns, judging or opened)
+    groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]
+    (of_runs, of_qrels), groups = computed.resolve_columns(session, columns, groups, [*by, system])
+    for name, argument in by.items():
+        groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
+    if options["order"] == "rows":
+        numbered = (number_rows(session, x, of_runs, system) for x in groups[0])
+        groups[0] = [*numbered]
+    opened, judging, abouts = groups
+    runs = dict(zip(runs, opened, strict=True))
+    qrels, about = (next(iter(x), None) for x in (judging, abouts))
+    return replace(
+        tables, runs=runs, qrels=qrels, attributes=about, system=system, names=(of_runs, of_qrels),
+        opened=before, options=options,
+    )  # fmt: skip
+
+
+def _without_empty(
+    session: Session, table: Table, columns: Mapping[str, Any], by: Iterable[str]
+) -> Table:
+    """The table without columns that are NULL in all rows, if others have a name of their role."""
+    unnamed = [table.known(role) for role, name in columns.items() if name is None]
+    several = dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)
+    doubtful = [name for name in several if name not in by]
+    if not doubtful:
+        return table
+    values = (f"EXISTS (FROM {table.sql} WHERE {quote(name)} IS NOT NULL)" for name in doubtful)
+    filled = dict(zip(doubtful, session.row(f"SELECT {', '.join(values)}"), strict=True))
+    kept = {name: kind for name, kind in table.columns.items() if filled.get(name, True)}
+    return replace(table, columns=kept) if any(filled.values()) else table
+
+
+def _open_systems(
+    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, str | None]:
+    """The runs, with the column of the systems: the one that the caller names, or a known one."""
+    if system is None:
+        if None in runs and (name := find_system(session, runs[None], columns, by)):
+            context = {**runs[None].context, "system": name}
+            return {None: replace(runs[None], context=context)}, name
+        return runs, None
+    names = [system] if isinstance(system, str) else system
+    ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    require(ok, f"system must be the name of a column, not {system!r}")
+    spec = system if isinstance(system, str) else tuple(system)
+    if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
+        return runs, spec
+    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+    return added, computed.column_name(spec)
