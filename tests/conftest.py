@@ -17,10 +17,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, settings
 
-import rankql
 from support import turns
 from support.components import BROWSERS, COMPONENTS, program
-from support.offered_calls import checked, without_findings
 from support.paths import ROOT
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
@@ -146,18 +144,6 @@ def pytest_runtest_setup(item):
         if component.missing:
             reason = f"not installed: {component.missing}; {component.remedy}"
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-
-
-@pytest.fixture(autouse=True)
-def offered_calls_work(request, monkeypatch):
-    """In tests/sources every call that a question of `evaluate` offers is run.
-
-    What is read of JSON is no error of `check`.
-    """
-    if request.path.parent.name == "sources":
-        monkeypatch.setattr(rankql, "evaluate", checked(rankql.evaluate))
-    if request.path.name == "test_json_shapes.py":
-        monkeypatch.setattr(rankql, "evaluate", without_findings(rankql.evaluate))
 
 
 @pytest.fixture(scope="session")
