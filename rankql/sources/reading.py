@@ -21,14 +21,13 @@ from rankql.sources.choose.computed import split_aggregate
 from rankql.sources.choose.rivals import require_one_name
 from rankql.sources.doubts.account import account_for
 from rankql.sources.inputs import Inputs, TidyTables
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.roles import assign_roles, name_ids
 from rankql.sources.numbers.judgments import assume_grades, mark_forbidden, merge_rows
 from rankql.sources.numbers.order import (
-    describe_positions,
+    check_order,
     drop_positions,
     lowest_is_best,
     rank_by_score,
-    refuse_wrong_order,
 )
 from rankql.sources.numbers.values import (
     read_numbers,
@@ -42,12 +41,9 @@ from rankql.sources.open.session import Session, is_several_runs
 from rankql.sources.request import Request
 from rankql.sources.tables import (
     FIRST_ROWS,
-    NUMBERS,
     Data,
     Runs,
     Table,
-    is_nested,
-    is_number,
     is_text,
     refuse_repeated,
     require_column,
@@ -142,40 +138,21 @@ def _make_tidy(
     if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
         named = {x: options.get(x) for x in ROLES}
         qrels, train = split_log(session, runs.values(), qrels, train, named)
-    if qrels and not attributes and _is_tidy([*runs.values(), qrels], options, by):
-        (*ranked, qrels), opened = map(_as_named, (*runs.values(), qrels)), [*runs.values()]
-        none, runs = dict.fromkeys(ROLES), dict(zip(runs, ranked, strict=True))
-        return TidyTables(runs, qrels, None, train, None, (none, none), opened, options)
     tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
+    if not attributes and (ids := name_ids(runs, qrels, options, [*by])):
+        none = dict.fromkeys(ROLES)
+        return replace(tidy, runs=ids[0], qrels=ids[1], names=(none, none), opened=[*runs.values()])
     tidy = make_tidy(session, tidy, by)
     of_runs, of_qrels = tidy.names
-    if tidy.qrels is None:
-        return tidy
-    qrels, of_qrels = assume_grades(session, tidy.qrels, of_qrels)
-    return replace(tidy, qrels=qrels, names=(of_runs, of_qrels))
-
-
-def _is_tidy(tables: Sequence[Table], options: Mapping[str, Any], by: Iterable[str]) -> bool:
-    """Are runs and judgments as the evaluation reads them, so that nothing has to be made of them?
-
-    Then all columns are called as their roles, or are attributes that are named.
-    """
-    *runs, qrels = tables
-    named = (*ROLES, "system", "order", "forbidden", "groups", "collapse")
-    if any(options.get(x) is not None for x in named):
-        return False
-    known = [{"query", "item", "score"}, {"query", "item", "pos"}]
-    rest = [{*x.columns} - {*by} for x in runs]
-    flat = not any(is_nested(kind) for table in tables for kind in table.columns.values())
-    typed = all(is_number(x.columns[y]) for x in tables for y in NUMBERS if y in x.columns)
-    graded = {*qrels.columns} - {*by} == {"query", "item", "rel"}
-    return graded and flat and typed and all(names in known for names in rest)
-
-
-def _as_named(table: Table) -> Table:
-    """The table with the roles that its columns are called, and attributes."""
-    roles = {role: role for role in ROLES if role in table.columns}
-    return replace(table, roles=roles, named={x: "" for x in table.columns if x not in roles})
+    qrels, numbers = tidy.qrels, ("pos", "score")
+    runs = {
+        x: require_one_name(session, table, numbers if qrels else ("rel", *numbers), of_runs)
+        for x, table in tidy.runs.items()
+    }
+    if qrels:
+        qrels, of_qrels = assume_grades(session, qrels, of_qrels)
+        qrels = require_one_name(session, qrels, ("rel",), of_qrels)
+    return replace(tidy, runs=runs, qrels=qrels, names=(of_runs, of_qrels))
 
 
 def _judge(
@@ -256,9 +233,7 @@ def _rank_runs(
     for table in runs.values():
         named = descending is None and bool(names.get("score"))
         refuse_rounded_scores(session, table)
-        refuse_wrong_order(session, table, named)
-        if "pos" in table.roles:
-            notes += describe_positions(session, table)
+        notes += check_order(session, table, named)
     unscored = ""
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
@@ -288,7 +263,6 @@ def _assign_qrels(
     """The judgments with their roles, and one grade for each query and item. by: None for groups,
     of which several may have an item.
     """
-    table = require_one_name(session, table, "rel", names)
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
     refuse_padding(session, table)
     table = _with_keys_of(session, table, runs)
@@ -402,8 +376,6 @@ def _assign_run(
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
-    for role in ("pos", "score") if judged else ("rel", "pos", "score"):
-        table = require_one_name(session, table, role, names)
     table = assign_roles(table, names, needed)
     if judged:
         table = table.without("rel")

@@ -242,6 +242,11 @@ class Table:
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
+    def number_or_null(self, name: str) -> str:
+        """The number in a column, NULL where it has none."""
+        text = is_text(self.columns[name])
+        return text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
+
     def signed(self, role: str, value: str) -> str:
         """The value of a role, with its sign changed if the lowest score is best."""
         return f"(0 - {value})" if role == "score" and self.ascending else value

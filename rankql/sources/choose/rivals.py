@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rankql.errors import Question
@@ -16,18 +16,27 @@ from rankql.registry.column_names import (
     is_distance,
     squash,
 )
+from rankql.sources.open.reader import first_rows
 from rankql.sources.open.session import Session
-from rankql.sources.tables import FIRST_ROWS, Table, is_number, is_text, text_number
+from rankql.sources.tables import Table, is_number
 from rankql.text import join_words
 
 
 def require_one_name(
-    session: Session, table: Table, role: str, names: Mapping[str, str | None]
+    session: Session, table: Table, roles: Sequence[str], names: Mapping[str, str | None]
 ) -> Table:
-    """The table, if one column has the role, or several say the same.
+    """The table, if one column has each of these roles, or several say the same.
 
     Next to the exact name of a role, or a better known one, the Columns line names the others.
     """
+    for role in roles:
+        table = _require_one_name(session, table, role, names)
+    return table
+
+
+def _require_one_name(
+    session: Session, table: Table, role: str, names: Mapping[str, str | None]
+) -> Table:
     if names.get(role) or role in table.roles or table.trec:
         return table
     numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
@@ -42,7 +51,7 @@ def require_one_name(
     others = [
         x for x in (*known, *weaker)
         if x != chosen
-        and (is_class or disagreement(session, table, key, (role, chosen), (role, x)))
+        and (is_class or _differ(session, table, key, role, [chosen, x]))
     ]  # fmt: skip
     rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
     if rivals and squash(chosen) != role and chosen != RERANKED:
@@ -55,24 +64,10 @@ def require_one_name(
     return replace(table, context={**table.context, **said})
 
 
-def disagreement(
-    session: Session, table: Table, key: str | None, one: tuple[str, str], other: tuple[str, str]
-) -> float:
-    """The share of the first queries that two columns order differently; of grades, of rows."""
-    a, b = (
-        f"{'-' if role == 'score' and not is_distance(name) else ''}{number_of(table, name)}"
-        for role, name in (one, other)
-    )
-    query = quote(key) if key and table.has(key) else "1"
-    rows = f"SELECT {query} AS q, {a} AS a, {b} AS b FROM {table.sql} LIMIT {FIRST_ROWS}"
-    sql = f"SELECT avg(CAST(a IS DISTINCT FROM b AS INTEGER)) FROM ({rows})"
-    if other[0].endswith("score"):
-        rows = f"SELECT *, lag(b) OVER (PARTITION BY q ORDER BY a, b) AS before FROM ({rows})"
-        differs = f"SELECT coalesce(bool_or(b < before), false) AS differs FROM ({rows}) GROUP BY q"
-        sql = f"SELECT avg(CAST(differs AS INTEGER)) FROM ({differs})"
-    return float(session.value(sql) or 0)
-
-
-def number_of(table: Table, name: str) -> str:
-    """The number in a column, NULL if it is none."""
-    return text_number(name) if is_text(table.columns[name]) else f"CAST({quote(name)} AS DOUBLE)"
+def _differ(session: Session, table: Table, key: str | None, role: str, names: list[str]) -> bool:
+    """Do two scores order items differently, or other numbers differ in a row?"""
+    first = first_rows(session, table, key, names)
+    if role != "score":
+        return any(one != other for _, one, other in first.rows)
+    also, lowest = map(is_distance, names)
+    return first.disagreement(lowest, also) > 0

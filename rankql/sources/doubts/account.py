@@ -9,7 +9,6 @@ same, and no part of a file is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -40,6 +39,7 @@ from rankql.sources.choose.cells import find_items
 from rankql.sources.doubts.sample import Pair, Reading
 from rankql.sources.inputs import Inputs
 from rankql.sources.names.candidates import VECTOR, fields_of
+from rankql.sources.numbers.order import order_of_scores
 from rankql.sources.open import plain
 from rankql.sources.open.session import Session
 from rankql.sources.tables import (
@@ -84,7 +84,7 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
     What may change the result is a question. named: the arguments of the caller.
     """
     is_known = all(map(_is_accounted, inputs.tables))
-    doubts = [_rising_scores] if is_known else DOUBTS
+    doubts = [_order_of_scores] if is_known else DOUBTS
     notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
     if not is_known:
@@ -227,73 +227,8 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         raise Question(run.note(text), [{"order": "list"}, *ways])
 
 
-def _order_of_rows(pair: Pair) -> Sequence[str]:
-    """Scores of a dict, and distances, that run against the order of the rows."""
-    run, roles = pair.run, pair.run.table.roles
-    if run.column or not run.table.ordered or "score" not in roles or "pos" in roles:
-        return ()
-    if {"score", "order", "descending"} & pair.named:
-        return ()
-    shape, lowest = run.table.shape, is_distance(roles["score"]) and run.table.ascending
-    if not (shape or lowest):
-        return ()
-    score = _number(quote(roles["score"]), run.table.columns[roles["score"]])
-    rows = f"SELECT {run.query} AS q, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    rows = f"SELECT q, list(s) AS l FROM ({rows}) GROUP BY q HAVING count(*) > 1"
-    down = "bool_and(l = list_reverse_sort(l)) AND bool_or(l[1] > l[-1])"
-    up = "bool_or(l <> list_reverse_sort(l))"
-    places = "bool_and(l = list_transform(l, lambda x, i: l[1] + i - 1)), min(l[1]), max(l[1])"
-    is_down, is_up, counts, *ends = run.session.row(f"SELECT {down}, {up}, {places} FROM ({rows})")
-    calls = [{"descending": True}, {"descending": False}]
-    if shape and counts and ends in ([0, 0], [1, 1]):
-        text = f"the numbers count from {ends[0]:.0f} in the order of the items. Are they ranks?"
-        place = roles["score"] if ends[0] else f"{roles['score']} + 1"
-        raise Question(run.note(text), [{"pos": place}, {"descending": True}])
-    if shape == "pairs" and is_up and not lowest:
-        text = "the items are not in the order of their scores. Which order counts?"
-        raise Question(run.note(text), [{"order": "rows"}, *calls])
-    if lowest and is_down:
-        text = f"rows begin with the highest {roles['score']}. Is the highest the best?"
-        raise Question(run.note(text), calls)
-    return ()
-
-
-def _rising_scores(pair: Pair) -> Iterator[str]:
-    """Scores that rise from row to row, where the order of the rows is a witness of the best."""
-    run, roles = pair.run, pair.run.table.roles
-    if run.column or "score" not in roles or "pos" in roles or run.table.ascending:
-        return
-    name, ordered = roles["score"], run.table.ordered
-    is_bm25 = squash(name) == "bm25"
-    if {"score", "order", "descending"} & pair.named or not (ordered or is_bm25):
-        return
-    score = _number(quote(name), run.table.columns[name])
-    first = f"SELECT {run.query}, {score} AS s FROM {run.table.sql} LIMIT {FIRST_ROWS}"
-    scores: dict[str, list[float]] = {}
-    known = [(query, x) for query, x in run.session.rows(first) if x is not None]
-    for query, x in known:
-        scores.setdefault(query, []).append(x)
-    lists = [x for x in scores.values() if len(x) > 1]
-    none_falls = all(x == sorted(x) for x in lists)
-    calls = [{"descending": False}, {"descending": True}]
-    if is_bm25 and lists and all(max(x) < 0 for x in lists):
-        best_first = all(x == sorted(x, reverse=True) for x in lists) and not none_falls
-        if not (ordered and best_first):
-            text = f"{name} is below 0, as in FTS5, where the lowest is best. Is it here?"
-            raise Question(run.note(text), calls)
-    # Scores rise by chance in one of exp(unlikely) runs.
-    unlikely = sum(math.lgamma(len(x) + 1) for x in lists if len({*x}) == len(x))
-    if not none_falls or unlikely < math.log(10):
-        return
-    values = [x for _, x in known]
-    is_sorted = len(scores) > 1 and values == sorted(values)
-    if unlikely > math.log(1000) and not is_sorted:
-        text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
-        raise Question(run.note(text), calls)
-    yield run.note(
-        f"{'all rows' if is_sorted else 'the rows of each query'} begin with the lowest {name}, "
-        "and the highest counts as the best. If the lowest is best, pass descending=False"
-    )
+def _order_of_scores(pair: Pair) -> Iterator[str]:
+    return order_of_scores(pair.run.session, pair.run.table, pair.named)
 
 
 def _other_numbers(pair: Pair) -> Iterator[str]:
@@ -568,8 +503,7 @@ DOUBTS: Sequence[Doubt] = (
     _numbered_queries,
     _grades,
     _order_of_lists,
-    _order_of_rows,
-    _rising_scores,
+    _order_of_scores,
     _part_of_key,
     _other_lists,
     _odd_ids,

@@ -1,4 +1,4 @@
-"""Roles by names: the columns of the query, item, grade, score and position, or the question."""
+"""Roles by names: whether these decide alone, the columns of each role, or the question."""
 
 from __future__ import annotations
 
@@ -10,17 +10,32 @@ from rankql.errors import Question, Ungraded
 from rankql.registry.column_names import (
     ADD_HEADER,
     PLACES,
+    RANKED_SYSTEMS,
     ROLES,
     TIMES,
+    WEAK,
+    WEAKER,
     is_called,
     is_like_id,
     is_row_number,
     list_side,
     missing_column,
+    names_system,
+    rank_of,
     recognise_item_alone,
     words_of,
 )
-from rankql.sources.tables import FRACTIONS, NUMBERS, Table, is_id, is_number, is_text, quote_name
+from rankql.sources.tables import (
+    FRACTIONS,
+    NUMBERS,
+    Runs,
+    Table,
+    is_id,
+    is_nested,
+    is_number,
+    is_text,
+    quote_name,
+)
 
 # Words of the names of columns that say whether an item was good.
 _OUTCOMES = {
@@ -37,9 +52,45 @@ def is_outcome(name: str, kind: str) -> bool:
     return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
 
 
-def _is_truth(name: str) -> bool:
-    """Do the words of a number say that it is judged, such as y_true?"""
-    return list_side(name) == "qrels"
+def name_ids(
+    runs: Runs, qrels: Table | None, options: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, Table | None] | None:
+    """The runs and judgments with the query and the item as roles, if they are tidy: flat, with one
+    column of a known name for each role. None if something must be chosen or unpacked.
+    """
+    named = (*ROLES, "system", "order", "forbidden", "groups", "collapse")
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    if any(options.get(x) is not None for x in named) or not all(
+        any(table.has(name) for table in tables) for name in by
+    ):
+        return None
+    ranked = {x: _name_ids(table, by, "item" if qrels else "rel") for x, table in runs.items()}
+    judged = qrels and _name_ids(qrels, by, "item", "rel")
+    if not all(ranked.values()) or (qrels and not judged):
+        return None
+    return {x: table for x, table in ranked.items() if table}, judged
+
+
+def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
+    is_run, columns = table.label != "qrels", table.columns.items()
+    systems = is_run and any(is_called(x, RANKED_SYSTEMS) or names_system(x) for x in table.columns)
+    if systems or any(is_nested(kind) for _, kind in columns):
+        return None
+    known = {
+        role: [x for x in table.columns if rank_of(role, x) is not None]
+        for role in ("query", "item")
+    }
+    ids = {role: names[0] for role, names in known.items() if names}
+    weak = [x for role, x in ids.items() if (rank_of(role, x) or 0) >= WEAK[role]]
+    for role in NUMBERS:
+        known[role] = [x for x in table.columns if is_called(x, (*ROLES[role], *WEAKER[role]))]
+    lacks = not all(known[x] for x in ("query", *needed)) or (
+        is_run and not known["pos"] and not known["score"]
+    )
+    several = any(len(names) > 1 or {*names} & {*by} for names in known.values())
+    if lacks or weak or several:
+        return None
+    return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
 
 
 def missing_role(table: Table, role: str, hint: str = "") -> Question:
@@ -53,12 +104,13 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
+    judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
     if role == "rel":
         known = map(table.find, ("query", "item", *NUMBERS))
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
-        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or _is_truth(x)]
+        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
         calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
         # Without a place of each, a run of relevant items alone is the best there is.
         if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
@@ -68,7 +120,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         hint += "variable_name='item', value_name='score')"
     if role == "score":
         ordered = table.ordered and not numbers  # nothing else orders the items
-        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or _is_truth(x))]
+        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or x in judged)]
         places = [x for x in numbers if x in ids]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
         calls += [

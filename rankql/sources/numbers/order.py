@@ -1,8 +1,15 @@
-"""Which way the numbers go: positions against scores, and whether the lowest is best."""
+"""Numbers against order: which way the numbers of a run go, and what counts if they disagree.
+
+The witnesses are positions and the order of the rows. One statement reads the first rows of a run:
+whether a column rises, falls or counts from 0 or 1 within the queries.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from rankql.errors import Question, RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
@@ -12,54 +19,159 @@ from rankql.registry.column_names import (
     WEAKER,
     has_two_directions,
     is_distance,
+    squash,
     words_of,
 )
-from rankql.sources.choose.rivals import disagreement, number_of
+from rankql.sources.open.reader import First, first_rows
 from rankql.sources.open.session import Session
 from rankql.sources.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
 from rankql.sources.unpack.row_numbers import add_place
 
+_BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
-def describe_positions(session: Session, table: Table) -> list[str]:
-    """Notes if most queries lack the position 1, or have scores in another order.
 
-    Positions from 0 are a question.
+def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
+    """Notes on positions that lack the top, or that scores contradict.
+
+    Refuses positions of all queries together, from 0 or below 0, and positions that the caller
+    names as the score.
     """
-    roles, name = table.roles, table.roles.get("pos", "")
-    if not name or table.unit == "ids" or not (is_number(table.columns[name]) or table.text):
-        return []
-    rows = f"SELECT {quote(roles['query'])} AS q, {number_of(table, name)} AS p FROM {table.sql}"
-    late = "SELECT avg(CAST(low > 1 AS INTEGER)) > 0.5 AND count(*) > 1, min(low) > 1, sum(n), "
-    late += "max(low) = 0 AND min(low) = 0, max(high) < 0 FROM "
-    late += "(SELECT min(p) AS low, max(p) AS high, count(*) AS n FROM ({}) GROUP BY q)"
-    lacks, none, read, from_0, negative = session.row(late.format(f"{rows} LIMIT {FIRST_ROWS}"))
-    if from_0 and session.asks:
-        text = f"{table.label}: {name} counts from 0 in each query. Position 1 is the top: add 1"
-        raise Question(text, [{"pos": f"{quote_name(name)} + 1"}])
-    if negative:
-        text = f"{table.label}: {name} is below 0, as in FTS5, where it is a score"
-        raise Question(text, [{"score": name, "descending": False}])
-    if lacks and none and read == FIRST_ROWS:  # there may be more rows of these queries
-        lacks, *_ = session.row(late.format(rows))
-    if lacks and (none or read < FIRST_ROWS):
-        return [f"{table.label}: most queries have no row with {name} 1, the top position"]
-    score = roles.get("score")
-    if score is None or not (is_number(table.columns[score]) or table.text):
-        return []
-    if disagreement(session, table, roles["query"], ("pos", name), ("score", score)) <= 0.5:
-        return []
-    against = ("-score", score)
-    ascends = not disagreement(session, table, roles["query"], ("pos", name), against)
+    pos, score = (table.roles.get(x, "") for x in ("pos", "score"))
+    names = [x for x in (pos, score) if x and (is_number(table.columns[x]) or table.text)]
+    if table.unit == "ids" or table.is_assumed("pos") or (pos or score) not in names:
+        return ()
+    words = {word for name in (*ROLES["score"], *WEAKER["score"]) for word in words_of(name)}
+    unknown = score not in table.computed and words.isdisjoint(words_of(score))
+    if not pos and not (named and unknown):
+        return ()
+    first = first_rows(session, table, table.roles["query"], names)
+    if pos:
+        return _check_positions(session, table, first, pos, score if score in names else "")
+    is_place = not PLACES.isdisjoint(words_of(score))
+    least = _first_count(session, table, first, score, quote(table.roles["query"]), is_place)
+    if least == 1 or (least == 0 and is_place):
+        place = score if least else f"{quote_name(score)} + 1"
+        text = f"{table.label}: {score} counts from {least} in each query, like positions"
+        raise Question(text, [{"pos": place}, {"descending": True}])
+    return ()
+
+
+def _check_positions(
+    session: Session, table: Table, first: First, pos: str, score: str
+) -> Sequence[str]:
+    label, query = table.label, table.roles["query"]
+    if _first_count(session, table, first, pos, "1") == 1:
+        raise RankqlError(
+            f"{label}: {pos} numbers the rows of all queries together. Number them per query: "
+            f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
+        )
+    tops = [min(x) for x in first.lists]
+    if session.asks and {*tops} == {0}:
+        text = f"{label}: {pos} counts from 0 in each query. Position 1 is the top: add 1"
+        raise Question(text, [{"pos": f"{quote_name(pos)} + 1"}])
+    if tops and max(chain(*first.lists)) < 0:
+        text = f"{label}: {pos} is below 0, as in FTS5, where it is a score"
+        raise Question(text, [{"score": pos, "descending": False}])
+    several, complete = len(tops) > 1, len(first.rows) < FIRST_ROWS
+    lacks = several and 2 * sum(x > 1 for x in tops) > len(tops)
+    if lacks and not complete and min(tops) > 1:  # there may be more rows of these queries
+        top = f"SELECT min({table.number_or_null(pos)}) AS top FROM {table.sql}"
+        sql = f"SELECT avg(CAST(top > 1 AS INT)) > 0.5 FROM ({top} GROUP BY {quote(query)})"
+        lacks = complete = session.value(sql)
+    if lacks and complete:
+        return [f"{label}: most queries have no row with {pos} 1, the top position"]
+    if not score or first.disagreement(lowest=is_distance(score)) <= 0.5:
+        return ()
+    ascends = not first.disagreement(lowest=True)
     return [
-        f"{table.label}: {score} orders most queries in another way than {name}, which is read. "
+        f"{label}: {score} orders most queries in another way than {pos}, which is read. "
         f"To rank by it, pass score={score!r}{', descending=False' if ascends else ''}"
     ]
+
+
+def _first_count(
+    session: Session, table: Table, first: First, name: str, key: str, gaps: bool = False
+) -> int | None:
+    """The first number if the values of a column count the rows of each group, from 0 or 1.
+
+    There must be several queries. key: the SQL of a group. gaps: some numbers may be missing.
+    """
+    groups = [[*chain(*first.lists)]] if key == "1" else first.lists
+    if sum(map(len, groups)) < 2 or any(len({*x}) < len(x) for x in groups):
+        return None
+    value = table.number_or_null(name)
+    rows = f"SELECT {quote(table.roles['query'])} AS q, {key} AS k, {value} AS p FROM {table.sql}"
+    counts = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
+    counts += f"count(DISTINCT q) AS queries FROM ({rows} WHERE {value} IS NOT NULL) GROUP BY k"
+    several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
+    whole = "low IN (0, 1) AND high < 1e6" if gaps else "high = n + low - 1"
+    sql = f"SELECT bool_and(n = d AND {whole}) AND {several}, min(low), max(low) FROM ({counts})"
+    count, least, most = session.row(sql)
+    return int(least) if count and least in (0, 1) and (gaps or least == most) else None
+
+
+def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> Iterator[str]:
+    """A note or a question on scores that run against the order of the rows, or of a dict."""
+    name, shape, ordered = table.roles.get("score", ""), table.shape, table.ordered
+    is_bm25, lowest = squash(name) == "bm25", is_distance(name)
+    if not name or "pos" in table.roles or table.lists or not (ordered or is_bm25):
+        return
+    if {"score", "order", "descending"} & named or (table.ascending and not (shape or lowest)):
+        return
+    first = first_rows(session, table, table.roles["query"], [name])
+    lists, label = [x for x in first.lists if len(x) > 1], table.label
+    falls = all(x == sorted(x, reverse=True) for x in lists)
+    rises = all(x == sorted(x) for x in lists)
+    counts = all(x == [x[0] + i for i in range(len(x))] for x in lists)
+    starts = {x[0] for x in lists}
+    if shape and counts and starts in ({0}, {1}):
+        text = f"{label}: the numbers count from {min(starts):.0f} in the order of the items. "
+        place = name if 1 in starts else f"{name} + 1"
+        raise Question(f"{text}Are they ranks?", [{"pos": place}, {"descending": True}])
+    lowest = lowest and table.ascending
+    if shape == "pairs" and not falls and not lowest:
+        text = "the items are not in the order of their scores. Which order counts?"
+        raise Question(f"{label}: {text}", [{"order": "rows"}, *_BOTH_WAYS[::-1]])
+    if lowest and falls and not rises:
+        text = f"{label}: rows begin with the highest {name}. Is the highest the best?"
+        raise Question(text, _BOTH_WAYS[::-1])
+    if table.ascending or not lists:
+        return
+    if is_bm25 and max(chain(*lists)) < 0 and (rises or not (ordered and falls)):
+        text = f"{label}: {name} is below 0, as in FTS5, where the lowest is best. Is it here?"
+        raise Question(text, _BOTH_WAYS)
+    # Scores rise by chance in one of exp(unlikely) runs.
+    unlikely = sum(math.lgamma(len(x) + 1) for x in lists if len({*x}) == len(x))
+    if not rises or unlikely < math.log(10):
+        return
+    values = first.values
+    is_sorted = len(first.lists) > 1 and values == sorted(values)
+    if unlikely > math.log(1000) and not is_sorted:
+        text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
+        raise Question(f"{label}: {text}", _BOTH_WAYS)
+    yield (
+        f"{label}: {'all rows' if is_sorted else 'the rows of each query'} begin with the lowest "
+        f"{name}, and the highest counts as the best. If the lowest is best, pass descending=False"
+    )
+
+
+def lowest_is_best(table: Table, descending: bool | None) -> bool:
+    """Is the lowest score the best? By the caller, or by the name of the column."""
+    name = table.roles["score"]
+    if descending is None:
+        if has_two_directions(name):
+            raise Question(
+                f"{table.label}: is the lowest or the highest {name} the best?",
+                _BOTH_WAYS,
+            )
+        return is_distance(name)
+    return not descending
 
 
 def drop_positions(session: Session, table: Table, name: str) -> Table:
     """The run ordered by its score as others are, if its positions hardly say anything else."""
     pos, score = table.roles["pos"], table.roles["score"]
-    place, value = number_of(table, pos), number_of(table, score)
+    place, value = table.number_or_null(pos), table.number_or_null(score)
     sign = "" if is_distance(score) else "-"
     rows = f"""SELECT {quote(table.roles["query"])} AS q, {place} AS p, {sign}{value} AS s
         FROM {table.sql} WHERE {place} IS NOT NULL AND {value} IS NOT NULL"""
@@ -77,54 +189,6 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
     return replace(table.without("pos"), context={**table.context, "pos": unused})
 
 
-def refuse_wrong_order(session: Session, table: Table, named: bool) -> None:
-    """Refuse positions of all queries together, and positions that are named as the score."""
-    query, pos, score = (table.roles.get(x, "") for x in ("query", "pos", "score"))
-    if table.unit == "ids" or table.is_assumed("pos"):
-        return
-    if pos and _first_count(session, table, pos, "1") == 1:
-        raise RankqlError(
-            f"{table.label}: {pos} numbers the rows of all queries together. Number them per "
-            f"query: row_number() OVER (PARTITION BY {query} ORDER BY ...)"
-        )
-    words = {word for name in (*ROLES["score"], *WEAKER["score"]) for word in words_of(name)}
-    unknown = score and score not in table.computed and words.isdisjoint(words_of(score))
-    if not (named and unknown and not pos):
-        return
-    is_place = not PLACES.isdisjoint(words_of(score))
-    first = _first_count(session, table, score, quote(query), is_place)
-    if first == 1 or (first == 0 and is_place):
-        place = score if first else f"{quote_name(score)} + 1"
-        text = f"{table.label}: {score} counts from {first} in each query, like positions"
-        raise Question(text, [{"pos": place}, {"descending": True}])
-
-
-def _first_count(
-    session: Session, table: Table, name: str, key: str, gaps: bool = False
-) -> int | None:
-    """The first number if the values of a column count the rows of each group, from 0 or 1.
-
-    There must be several queries. gaps: some numbers may be missing. The first rows are read
-    first, where it mostly is not so.
-    """
-    if not is_number(table.columns[name]) and not table.text:
-        return None  # an error of its own
-    query, value = quote(table.roles["query"]), number_of(table, name)
-    rows = (
-        f"(SELECT {query} AS q, {key} AS k, {value} AS p FROM {table.sql} WHERE {value} IS NOT NULL"
-    )
-    once = "SELECT count(*) = count(DISTINCT (k, p)) AND count(*) > 1 FROM "
-    if not session.value(f"{once}{rows} LIMIT {FIRST_ROWS})"):
-        return None
-    groups = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
-    groups += f"count(DISTINCT q) AS queries FROM {rows}) GROUP BY k"
-    several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
-    whole = "low IN (0, 1) AND high < 1e6" if gaps else "high = n + low - 1"
-    sql = f"SELECT bool_and(n = d AND {whole}) AND {several}, min(low), max(low) FROM ({groups})"
-    counts, least, most = session.row(sql)
-    return int(least) if counts and least in (0, 1) and (gaps or least == most) else None
-
-
 def rank_by_score(session: Session, table: Table) -> Table:
     """The run with positions by its scores; the higher item id comes first among equal ones."""
     name, score = f"{INTERNAL_PREFIX}place", table.number("score")
@@ -134,16 +198,3 @@ def rank_by_score(session: Session, table: Table) -> Table:
     reads = {**table.computed, name: table.sources([table.roles["score"]])}
     ranked = add_place(session, table, "pos", name, table.role_columns["score"], sql)
     return replace(ranked, computed=reads, ascending=False)
-
-
-def lowest_is_best(table: Table, descending: bool | None) -> bool:
-    """Is the lowest score the best? By the caller, or by the name of the column."""
-    name = table.roles["score"]
-    if descending is None:
-        if has_two_directions(name):
-            raise Question(
-                f"{table.label}: is the lowest or the highest {name} the best?",
-                [{"descending": False}, {"descending": True}],
-            )
-        return is_distance(name)
-    return not descending

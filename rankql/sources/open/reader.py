@@ -19,7 +19,7 @@ from rankql.macros import literal, quote
 from rankql.sources.open import frames
 from rankql.sources.open.files import File
 from rankql.sources.open.private import create_macros, has_room, in_transaction, is_private
-from rankql.sources.tables import EXACT, FLOATS, Table, is_number, is_rounded, is_text
+from rankql.sources.tables import EXACT, FIRST_ROWS, FLOATS, Table, is_number, is_rounded, is_text
 from rankql.text import Note
 
 # The names of our tables on each connection, which sessions within each other share.
@@ -42,6 +42,8 @@ class Reader:
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         # Whether a query has rows, by its SQL.
         self.answers: dict[str, bool] = {}
+        # The numbers in the first rows, by their query.
+        self.first: dict[str, First] = {}
         # The rows of iterators, by iterator.
         self.iterated: dict[Any, list[Any]] = {}
         self.hint = "No table has this name"
@@ -350,3 +352,47 @@ def refuse_rounded(session: Reader, table: Table, column: str, ids: str, kind: s
             f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"
         )
+
+
+class First(NamedTuple):
+    """Numbers in the first rows: of each its query, as text, and one or two numbers or None."""
+
+    rows: Sequence[tuple[Any, ...]]
+
+    @property
+    def values(self) -> list[float]:
+        """The first numbers in the order of the rows."""
+        return [row[1] for row in self.rows if row[1] is not None]
+
+    @property
+    def lists(self) -> list[list[float]]:
+        """The first numbers by query."""
+        lists: dict[str, list[float]] = {}
+        for query, number, *_ in self.rows:
+            if number is not None:
+                lists.setdefault(query, []).append(number)
+        return [*lists.values()]
+
+    def disagreement(self, lowest: bool, also: bool = True) -> float:
+        """The share of queries that the two numbers order differently.
+
+        lowest, also: is the lowest number best in the second, and in the first?
+        """
+        pairs: dict[str, list[tuple[float, float]]] = {}
+        for query, one, other in self.rows:
+            if one is not None and other is not None:
+                pair = (one if also else -one), (other if lowest else -other)
+                pairs.setdefault(query, []).append(pair)
+        orders = [[y for _, y in sorted(x)] for x in pairs.values()]
+        return sum(x != sorted(x) for x in orders) / (len(orders) or 1)
+
+
+def first_rows(session: Reader, table: Table, key: str | None, names: Sequence[str]) -> First:
+    """The numbers of these columns in the first rows, which a session reads once."""
+    query = f"CAST({quote(key)} AS VARCHAR)" if key and table.has(key) else "''"
+    numbers = ", ".join(map(table.number_or_null, names))
+    sql = f"SELECT {query}, {numbers} FROM {table.sql} LIMIT {FIRST_ROWS}"
+    if sql not in session.first:
+        rows = session.rows(sql)
+        session.first[sql] = First([tuple(x if x == x else None for x in row) for row in rows])
+    return session.first[sql]
