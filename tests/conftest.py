@@ -3,22 +3,22 @@
 Property tests draw few examples by default, and new ones and many more with
 HYPOTHESIS_PROFILE=long.
 
-RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one. RANKQL_TURN=1 leaves
-out the tests that rest at this commit: see support/turns.py.
+RANKQL_SHUFFLE=seed shuffles the files and the tests in each, which shows a test that needs its
+neighbour. RANKQL_TURN=1 leaves out the tests that rest at this commit: see support/turns.py.
 """
 
 import os
+import random
 import shutil
+import signal
 import subprocess
 from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-import rankql
 from support import turns
 from support.components import BROWSERS, COMPONENTS, program
-from support.offered_calls import checked, without_findings
 from support.paths import ROOT
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
@@ -28,6 +28,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 
 # Fixtures that start a component: their tests get its marker.
 STARTED_BY = {"browser": "browser", "server": "postgres"}
+# Components whose tests share a session, a server or an environment.
+SHARED = ("spark", "dbt", "postgres", "postgres18", "clickhouse", "browser", "site", "package")
+SEED = os.environ.get("RANKQL_SHUFFLE")
 
 
 def untracked_files():
@@ -50,8 +53,17 @@ def pytest_sessionfinish(session):
 
 
 def pytest_configure(config):
+    # A shell starts a job of & with SIGINT ignored, and no test could interrupt what it starts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # one process looks for all
         config.stash[FILES] = untracked_files()
+    elif config.option.markexpr.startswith("not") and hasattr(os, "sched_setaffinity"):
+        # The README's command: a process per core. With one thread each, DuckDB and polars take a
+        # tenth less for small data. Faults of several threads are seen by the slow tests.
+        cores = sorted(os.sched_getaffinity(0))
+        number = int(config.workerinput["workerid"].removeprefix("gw"))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
     for name, component in COMPONENTS.items():
         needs = " and ".join([*component.modules, *(group[0] for group in component.programs)])
         config.addinivalue_line("markers", f"{name}: needs {needs}")
@@ -59,24 +71,27 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark heavy tests, before pytest selects by marker.
+    """Mark the tests, before pytest selects by marker.
 
-    Those with Spark are first: with `worksteal` they stay in one process, which starts it once.
+    Those that share what is costly to start are a group, which `--dist loadgroup` does not divide.
     """
     repetitions = mark_repetitions(items)
     if turn := turns.this_turn():
         resting = {item for item in items if rests(turn, item, repetitions)}
         config.hook.pytest_deselected(items=[*resting])
         items[:] = [item for item in items if item not in resting]
-    every = int(os.environ.get("RANKQL_EVERY", "1"))
-    for number, item in enumerate(items):
-        if number % every:
-            item.add_marker("slow")
+    for item in items:
         for fixture in STARTED_BY.keys() & set(item.fixturenames):
             item.add_marker(STARTED_BY[fixture])
-        if any(component.heavy for component in needed(item)):
-            item.add_marker("heavy")
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+        names = needed(item)
+        if any(COMPONENTS[name].heavy for name in names):
+            item.add_marker("slow")
+        for group in [name for name in SHARED if name in names][:1]:
+            item.add_marker(pytest.mark.xdist_group(group))
+    if SEED:
+        order = random.Random(SEED)
+        files = defaultdict(order.random)
+        items.sort(key=lambda item: (files[item.path], order.random()))
 
 
 def mark_repetitions(items):
@@ -119,28 +134,16 @@ def values_of(item):
 
 
 def needed(item):
-    names = {marker.name for marker in item.iter_markers()}
-    return [component for name, component in COMPONENTS.items() if name in names]
+    """The components that a test has as markers."""
+    return COMPONENTS.keys() & {marker.name for marker in item.iter_markers()}
 
 
 def pytest_runtest_setup(item):
     """Skip a test if a component is missing, or fail if CI=true."""
-    for component in needed(item):
+    for component in map(COMPONENTS.get, needed(item)):
         if component.missing:
             reason = f"not installed: {component.missing}; {component.remedy}"
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-
-
-@pytest.fixture(autouse=True)
-def offered_calls_work(request, monkeypatch):
-    """In tests/sources every call that a question of `evaluate` offers is run.
-
-    What is read of JSON is no error of `check`.
-    """
-    if request.path.parent.name == "sources":
-        monkeypatch.setattr(rankql, "evaluate", checked(rankql.evaluate))
-    if request.path.name == "test_json_shapes.py":
-        monkeypatch.setattr(rankql, "evaluate", without_findings(rankql.evaluate))
 
 
 @pytest.fixture(scope="session")

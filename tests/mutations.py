@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--tests", nargs="+", default=["tests"])
     parser.add_argument("--edits", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mark", default="not (heavy or slow or simulation)")
+    parser.add_argument("--mark", default="not (slow or simulation)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     options = parser.parse_args()
     possible = list(edits(ROOT / options.package))

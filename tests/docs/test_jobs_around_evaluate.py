@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support import metric_engines
 
 RNG = np.random.default_rng(11)
 PLAYS = pl.DataFrame(
@@ -38,8 +39,7 @@ BOUGHT = pl.DataFrame(
 
 @pytest.fixture
 def con():
-    with duckdb.connect() as con:
-        rankql.register(con)
+    with metric_engines.connect() as con:
         con.register("shown", SHOWN)
         con.register("bought", BOUGHT)
         yield con

@@ -16,7 +16,6 @@ from rankql import RankqlError
 from rankql.evaluation import filters
 from rankql.logs.table_macros import value_sql
 from support import definitions, metric_engines
-from support.parameters import slow_except
 
 NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
 LISTS = ("Popularity", "Novelty", "Serendipity", "Repeats")
@@ -66,7 +65,8 @@ def by_definition(run, test, train, k):
     }
 
 
-@pytest.mark.parametrize("seed", slow_except([1, 2], 1))
+@pytest.mark.few(3)
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("form", ["positions", "scores", "systems"])
 def test_values_are_the_definitions(seed, form):
     run, test, train = recommender(seed)

@@ -15,7 +15,7 @@ import rankql
 from rankql.errors import database_message
 from support import calls, metric_engines, signatures
 from support.metric_engines import Column
-from support.parameters import cycled, slow_except
+from support.parameters import cycled
 
 NAN, INF = math.nan, math.inf
 REQUIRED = signatures.REQUIRED
@@ -543,10 +543,7 @@ FORGOTTEN = [
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "call",
-    slow_except(FORGOTTEN, "ndcg(rel, {})", "alpha_ndcg(sets, {})", "ap_by_score(rel, score, {})"),
-)
+@pytest.mark.parametrize("call", FORGOTTEN)
 def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
     three = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})

@@ -14,7 +14,7 @@ import rankql
 from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
-from support.parameters import cycled, slow_except
+from support.parameters import cycled
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 
@@ -150,7 +150,8 @@ SLICED = {
 }
 
 
-@pytest.mark.parametrize("name", slow_except(SLICED, "tally"))
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", SLICED)
 def test_slices_of_an_enum_are_in_the_order_of_text(name):
     frame = pl.DataFrame(SLICED[name])
     half = len(frame) // 2

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support import metric_engines
 
 LOG = pl.DataFrame(
     [
@@ -27,8 +28,7 @@ def run_cli(*arguments, code=0):
 
 
 def in_sql(log, options=""):
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("log", log)
     call = f"'log', query := 'member_id', item := 'track', k := 2{options}"
     return con.sql(f"FROM most_popular({call})").fetchall()
@@ -83,8 +83,7 @@ def test_a_log_split_by_users():
     assert run.rows() == [("d", "y", 1, 1.0), ("e", "y", 1, 1.0)]
     result = rankql.evaluate(run, log, "HR@1", query="member_id")
     assert result.summary.select("mean", "queries", "missing").rows() == [(0, 2, 0)]
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("log", log)
     con.register("users", users)
     options = "k := 1, users := 'users', query := 'member_id', item := 'track'"

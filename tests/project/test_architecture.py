@@ -185,6 +185,12 @@ def test_no_test_is_skipped_in_ci_for_want_of_a_package():
     assert [name for name, path in PATHS.items() if skips.search(path.read_text("utf-8"))] == []
 
 
+def test_offered_calls_of_sources_are_run():
+    """`asked` runs them; `pytest.raises(Question)` alone does not."""
+    files = (TESTS / "sources").glob("*.py")
+    assert [x.name for x in files if "pytest.raises(Question" in x.read_text("utf-8")] == []
+
+
 def test_a_missing_component_is_a_skip_and_in_ci_a_failure(monkeypatch):
     missing = Component(("no_such_package",), (("no-such-program",),))
     monkeypatch.setitem(COMPONENTS, "gone", missing)

@@ -18,7 +18,6 @@ import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
 from rankql.writing import write_file
-from support.parameters import slow_except
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
 ROWS = [(day, f"q{day}{q}", item, pos, 9 - pos, (q + pos) % 2)
@@ -66,7 +65,8 @@ def write(name, run, to):
     WRITERS[name][1](run, to)
 
 
-@pytest.mark.parametrize("name", slow_except(WRITERS, "evaluate", "save", "rankql convert"))
+@pytest.mark.few(6)
+@every_writer
 def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     run, to = paths
     real = tmp_path / f"real{to.suffix}"
@@ -196,11 +196,12 @@ def test_only_regular_files_are_written(name, paths, kind):
 _PAGES = ("save", "rankql report")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name",
     [
+        *(name for name in WRITERS if name not in _PAGES),
         *(pytest.param(name, marks=pytest.mark.report) for name in _PAGES),
-        *slow_except([name for name in WRITERS if name not in _PAGES], "convert", "rankql eval"),
     ],
 )
 def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_path):
@@ -213,7 +214,8 @@ def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_pa
     assert out and not (tmp_path / "-").exists()
 
 
-@pytest.mark.parametrize("name", slow_except(WRITERS, "save"))
+@pytest.mark.few(3)
+@every_writer
 @pytest.mark.parametrize("how", ["interrupt", "full"])
 def test_complete_or_not_at_all(name, paths, how, monkeypatch):
     """Nothing is left if an interrupt comes just before the end, or the disk is full."""

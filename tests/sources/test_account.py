@@ -11,6 +11,7 @@ import pytest
 import rankql
 from rankql.errors import Question
 from support.parameters import cycled
+from support.reading import asked, read, refused
 
 QUERIES = [f"q{i}" for i in range(40)]
 RANKED = {q: [f"d{q}_{k}" for k in range(4)] + ["common"] for q in QUERIES}
@@ -100,21 +101,20 @@ ORDINARY = {
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_tables_are_not_asked_about(name):
     run, qrels = ORDINARY[name]
-    assert rankql.evaluate(run, qrels, "RR", interval=None)["RR"] == 0.75
+    assert read(run, qrels)["RR"] == 0.75
 
 
 def test_columns_without_a_role_are_named():
     run = RUN.with_columns(seg=pl.lit("a"), deleted=numbers(RUN) % 2)
     qrels = GOLD.with_columns(annotator=pl.lit("ann"))
-    result = rankql.evaluate(run, qrels, "RR", by="seg", interval=None)
+    result = read(run, qrels, by="seg")
     assert result.columns["run"]["not read"] == "deleted"
     assert result.columns["qrels"]["not read"] == "annotator"
-    assert "; not read: deleted (run), annotator (qrels)" in str(result)
-    assert any("deleted is not read" in note for note in result.notes)
+    assert "not read: deleted (run), annotator (qrels)" in str(result)
     wide = GOLD.with_columns(**{f"column_{i:03}": pl.lit(i) for i in range(99)})
     shown = str(rankql.evaluate(RUN, wide, "RR", interval=None))
     assert "and 89 more" in shown and "column_099" not in shown
-    own = rankql.evaluate(run, qrels, ["x = avg(deleted)"], interval=None)
+    own = read(run, qrels, ["x = avg(deleted)"])
     assert "not read" in own.columns["run"] and "deleted" not in own.columns["run"]["not read"]
 
 
@@ -200,55 +200,52 @@ def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
     """In CSV all columns are text. Each offered call is run."""
     run = SCORED.select("query", "item", match_score=pl.col("score") / 3)
     run.write_csv(tmp_path / "run.csv")
-    with pytest.raises(Question, match="match_score") as caught:
-        rankql.evaluate(tmp_path / "run.csv", GOLD, "RR")
-    assert caught.value.calls == [{"score": "match_score"}]
+    question = asked(tmp_path / "run.csv", GOLD, match="match_score")
+    assert question.calls == [{"score": "match_score"}]
 
 
 def test_cells_of_both_lists_are_read():
     cells = pl.DataFrame({"question": QUERIES, "retrieved": [",".join(RANKED[q]) for q in QUERIES],
                           "relevant": [f"{RELEVANT[q][0]},z{q}" for q in QUERIES]})  # fmt: skip
-    result = rankql.evaluate(cells, metrics="RR", interval=None)
+    result = read(cells)
     assert result["RR"] == 0.75 and "not read" not in str(result)
-    graded = rankql.evaluate(cells.with_columns(relevance_grades=pl.lit("0,2")), metrics="RR")
+    graded = read(cells.with_columns(relevance_grades=pl.lit("0,2")))
     assert graded["RR"] == 0
 
 
 def test_an_empty_id_is_not_a_document_of_chunks():
-    result = rankql.evaluate({"q": ["a1", "b"]}, {"q": {"": 1, "b": 1}}, "RR", interval=None)
+    result = read({"q": ["a1", "b"]}, {"q": {"": 1, "b": 1}})
     assert result["RR"] == 0.5 and "chunks" not in str(result)
 
 
 def test_a_score_that_ranks_one_of_several_runs_is_read():
-    result = rankql.evaluate({"a": SCORED, "b": RANKED}, GOLD, "RR", interval=None)
+    result = read({"a": SCORED, "b": RANKED}, GOLD)
     assert "a by score, b by pos" in str(result.notes) and "not read" not in str(result)
-    both = rankql.evaluate({"a": RUN, "b": RANKED}, GOLD, "RR", interval=None)
+    both = read({"a": RUN, "b": RANKED}, GOLD)
     assert "not read: score" in str(both) and "differ in it" not in str(both.notes)
 
 
 def test_relevant_ids_of_all_runs_are_read():
     runs = {"a": pl.DataFrame(lists()), "b": pl.DataFrame(lists(length=5))}
-    result = rankql.evaluate(runs, metrics="RR", interval=None)
+    result = read(runs)
     assert "not read: length" in str(result) and "relevant (run" not in str(result)
     assert "relevant" not in result.columns["run 'b'"]["not read"]
 
 
 def test_lists_of_numbers_as_text_may_be_ids():
     ids = {c: [f"[{i}, {i + 50}]" for i in range(40)] for c in ("docs", "relevant")}
-    with pytest.raises(Question) as caught:
-        rankql.evaluate(pl.DataFrame({"question": QUERIES, **ids}), metrics="RR")
-    assert caught.value.calls[0] == {"item": ["docs", "relevant"]}
+    question = asked(pl.DataFrame({"question": QUERIES, **ids}))
+    assert question.calls[0] == {"item": ["docs", "relevant"]}
 
 
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """A fixture in tests/conftest.py runs all calls."""
     if call is None:
-        assert rankql.evaluate(run, qrels, "RR", interval=None, **options)["RR"] == 0.75
+        assert read(run, qrels, **options)["RR"] == 0.75
         return
-    with pytest.raises(Question) as caught:
-        rankql.evaluate(run, qrels, "RR", **options)
-    assert call in str(caught.value) and 1 <= len(caught.value.calls) <= 3
+    question = asked(run, qrels, **options)
+    assert call in str(question) and 1 <= len(question.calls) <= 3
 
 
 def test_events_of_one_item_are_seen_before_one_row_of_each_is_kept():
@@ -257,15 +254,17 @@ def test_events_of_one_item_are_seen_before_one_row_of_each_is_kept():
     rows = [(q, d, e) for q in QUERIES for d, e in zip(RANKED[q], events, strict=False)]
     log = pl.DataFrame([*rows, *rows[:9]], schema=["query", "item", "event"], orient="row")
     run = RUN.drop("rank")
-    with pytest.raises(Question, match=r"Is event the grade of item\? Pass rel='1', or a grade"):
-        rankql.evaluate(run, log, "RR")
+    asked(run, log, match=r"Is event the grade of item\? Pass rel='1', or a grade")
     grades = {"purchase": 1, "view": 0}
-    assert rankql.evaluate(run, log, "RR", rel=("event", grades))["RR"] == 0.5
-    result = rankql.evaluate(run, log, "RR", rel="1")
+    assert read(run, log, rel=("event", grades))["RR"] == 0.5
+    result = read(run, log, rel="1")
     assert result["RR"] == 1 and "not read: event" in str(result)
-    assert "not read" not in str(rankql.evaluate(run, log.drop("event"), "RR"))
-    with pytest.raises(Question, match=r"Pass rel='max\(amount\)' or rel='sum\(amount\)' or"):
-        rankql.evaluate(run, log.with_columns(amount=numbers(log, -3)).drop("event"), "RR")
+    assert "not read" not in str(read(run, log.drop("event")))
+    asked(
+        run,
+        log.with_columns(amount=numbers(log, -3)).drop("event"),
+        match=r"Pass rel='max\(amount\)' or rel='sum\(amount\)' or",
+    )
 
 
 # The rows of a query begin with its lowest score: how many queries have how many rows, and what
@@ -300,16 +299,13 @@ def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path)
     qrels = {f"q{i}": [f"d{i}0"] for i in range(len(sizes))}
     if says == "question":
         text = r"begin with the lowest score. Is the lowest the best\? Pass descending=False or"
-        with pytest.raises(Question, match=text):
-            rankql.evaluate(run, qrels, "RR")
-        assert rankql.evaluate(run, qrels, "RR", descending=False)["RR"] >= 0.875
-        assert "lowest" not in str(rankql.evaluate(run, qrels, "RR", descending=True))
-        assert "lowest" not in str(
-            rankql.evaluate(frame.sort("query", -pl.col("score")), qrels, "RR")
-        )
+        asked(run, qrels, match=text)
+        assert read(run, qrels, descending=False)["RR"] >= 0.875
+        assert "lowest" not in str(read(run, qrels, descending=True))
+        assert "lowest" not in str(read(frame.sort("query", -pl.col("score")), qrels))
     else:
         text = "If the lowest is best, pass descending=False"
-        assert (text in str(rankql.evaluate(run, qrels, "RR"))) == (says == "note")
+        assert (text in str(read(run, qrels))) == (says == "note")
 
 
 def test_rows_that_are_sorted_by_score_are_noted():
@@ -319,10 +315,8 @@ def test_rows_that_are_sorted_by_score_are_noted():
         .with_columns(score=pl.int_range(200) * 1.0)
         .sample(200, shuffle=True, seed=1)
     )
-    assert "all rows begin with the lowest score" in str(
-        rankql.evaluate(run.sort("score"), GOLD, "RR")
-    )
-    assert "lowest" not in str(rankql.evaluate(run, GOLD, "RR"))
+    assert "all rows begin with the lowest score" in str(read(run.sort("score"), GOLD))
+    assert "lowest" not in str(read(run, GOLD))
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -331,18 +325,17 @@ def test_bm25_below_0_is_asked_about_unless_the_best_come_first(ordered):
     for table, asks in ((falling, not ordered), (falling.sort("query", "bm25"), True)):
         run = table if ordered else duckdb.from_arrow(table.to_arrow())
         if not asks:
-            assert rankql.evaluate(run, GOLD, "RR")["RR"] == 0.75
+            assert read(run, GOLD)["RR"] == 0.75
             continue
-        with pytest.raises(Question, match=r"as in FTS5, where the lowest is best. Is it here\?"):
-            rankql.evaluate(run, GOLD, "RR")
-        assert rankql.evaluate(run, GOLD, "RR", descending=True)["RR"] == 0.75
+        asked(run, GOLD, match=r"as in FTS5, where the lowest is best. Is it here\?")
+        assert read(run, GOLD, descending=True)["RR"] == 0.75
 
 
 def test_a_score_that_rises_with_the_position_is_named_with_its_order():
     run = RUN.with_columns(score=-pl.col("score"))
     note = "pass score='score', descending=False"
-    assert note in str(rankql.evaluate(run, GOLD, "RR"))
-    assert rankql.evaluate(run, GOLD, "RR", score="score", descending=False)["RR"] == 0.75
+    assert note in str(read(run, GOLD))
+    assert read(run, GOLD, score="score", descending=False)["RR"] == 0.75
 
 
 def test_words_for_nothing_in_the_run_are_asked_about():
@@ -353,10 +346,7 @@ def test_words_for_nothing_in_the_run_are_asked_about():
     ]
     drop = "list_filter(retrieved, lambda x: x <> 'No results found')"
     call = f"item=[\"{drop}\", 'relevant']"
-    with pytest.raises(
-        rankql.RankqlError, match=re.escape(f"that no item is retrieved? Pass {call}")
-    ):
-        rankql.evaluate(rows, metrics="FalseAnswer")
+    refused(rows, metrics="FalseAnswer", match=re.escape(f"that no item is retrieved? Pass {call}"))
     result = rankql.evaluate(
         rows, metrics=["FalseAbstention", "FalseAnswer"], item=[drop, "relevant"]
     )

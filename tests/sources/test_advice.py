@@ -6,8 +6,7 @@ tests/cli/test_cli.py has the same words as options of the command line.
 import polars as pl
 import pytest
 
-import rankql
-from rankql.errors import RankqlError
+from support.reading import read, refused
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "z"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "a", "b"], "item": ["y", "x", "z"], "rel": [1, 0, 1]})
@@ -67,20 +66,18 @@ def test_advice_works(row, tmp_path):
         if isinstance(text, str):
             inputs[place] = tmp_path / "data.csv"
             inputs[place].write_text(text)
-    with pytest.raises(RankqlError) as caught:
-        rankql.evaluate(*inputs, metrics="RR", **wrong)
-    assert advice in str(caught.value)
+    error = refused(*inputs, **wrong)
+    assert advice in str(error)
     # The item y of query a is relevant and at position 2.
     run, qrels = inputs
-    assert rankql.evaluate(run, **{"qrels": qrels, "metrics": "RR", **right})["RR"] == 0.75
+    assert read(run, **{"qrels": qrels, "metrics": "RR", **right})["RR"] == 0.75
 
 
 def test_a_folder_is_advised_by_its_files(tmp_path):
     RUN.write_csv(tmp_path / "a.csv")
-    with pytest.raises(RankqlError) as caught:
-        rankql.evaluate(tmp_path, QRELS)
-    pattern = str(caught.value).rpartition("such as ")[2].strip("'")
-    assert rankql.evaluate(pattern, QRELS, "RR")["RR"] == 0.75
+    error = refused(tmp_path, QRELS)
+    pattern = str(error).rpartition("such as ")[2].strip("'")
+    assert read(pattern, QRELS)["RR"] == 0.75
 
 
 @pytest.mark.parametrize("blank", [0, 2])
@@ -88,5 +85,4 @@ def test_a_folder_is_advised_by_its_files(tmp_path):
 def test_a_broken_line_has_its_own_number(broken, blank, tmp_path):
     rows = [f'{{"query": "a", "item": "x{i}", "score": {i}}}' for i in range(9)]
     (tmp_path / "run.jsonl").write_text("\n".join([*rows, *[""] * blank, broken, *rows]) + "\n")
-    with pytest.raises(RankqlError, match=r"run\.jsonl.* at byte \d+ in line 1[0-3]: "):
-        rankql.evaluate(tmp_path / "run.jsonl", QRELS)
+    refused(tmp_path / "run.jsonl", QRELS, match=r"run\.jsonl.* at byte \d+ in line 1[0-3]: ")

@@ -19,6 +19,7 @@ from rankql.errors import RankqlError
 from rankql.logs.table_macros import read_rows
 from support.formats import write_rows
 from support.parameters import cycled
+from support.reading import read, refused
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
 ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]
@@ -69,7 +70,7 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
     path.write_bytes(damage(TEXTS[suffix].encode()))
     if message is None:
         (plain := tmp_path / f"plain{suffix}").write_text(TEXTS[suffix])
-        assert len({rankql.evaluate(run, QRELS, "RR")["RR"] for run in (path, plain)}) == 1
+        assert len({read(run, QRELS)["RR"] for run in (path, plain)}) == 1
         return
     for function in (rankql.evaluate, rankql.check):
         with pytest.raises(RankqlError, match=message):
@@ -87,16 +88,15 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
 )
 def test_underscores_are_not_part_of_a_number(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    with pytest.raises(RankqlError, match="1_0"):
-        rankql.evaluate(tmp_path / name, QRELS, "RR")
+    refused(tmp_path / name, QRELS, match="1_0")
 
 
 def test_a_nul_in_a_name_is_refused():
     """polars would end the process."""
-    with pytest.raises(RankqlError, match=r"a\\x00"):
-        rankql.evaluate({"q1": {"x": 1}}, QRELS, {"a\0": "avg(rel)"})
-    with pytest.raises(RankqlError, match=r"run: .*q\\x00"):
-        rankql.evaluate(pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]}), QRELS, "RR")
+    refused({"q1": {"x": 1}}, QRELS, {"a\0": "avg(rel)"}, match=r"a\\x00")
+    refused(
+        pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]}), QRELS, match=r"run: .*q\\x00"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,9 @@ def test_an_open_transaction_does_not_hide_the_cause(tmp_path, run, metrics, mon
     con = duckdb.connect()
     con.execute("CREATE TABLE texts AS SELECT 'q1' AS query, 'x' AS item, 1 AS pos")
     con.execute("BEGIN")
-    with pytest.raises(RankqlError, match=r"without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"):
-        rankql.evaluate(run, QRELS, metrics, con=con)
+    refused(
+        run, QRELS, metrics, con=con, match=r"without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"
+    )
 
 
 @pytest.mark.slow
@@ -156,10 +157,10 @@ MANY = 20_500
 UUID = "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"
 
 
-def values(path, **options):
-    """The values of one query of a ranked table."""
-    metrics = ["CG", "RR(rel=1.5)", "nDCG"]
-    return rankql.evaluate(path, metrics=metrics, interval=None, **options).per_query
+def last_rows(path):
+    """The grades and positions of the last query of a ranked table, and the queries with any."""
+    result = read(path)
+    return result.rankings["last"], [*result.values()]
 
 
 @pytest.mark.slow
@@ -177,8 +178,7 @@ def test_numbers_after_the_sample(tmp_path, name, column, first, last):
         rows = [{k: v for k, v in row.items() if k != "score"} for row in rows]
     numbers = pl.col("^(rel|score|pos)$").cast(pl.Float64)
     frame = pl.DataFrame(rows, infer_schema_length=None, strict=False).with_columns(numbers)
-    result = values(write_rows(tmp_path / name, rows)).filter(query="last")
-    assert result.rows() == values(frame).filter(query="last").rows()
+    assert last_rows(write_rows(tmp_path / name, rows)) == last_rows(frame)
 
 
 @pytest.mark.slow
@@ -187,11 +187,10 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
     rows = [{"query": f"q{i}", "item": "a", "score": 1} for i in range(MANY)]
     rows += [{"query": "last", "item": "a", "score": 2, "rel": 1}]
     path = write_rows(tmp_path / name, rows)
-    assert values(path)["query"].to_list() == ["last"]
+    assert [*read(path).values()] == ["last"]
     lists = [{"query": i, "retrieved": None, "relevant": ["a"]} for i in range(MANY)]
     lists += [{"query": "last", "retrieved": ["2020-1-2", 7, UUID], "relevant": [7]}]
-    result = rankql.evaluate(write_rows(tmp_path / name, lists), metrics="RR", interval=None)
-    assert result.per_query.filter(query="last")["RR"].to_list() == [1 / 2]
+    assert read(write_rows(tmp_path / name, lists)).values()["last"] == 1 / 2
 
 
 @pytest.mark.few(2)
@@ -207,8 +206,7 @@ def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
     qrels = pl.DataFrame({"query": map(str, ids), "item": map(str, ids), "rel": [1, 2, 3]})
     qrels.write_csv(tmp_path / "qrels.csv")
     for judgments in (tmp_path / "qrels.csv", qrels):
-        result = rankql.evaluate(run, judgments, "RR", interval=None).per_query
-        assert dict(result.rows()) == {str(i): 1 / n for n, i in enumerate(ids, 1)}
+        assert read(run, judgments).values() == {str(i): 1 / n for n, i in enumerate(ids, 1)}
 
 
 @pytest.mark.few(2)
@@ -222,14 +220,13 @@ def test_quotes_after_the_sample(tmp_path, delimiter, late):
     path = tmp_path / "run.csv"
     path.write_text("\n".join(delimiter.join(row) for row in rows))
     qrels = {"last": {item: 1}, "q0": {"d1": 1}}
-    result = rankql.evaluate(path, qrels, "RR", interval=None).per_query
-    assert result.rows() == [("last", 0.5), ("q0", 1.0)]
+    assert read(path, qrels).values() == {"last": 0.5, "q0": 1}
 
 
 def test_a_backslash_escapes_a_late_quote(tmp_path):
     lines = ["query,item,score", *[f"q{i},d1,1" for i in range(MANY)], 'last,"d\\"2",1']
     (tmp_path / "run.csv").write_text("\n".join(lines))
-    values = rankql.evaluate(tmp_path / "run.csv", {"last": {'d"2': 1}}, "RR", interval=None)
+    values = read(tmp_path / "run.csv", {"last": {'d"2': 1}})
     assert values["RR"] == 1.0
 
 
@@ -254,6 +251,6 @@ def test_an_open_transaction_survives(tmp_path):
     con = duckdb.connect()
     con.begin()
     con.execute("CREATE TABLE mine AS SELECT 1 AS x")
-    assert rankql.evaluate(path, metrics="RR", con=con, interval=None)["RR"] == 1.0
+    assert read(path, con=con)["RR"] == 1.0
     con.commit()
     assert con.sql("FROM mine").fetchall() == [(1,)]

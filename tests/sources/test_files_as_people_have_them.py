@@ -17,6 +17,7 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from support.formats import written
 from support.parameters import cycled
+from support.reading import read, refused
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -26,12 +27,11 @@ ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
 def test_a_missing_header_is_named(suffix, mark, tmp_path):
     path = tmp_path / f"qrels{suffix}"
     path.write_text("".join(f"{mark.join(row)}\n" for row in ROWS))
-    with pytest.raises(RankqlError, match="add a header, or name the columns"):
-        rankql.evaluate(RUN, path, "RR")
+    refused(RUN, path, match="add a header, or name the columns")
     if suffix != ".txt":  # the first judgment is not lost
         with pytest.raises(RankqlError, match=r"qrels has no header.*'q1' is an id"):
             names = {"query": ("query", "q1"), "item": ("item", "d2")}
-            rankql.evaluate(RUN, path, "RR", rel="1", **names)
+            read(RUN, path, rel="1", **names)
 
 
 LISTS = pl.DataFrame({"customer_id": [1, 2], "prediction": ["0706 0707", "0708, 0706"]})
@@ -51,7 +51,7 @@ def test_a_text_of_ids_is_a_list(form, item, tmp_path):
     """As in submissions to the H&M competition of Kaggle."""
     run, _ = written(LISTS, form, tmp_path, "run")
     qrels, _ = written(BOUGHT, form, tmp_path, "qrels")
-    result = rankql.evaluate(run, qrels, "MAP@12", query="customer_id", item=item, interval=None)
+    result = read(run, qrels, "MAP@12", query="customer_id", item=item)
     assert result["MAP@12"] == 0.75
 
 
@@ -67,7 +67,7 @@ def test_a_text_of_ids_is_a_list(form, item, tmp_path):
 )
 def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
     rows = pl.DataFrame(rows)
-    assert rankql.evaluate(rows, qrels, "RR", **options, interval=None)["RR"] == value
+    assert read(rows, qrels, **options)["RR"] == value
 
 
 CELLS = [
@@ -80,21 +80,20 @@ CELLS = [
 def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     """As pandas, JSON, NumPy and Postgres write them."""
     rows = pl.DataFrame({"query": ["a", "b"], "retrieved": cells, "relevant": ["['y z']", "['q']"]})
-    result = rankql.evaluate(written(rows, form, tmp_path)[0], metrics="RR")
-    assert result.per_query["RR"].to_list() == [0.5, float("q" in cells[1])]
+    result = read(written(rows, form, tmp_path)[0])
+    assert result.values() == {"a": 0.5, "b": float("q" in cells[1])}
 
 
 def test_numbers_written_as_text_are_lists():
     numbers = pl.DataFrame({"query": ["a"], "retrieved": "[7 8, 9]", "relevant": "[8]"})
-    assert rankql.evaluate(numbers, metrics="RR")["RR"] == 0.5
+    assert read(numbers)["RR"] == 0.5
 
 
 def test_objects_written_as_text_are_lists_of_objects():
     rows = pl.DataFrame({"query": ["a"], "retrieved": ['[{"id": "x"}]'], "relevant": ["x"]})
-    assert rankql.evaluate(rows, metrics="RR")["RR"] == 1
+    assert read(rows)["RR"] == 1
     rows = rows.with_columns(retrieved=pl.lit('{"x": 2}'))
-    with pytest.raises(RankqlError, match="must be a list of ids, not text"):
-        rankql.evaluate(rows, metrics="RR")
+    refused(rows, match="must be a list of ids, not text")
 
 
 @pytest.mark.parametrize("form", ["frame", "csv"])
@@ -125,17 +124,20 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     run, qrels, named = (tmp_path / name for name in rows)
     for judgments in (qrels, named):  # a header stays one
         for runs in (run, {"one": str(run)}):
-            result = rankql.evaluate(runs, judgments, "RR", columns=names, interval=None)
-            assert result.summary["mean"].to_list() == [0.5]
+            assert read(runs, judgments, columns=names).means() == [0.5]
     assert rankql.explain(run, qrels, "q1", "RR", columns=names).value == 0.5
     other = tmp_path / f"other.{end}"
     other.write_bytes(run.read_bytes())
     both = rankql.compare([run, other], qrels, "RR", columns=names)
     assert both.pairs["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
-    assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5
-    with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
-        rankql.evaluate(run, qrels, "RR", columns=["query", "item"])
+    assert read(tmp_path / "a.csv", named)["RR"] == 0.5
+    refused(
+        run,
+        qrels,
+        columns=["query", "item"],
+        match="has 3 columns without a header, not query,item",
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,7 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
 def test_columns_are_names(columns, tmp_path):
     (tmp_path / "run.csv").write_text("q1,d1,2")
     message = "^columns must be the names|a name of its own for each column"
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(tmp_path / "run.csv", {"q1": ["d1"]}, "RR", columns=columns)
+    refused(tmp_path / "run.csv", {"q1": ["d1"]}, columns=columns, match=message)
 
 
 def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
@@ -157,7 +158,7 @@ def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
     for name in ("run", "qrels", "RR", "query"):
         (tmp_path / name).write_text("q1\td1\t1\n")
     columns = [["query", "item", "score"], ["query", "item", "rel"]]
-    assert rankql.evaluate("run", "qrels", "RR", query="query", columns=columns)["RR"] == 1
+    assert read("run", "qrels", query="query", columns=columns)["RR"] == 1
 
 
 FOUR = ["query", "item", "text", "passage"]
@@ -183,7 +184,7 @@ def test_values_in_quotes_between_tabs(tmp_path):
         ('"q1"\t"d1"\t2\n"q1"\t"d2"\t1\n', ["query", "item", "score"]),
     ):
         path.write_text(text)
-        assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=columns)["RR"] == 0.5
+        assert read(path, {"q1": {"d2": 1}}, columns=columns)["RR"] == 0.5
 
 
 def test_files_of_trec_need_no_columns(tmp_path):
@@ -191,18 +192,16 @@ def test_files_of_trec_need_no_columns(tmp_path):
     run.write_text("q1 Q0 d1 1 2.0 a\nq1 Q0 d2 2 1.0 a\n")
     qrels.write_text("q1,d2,1\n")
     names = ["query", "item", "rel"]
-    assert rankql.evaluate(run, qrels, "RR", columns=names)["RR"] == 0.5
+    assert read(run, qrels, columns=names)["RR"] == 0.5
     run.write_text("q1\td1\t1\n")  # not called swapped
-    with pytest.raises(RankqlError, match="add a header"):
-        rankql.evaluate(qrels, run, "RR")
+    refused(qrels, run, match="add a header")
 
 
 @pytest.mark.parametrize("line", ["q1,d2", "q1,d2,1,x", 'q1,d2,"1'])
 def test_an_uneven_line_without_a_header_is_named(line, tmp_path):
     path = tmp_path / "run.csv"
     path.write_text(f"q1,d1,2\n{line}\n")
-    with pytest.raises(RankqlError, match=r"^run: .* Line: 2"):
-        rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=["query", "item", "score"])
+    refused(path, {"q1": {"d2": 1}}, columns=["query", "item", "score"], match=r"^run: .* Line: 2")
 
 
 @pytest.mark.parametrize(
@@ -213,8 +212,7 @@ def test_errors_about_other_files_of_ms_marco_name_the_option(name, judged, tmp_
     ends = ["4339068", "12"] if name.startswith("triples") else ["what is x\tX is a thing", "x\ty"]
     (tmp_path / name).write_text("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)))
     inputs = (RUN, tmp_path / name) if judged else (tmp_path / name, {"q1": ["1"]})
-    with pytest.raises(RankqlError, match=r"columns=\['query', 'item', '"):
-        rankql.evaluate(*inputs, "RR")
+    refused(*inputs, "RR", match=r"columns=\['query', 'item', '")
 
 
 @pytest.mark.parametrize("mark", [" ", "\t", "  "])
@@ -223,7 +221,7 @@ def test_a_header_in_a_file_like_trec(mark, tmp_path):
     path = tmp_path / "qrels.txt"
     lines = ["qid docid type rel", "q1 d2 web 1", "q2 d1 web 1"]
     path.write_text("\n".join(lines).replace(" ", mark))
-    result = rankql.evaluate(RUN, path, "RR", interval=None)
+    result = read(RUN, path)
     assert result["RR"] == 0.75 and result.columns["qrels"]["item"] == "docid"
 
 
@@ -242,8 +240,7 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     ):
         done = CliRunner().invoke(main, f"eval {command} -m RR --format jsonl")
         assert done.exit_code == 0 and json.loads(done.stdout)["mean"] == 0.5, done.output
-    with pytest.raises(RankqlError, match=r"is a database\. Pass con="):
-        rankql.evaluate("wh.duckdb")
+    refused("wh.duckdb", match=r"is a database\. Pass con=")
     # Tables are named as they are.
     command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
     done = CliRunner().invoke(main, command)
@@ -267,10 +264,9 @@ def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     # DuckDB 1.4 does not filter the views of strings that polars writes.
     level = pl.CompatLevel.oldest() if duckdb.__version__ < "1.5" else pl.CompatLevel.newest()
     write_orc(path) if name == "r.orc" else FRAME.write_ipc(path, compat_level=level)
-    assert rankql.evaluate(path, GOLD, "RR")["RR"] == 0.5
+    assert read(path, GOLD)["RR"] == 0.5
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(RankqlError, match=rf"^run: '.*{name}' is damaged"):
-        rankql.evaluate(path, GOLD, "RR")
+    refused(path, GOLD, match=rf"^run: '.*{name}' is damaged")
 
 
 @pytest.mark.parametrize(
@@ -286,14 +282,13 @@ def test_files_of_arrow_and_orc_are_read(name, tmp_path):
 )
 def test_yaml_and_json_with_comments_are_read(name, text, part, tmp_path):
     (tmp_path / name).write_text(text)
-    assert rankql.evaluate(tmp_path / name, GOLD, "RR", part=part)["RR"] == 0.5
+    assert read(tmp_path / name, GOLD, part=part)["RR"] == 0.5
 
 
 def test_yaml_that_cannot_be_read_is_named(tmp_path):
     for text, message in (("a: [", "r.yaml' cannot be read: "), ("text", "has no objects")):
         (tmp_path / "r.yaml").write_text(text)
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(tmp_path / "r.yaml", GOLD, "RR")
+        refused(tmp_path / "r.yaml", GOLD, match=message)
 
 
 @pytest.mark.parametrize(
@@ -309,12 +304,11 @@ def test_the_error_about_another_format_has_the_call_that_reads_it(name, tmp_pat
             con.commit()
     else:
         (FRAME.write_excel if name == "r.xlsx" else FRAME.write_avro)(path)
-    with pytest.raises(RankqlError, match=r"which is not read\. Pass ") as caught:
-        rankql.evaluate(path, GOLD, "RR")
-    call = str(caught.value).partition("Pass ")[2].partition(" (pip")[0]
+    error = refused(path, GOLD, match=r"which is not read\. Pass ")
+    call = str(error).partition("Pass ")[2].partition(" (pip")[0]
     run = eval(call, {"polars": pl, "numpy": np, "sqlite3": sqlite3})
     gold = {0: [2]} if name == "r.npy" else GOLD
-    assert rankql.evaluate(run, gold, "RR")["RR"] == 0.5
+    assert read(run, gold)["RR"] == 0.5
 
 
 def test_pickles_and_addresses_are_not_read(tmp_path):
@@ -327,5 +321,4 @@ def test_pickles_and_addresses_are_not_read(tmp_path):
         ("hf://b/r.parquet", "Load httpfs on a connection"),
         (letor, r"no ids of items\. Pass a frame .* rel \(the label\) and score \(the prediction"),
     ):
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(run, GOLD, "RR")
+        refused(run, GOLD, match=message)

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.reading import read
 
 RUN = pl.DataFrame({"query_id": [1, 1, 2, 2], "item_id": [10, 11, 12, 10], "score": [4, 3, 2, 1]})
 STAGE = pl.DataFrame(
@@ -46,7 +47,7 @@ PAIRS = [(one, OTHER[(n + shift) % len(OTHER)]) for n, one in enumerate(ONE) for
 def test_ids_meet_in_every_pair_of_formats(one, other, tmp_path):
     run, stage = (write(x, tmp_path / f"{n}.{one}") for n, x in (("a", RUN), ("b", STAGE)))
     qrels = write(QRELS, tmp_path / f"q.{other}")
-    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.75
+    assert read(run, qrels)["RR"] == 0.75
     if one not in ("csv", "parquet"):
         return
     assert {x.kind for x in rankql.check(run, qrels)} <= {"judged-share"}

@@ -7,11 +7,10 @@ import pandas
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import RankqlError
 from rankql.cli.main import main
+from support.reading import read, refused
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
 QRELS = {"q1": {"d1": 1}, "q3": {"2024-01-01": 2}}
@@ -31,13 +30,12 @@ def write(tmp_path, monkeypatch):
 
 
 def error_of(run, qrels):
-    with pytest.raises(RankqlError) as error:
-        rankql.evaluate(run, qrels, "RR")
-    return str(error.value)
+    error = refused(run, qrels)
+    return str(error)
 
 
 def rr(run, qrels):
-    return rankql.evaluate(run, qrels, "RR").per_query["RR"].to_list()
+    return [*read(run, qrels).values().values()]
 
 
 # Dicts
@@ -48,8 +46,7 @@ def test_dicts_in_json_are_read_as_in_python(write):
     result = rankql.evaluate(write("a.json", RUN), write("b.json", QRELS), ["nDCG@10", "AP"])
     assert result.per_query.equals(expected.per_query) and result.columns == expected.columns
     lists = write("lists.json", {"q0": [], "q1": ["d2", "d1"], "q3": ["2024-01-01"]})
-    result = rankql.evaluate(lists, write("ids.json", {"q1": ["d1"], "q3": ["2024-01-01"]}), "RR")
-    assert result.per_query["RR"].to_list() == [0.5, 1]
+    assert rr(lists, write("ids.json", {"q1": ["d1"], "q3": ["2024-01-01"]})) == [0.5, 1]
 
 
 def test_infinite_scores_are_read(write):
@@ -112,9 +109,8 @@ def test_rank_eval_has_judgments_and_runs(write):
     """The request has the judgments, the answer has the run; a query without hits counts 0."""
     qrels = write("request.json", json.dumps(request(a={"d1": 0, "d2": 3}, b={"d1": 1}), indent=1))
     run = write("answer.json", rank_eval(a=["d1", "d2", "d9"], b=[]))
-    result = rankql.evaluate(run, qrels, "RR")
-    assert result.per_query["RR"].to_list() == [0.5, 0]
-    assert result.columns["run"]["pos"] == "order of the hits"
+    assert rr(run, qrels) == [0.5, 0]
+    assert read(run, qrels).columns["run"]["pos"] == "order of the hits"
     assert "The run comes first, the judgments second. run has" in error_of(qrels, run)
     half = request(a={"d1": 1, "d2": 1})
     del half["requests"][0]["ratings"][0]["_id"]
@@ -132,17 +128,16 @@ def test_answers_of_search_are_runs(write):
     assert rr(write("log.jsonl", "\n".join(map(json.dumps, logged))), qrels) == [0.5, 1]
     assert rr(write("log.json", logged), qrels) == [0.5, 1]
     multi = write("multi.json", {"took": 3, "responses": [answer("d1", "d2"), answer("d1")]})
-    result = rankql.evaluate(multi, {0: ["d2"], 1: ["d1"]}, "RR")
-    assert result.per_query.rows() == [(0, 0.5), (1, 1.0)]
+    result = read(multi, {0: ["d2"], 1: ["d1"]})
+    assert result.values() == {0: 0.5, 1: 1}
     assert result.columns["run"]["query"] == "place in responses"
-    alone = rankql.evaluate(write("one.json", answer("d1", "d2")), {0: ["d2"]}, "RR")
+    alone = read(write("one.json", answer("d1", "d2")), {0: ["d2"]})
     assert alone["RR"] == 0.5 and alone.columns["run"]["query"] == "row number"
 
 
 def test_judgments_that_count_answers_from_1_are_asked_about():
     answers, judged = [answer("d1", "d2"), answer("d1")], {1: ["d2"], 2: ["d1"]}
-    with pytest.raises(rankql.RankqlError, match="from 0, and the queries of qrels from 1"):
-        rankql.evaluate(answers, judged, "RR")
+    refused(answers, judged, match="from 0, and the queries of qrels from 1")
     for run, qrels in ((dict(enumerate(answers, 1)), judged), (answers, {0: ["d2"], 1: ["d1"]})):
         assert rr(run, qrels) == [0.5, 1]
     assert rr(answers, {1: ["d1"]}) == [1]  # the first one is not judged
@@ -154,7 +149,7 @@ def test_judgments_that_count_answers_from_1_are_asked_about():
 )
 def test_answers_are_dicts_too(data, query):
     for run in (data, {"new": data}):
-        assert rankql.evaluate(run, {query: ["d2"]}, "RR").summary["mean"].to_list() == [0.5]
+        assert read(run, {query: ["d2"]}).means() == [0.5]
 
 
 def test_keys_after_long_values_are_read(write):
@@ -214,11 +209,9 @@ def test_exports_of_quepid_are_read(write):
     header = "Snapshot Name,Snapshot Time,Case ID,Query Text,Doc ID,Doc Position,title\r\n"
     rows = '{0},2026-03-05,8,dog,{1},1,Good dog\r\n{0},2026-03-05,8,dog,{2},2,"Great, dog"\r\n'
     run = write("snapshot.csv", header + rows.format("new", "d1", "d2"))
-    result = rankql.evaluate(run, qrels, "RR")
-    assert dict(result.per_query.rows()) == {"dog": 0.5, "a, b": 0}
+    assert read(run, qrels).values() == {"dog": 0.5, "a, b": 0}
     write("two.csv", header + rows.format("new", "d1", "d2") + rows.format("old", "d2", "d1"))
-    both = rankql.evaluate("two.csv", qrels, "RR", system="Snapshot Name").summary
-    assert both["mean"].to_list() == [0.25, 0.5]
+    assert read("two.csv", qrels, system="Snapshot Name").means() == [0.25, 0.5]
     assert "query 'dog'" in error_of("two.csv", qrels)
     for rows, message in (
         ("dog,,3\ndog,d1,0\n", "qrels: docid is NULL in 1 of 2 rows"),
@@ -251,9 +244,8 @@ def test_dicts_are_read_as_their_file(form, tmp_path):
     rows = OBJECTS[form]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    expected, result = (rankql.evaluate(data, metrics="RR") for data in (path, rows))
-    assert_frame_equal(result.per_query, expected.per_query)
-    assert result.columns == expected.columns
+    expected, result = map(read, (path, rows))
+    assert result.values() == expected.values() and result.columns == expected.columns
 
 
 def test_values_of_other_libraries_are_read():
@@ -262,7 +254,7 @@ def test_values_of_other_libraries_are_read():
         {"query": np.int64(3), "retrieved": np.array(["x", "y"]), "relevant": {"y"}},
         {"query": np.int64(4), "retrieved": ("x", "y"), "relevant": pl.Series(["x"])},
     ]
-    assert rankql.evaluate(rows, metrics="RR").per_query["RR"].to_list() == [0.5, 1]
+    assert rr(rows, None) == [0.5, 1]
 
 
 @pytest.mark.parametrize(
@@ -274,8 +266,7 @@ def test_values_of_other_libraries_are_read():
     ],
 )
 def test_rows_that_no_table_has_are_named(rows):
-    with pytest.raises(RankqlError, match=r"^run\b"):
-        rankql.evaluate(rows, metrics="RR")
+    refused(rows, match=r"^run\b")
 
 
 # Parts of an object
@@ -288,29 +279,26 @@ def test_a_part_is_picked_by_name(write):
     file, gold = write("a.json", TWO), {"q": ["a"]}
     for data in (file, TWO):
         message = "'first' and 'second' and 'gold' may be the data. Pass one of them, such as "
-        with pytest.raises(RankqlError, match=message + r"part='first'$"):
-            rankql.evaluate(data, gold, "RR")
+        refused(data, gold, match=message + r"part='first'$")
         for part, expected in (("first", 0.5), ("second", 1), (["second", "gold"], 1)):
             judged = data if isinstance(part, list) else gold
-            result = rankql.evaluate(data, judged, "RR", part=part)
+            result = read(data, judged, part=part)
             assert result["RR"] == expected
             assert result.columns["run"]["part"] == (part if judged is gold else part[0])
     compared = rankql.compare({"a": file, "b": TWO}, gold, metrics="RR", part="first")
     assert compared.pairs["difference"].to_list() == [0]
-    with pytest.raises(RankqlError, match=r"^qrels: in .* part=\[None, 'first'\]$"):
-        rankql.evaluate(gold, file, "RR")
-    with pytest.raises(RankqlError, match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec"):
-        rankql.evaluate(file, gold, "RR", part="x")
-    with pytest.raises(RankqlError, match=r"^run: part='x' is for objects and JSON files"):
-        rankql.evaluate(pl.DataFrame(ROWS), None, "RR", part="x")
-    with pytest.raises(RankqlError, match=r"^part must be a name, or those of run and qrels"):
-        rankql.evaluate(file, gold, "RR", part=3)
+    refused(gold, file, match=r"^qrels: in .* part=\[None, 'first'\]$")
+    refused(file, gold, part="x", match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec")
+    refused(
+        pl.DataFrame(ROWS), None, part="x", match=r"^run: part='x' is for objects and JSON files"
+    )
+    refused(file, gold, part=3, match=r"^part must be a name, or those of run and qrels")
 
 
 def test_rows_win_over_averages(write):
     for more in ({"mrr": {"value": 0.5}}, {"mrr": 0.5}):
         data = {"aggregate": more, "per_question": ROWS}
-        result = rankql.evaluate(write("a.json", data), None, "RR")
+        result = read(write("a.json", data))
         assert result["RR"] == 0.5 and result.columns["run"]["part"] == "per_question"
 
 
@@ -344,6 +332,15 @@ ENGINES = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_check_finds_no_error_in_answers(engine):
+    rows = [{"query": query, **ENGINES[engine]} for query in ("q1", "q2")]
+    findings = rankql.check(rows, {"q1": ["d2"], "q2": ["d1"]}).findings
+    assert not [x for x in findings if x.level == "error"], findings
+
+
+@pytest.mark.few(6)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_answers_of_engines_by_query(engine, write):
     """As an object or as a file, by turns; each by its query, or with it, or alone."""
@@ -356,10 +353,10 @@ def test_answers_of_engines_by_query(engine, write):
     if turn:
         assert rr(found, {0: ["d2"]}) == [0.5]
     else:
-        both = rankql.evaluate({"a": logged, "b": logged}, {"q1": ["d2"]}, "RR")
-        assert both.summary.height == 2
+        assert read({"a": logged, "b": logged}, {"q1": ["d2"]}).means() == [0.5, 0.5]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "empty",
     [answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
@@ -401,11 +398,10 @@ def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
 def test_a_json_file_has_several_runs_as_a_dict_has(runs, write):
     file, qrels = write("runs.json", runs), {"q": ["y"]}
     for data in (runs, file):
-        result = rankql.evaluate(data, qrels, "RR", interval=None)
-        assert result.summary.select("system", "mean").rows() == [("a", 0.5), ("b", 1)]
+        assert read(data, qrels).values() == {("a", "q"): 0.5, ("b", "q"): 1}
     assert rankql.compare(file, qrels, metrics="RR").pairs["difference"].to_list() == [0.5]
     alone = {"a": runs["a"]}
-    assert rankql.evaluate(write("one.json", alone), qrels, "RR")["RR"] == 0.5
+    assert read(write("one.json", alone), qrels)["RR"] == 0.5
 
 
 def test_frames_may_have_answers_in_a_column():

@@ -4,10 +4,11 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.errors import Question, RankqlError
+from rankql.errors import RankqlError
 from rankql.registry import nouns
 from support.parameters import cycled
 from support.paths import ROOT
+from support.reading import asked, read, refused
 
 QUERY = {
     **{name: [name] for name in nouns.QUESTIONS},
@@ -31,7 +32,7 @@ def tables(query, item, **more):
 def test_a_query_is_a_noun_with_or_without_a_word_of_identity(noun, end):
     if (noun, end) == ("impression", ""):  # may be a count
         return
-    assert rankql.evaluate(*tables(f"{noun}{end}", "item"), "RR")["RR"] == 0.75
+    assert read(*tables(f"{noun}{end}", "item"), "RR")["RR"] == 0.75
 
 
 @pytest.mark.few(8)
@@ -42,20 +43,19 @@ def test_a_query_is_a_noun_with_or_without_a_word_of_identity(noun, end):
 def test_so_is_an_item(noun, end):
     if noun in ("variant", "model", "corpus", "article") and not end:
         return  # those alone are a system, a collection and a text
-    assert rankql.evaluate(*tables("query", f"{noun}{end}"), "RR")["RR"] == 0.75
+    assert read(*tables("query", f"{noun}{end}"), "RR")["RR"] == 0.75
 
 
 def test_other_words_of_items_stand_back():
     """Beside another item they are attributes; two of equal rank ask."""
     run, gold = tables("query", "doc_id", page=["1"] * 4, ad_id=["k"] * 4)
-    result = rankql.evaluate(run, gold, "RR")
+    result = read(run, gold)
     assert (result["RR"], result.columns["run"]["item"]) == (0.75, "doc_id")
     run, gold = tables("query", "hotel_id", listing_id=[*"xyzw"])
-    with pytest.raises(Question, match="hotel_id and listing_id of run may both be the item"):
-        rankql.evaluate(run, gold, "RR")
+    asked(run, gold, match="hotel_id and listing_id of run may both be the item")
     run, gold = tables("query", "hotel", id=[*"xyzw"])
     run = run.with_columns(hotel=pl.lit("Grand"))  # of two that may be it, the one that matches
-    found = rankql.evaluate(run, gold.rename({"hotel": "id"}), "RR")
+    found = read(run, gold.rename({"hotel": "id"}))
     assert (found["RR"], found.columns["run"]["item"]) == (0.75, "id")
 
 
@@ -64,14 +64,13 @@ def test_a_number_of_something_is_offered():
     run, gold = tables("query_number", "doc_number")
     run = pl.concat([run.with_columns(system_number=pl.lit(n)) for n in ("1", "2")])
     gold = gold.rename({"query_number": "query_id", "doc_number": "doc_id"})
-    with pytest.raises(Question, match="Pass query='query_number', item=") as error:
-        rankql.evaluate(run, gold, "RR")
-    result = rankql.evaluate(run, gold, "RR", **error.value.calls[0])
+    question = asked(run, gold, match="Pass query='query_number', item=")
+    result = rankql.evaluate(run, gold, "RR", **question.calls[0])
     assert result.summary["mean"].to_list() == [0.75, 0.75]
     sessions = run.with_columns(user=pl.lit("u"), session_number=pl.col("query_number"))
     users = gold.with_columns(user=pl.lit("u"))
-    assert rankql.evaluate(
-        sessions.drop("query_number").filter(pl.col("system_number") == "1"), users, "RR",
+    assert read(
+        sessions.drop("query_number").filter(pl.col("system_number") == "1"), users,
         item=["doc_number", "doc_id"],
     ).columns["run"]["query"] == "user"  # fmt: skip
 
@@ -79,19 +78,19 @@ def test_a_number_of_something_is_offered():
 def test_a_prediction_is_no_query_and_rows_have_an_order():
     run = pl.DataFrame({"id": [0, 1, 2], "prediction": ["A B C", "D E A", "C B A"]})
     truth = pl.DataFrame({"id": [0, 1, 2], "answer": ["B", "A", "C"]})
-    with pytest.raises(Question) as error:
-        rankql.evaluate(run, truth, "AP@3")
-    assert [call["query"] for call in error.value.calls] == ["id"]
-    value = rankql.evaluate(run, truth, "AP@3", **error.value.calls[0])["AP@3"]
+    question = asked(run, truth, "AP@3")
+    assert [call["query"] for call in question.calls] == ["id"]
+    value = read(run, truth, "AP@3", **question.calls[0])["AP@3"]
     assert value == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
 
 
 def test_without_a_call_the_shortest_form_is_shown():
     run, gold = tables("a", "b")
-    with pytest.raises(
-        Question, match=r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'"
-    ):
-        rankql.evaluate(run, gold.rename({"b": "c"}).with_columns(c=pl.lit("none")), "RR")
+    asked(
+        run,
+        gold.rename({"b": "c"}).with_columns(c=pl.lit("none")),
+        match=r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'",
+    )
 
 
 def test_the_first_word_of_a_list_decides_its_side():
@@ -99,7 +98,7 @@ def test_the_first_word_of_a_list_decides_its_side():
         {"query": "a", "predicted_labels": ["x", "y"], "expected_results": ["y"]},
         {"query": "b", "predicted_labels": ["z", "w"], "expected_results": ["z"]},
     ]
-    assert rankql.evaluate(rows, metrics="RR")["RR"] == 0.75
+    assert read(rows)["RR"] == 0.75
 
 
 def test_ranks_that_begin_anew_on_each_page():
@@ -107,10 +106,9 @@ def test_ranks_that_begin_anew_on_each_page():
         "query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc_id": [*"abcd"],
     })  # fmt: skip
     gold = pl.DataFrame({"query": ["q"], "doc_id": ["c"], "rel": [1]})
-    with pytest.raises(RankqlError, match="rank begins again on each page of results") as error:
-        rankql.evaluate(run, gold, "RR")
-    pos = str(error.value).partition("pos=")[2].strip("'")
-    assert rankql.evaluate(run, gold, "RR", pos=pos)["RR"] == pytest.approx(1 / 3)
+    error = refused(run, gold, match="rank begins again on each page of results")
+    pos = str(error).partition("pos=")[2].strip("'")
+    assert read(run, gold, pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("names", [[], ["url"], ["link"]])
@@ -120,22 +118,20 @@ def test_pages_of_a_table_without_items_are_numbered(names):
     ranked = ranked.with_columns(
         rel=pl.Series([0, 0, 1, 0]), **{x: pl.Series([*"abcd"]) for x in names}
     )
-    with pytest.raises(RankqlError, match=r"each\. rank begins again") as error:
-        rankql.evaluate(ranked, metrics="RR")
-    pos = str(error.value).partition("pos=")[2].strip("'")
-    assert rankql.evaluate(ranked, metrics="RR", pos=pos)["RR"] == pytest.approx(1 / 3)
+    error = refused(ranked, match=r"each\. rank begins again")
+    pos = str(error).partition("pos=")[2].strip("'")
+    assert read(ranked, pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
 def test_what_else_answers_a_further_question_is_said():
     run = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "rank": [0, 1, 2]})
     log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "event": ["view", "buy"]})
-    with pytest.raises(Question, match="rank counts from 0 in each query") as error:
-        rankql.evaluate(run, log, "RR")
-    assert str(error.value).endswith(
+    question = asked(run, log, match="rank counts from 0 in each query")
+    assert str(question).endswith(
         "Pass pos='rank + 1', rel='1', or a grade for each value: rel=('event', {'buy': ..., "
         "'view': ...})"
     )
-    graded = rankql.evaluate(run, log, "RR", pos="rank + 1", rel={"buy": 1, "view": 0})
+    graded = read(run, log, pos="rank + 1", rel={"buy": 1, "view": 0})
     assert graded["RR"] == 0.5
 
 
@@ -144,20 +140,19 @@ SOLD = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "score": [3.0, 2, 1]})
 
 
 def test_grades_of_several_rows_are_a_sum_or_the_highest():
-    with pytest.raises(Question, match=r"Is quantity the grade of item\?") as error:
-        rankql.evaluate(SOLD, RETURNED, "RR")
-    assert error.value.calls[:2] == [{"rel": "max(quantity)"}, {"rel": "sum(quantity)"}]
-    values = {
-        call["rel"]: rankql.evaluate(SOLD, RETURNED, "RR", **call)["RR"]
-        for call in error.value.calls
-    }
+    question = asked(SOLD, RETURNED, match=r"Is quantity the grade of item\?")
+    assert question.calls[:2] == [{"rel": "max(quantity)"}, {"rel": "sum(quantity)"}]
+    values = {call["rel"]: read(SOLD, RETURNED, **call)["RR"] for call in question.calls}
     assert values == {"max(quantity)": 1, "sum(quantity)": 0.5, "1": 1}
     once = RETURNED.unique("item", keep="last", maintain_order=True)
-    assert rankql.evaluate(SOLD, once, "RR", rel="sum(quantity)")["RR"] == 0.5
-    with pytest.raises(RankqlError, match="must be one SQL expression of the columns of a row"):
-        rankql.evaluate(SOLD, RETURNED, "RR", rel="max(quantity) OVER ()")
-    with pytest.raises(RankqlError, match="qrels has duplicates"):
-        rankql.evaluate(SOLD, RETURNED, "RR", rel="quantity + 0")
+    assert read(SOLD, once, rel="sum(quantity)")["RR"] == 0.5
+    refused(
+        SOLD,
+        RETURNED,
+        rel="max(quantity) OVER ()",
+        match="must be one SQL expression of the columns of a row",
+    )
+    refused(SOLD, RETURNED, rel="quantity + 0", match="qrels has duplicates")
 
 
 def test_events_of_both_signs_count_by_time():
@@ -165,12 +160,13 @@ def test_events_of_both_signs_count_by_time():
     grades = {"buy": 1, "return": -1}
     for time, value in (([1, 2, 3], 0.5), ([2, 1, 3], 1)):
         log = events.with_columns(time=pl.Series(time))
-        result = rankql.evaluate(SOLD, log, "RR", rel=grades)
+        result = read(SOLD, log, rel=grades)
         assert result["RR"] == value
         assert result.notes[0].endswith("is left out. The last grade by time counts")
         assert "not read" not in result.columns["qrels"]
-    with pytest.raises(RankqlError, match="grades below and above 0 of item 'a', and no column of"):
-        rankql.evaluate(SOLD, events, "RR", rel=grades)
+    refused(
+        SOLD, events, rel=grades, match="grades below and above 0 of item 'a', and no column of"
+    )
 
 
 LEVELS = [
@@ -191,9 +187,8 @@ def test_two_levels_of_gold_are_asked_about(objects):
                          zip(row["retrieved_documents"], row["retrieved_chunks"], strict=True)]}
             for row in LEVELS
         ]  # fmt: skip
-    with pytest.raises(Question, match="are of different levels") as error:
-        rankql.evaluate(rows, metrics="RR")
-    values = [rankql.evaluate(rows, metrics="RR", **call)["RR"] for call in error.value.calls]
+    question = asked(rows, match="are of different levels")
+    values = [read(rows, **call)["RR"] for call in question.calls]
     assert values == [0.75, 0.25]
 
 
@@ -204,7 +199,7 @@ def test_item_names_fields_of_one_object_beside_a_list():
          "results": [{"file": "b", "name": "g"}, {"file": "a", "name": "f"}]},
     ]  # fmt: skip
     item = ["(results.file, results.name)", "(gold_chunk.file, gold_chunk.name)"]
-    assert rankql.evaluate(rows, metrics="RR", item=item)["RR"] == 0.5
+    assert read(rows, item=item)["RR"] == 0.5
 
 
 def test_queries_without_a_hit_are_said():
@@ -229,20 +224,16 @@ GOLD = pl.DataFrame({"query": range(8), "item": [f"d{q}1" for q in range(8)], "r
 def test_queries_one_apart_are_told(gap, kind):
     gold = GOLD.with_columns(pl.col("query") + gap).cast({"query": kind})
     run = MISSED.cast({"query": kind})
-    with pytest.raises(
-        RankqlError, match="judged for other queries, of the number before"
-    ) as error:
-        rankql.evaluate(run, gold, "RR")
-    query = eval(str(error.value).partition("Pass query=")[2])  # a list of two, as we wrote it
-    assert rankql.evaluate(run, gold, "RR", query=query)["RR"] == 0.5
+    error = refused(run, gold, match="judged for other queries, of the number before")
+    query = eval(str(error).partition("Pass query=")[2])  # a list of two, as we wrote it
+    assert read(run, gold, query=query)["RR"] == 0.5
 
 
 def test_a_run_without_a_hit_can_be_compared():
     other = GOLD.with_columns(pl.col("query").reverse())
     message = "judged for other queries: if the run has no hit, none_judged='zero' keeps its values"
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(MISSED, other, "RR")
-    assert rankql.evaluate(MISSED, other, "RR", none_judged="zero")["RR"] == 0
+    refused(MISSED, other, match=message)
+    assert read(MISSED, other, none_judged="zero")["RR"] == 0
     worse = MISSED.with_columns(item="no " + pl.col("item"))
     compared = rankql.compare(
         {"a": MISSED, "b": worse}, qrels=GOLD, metrics="RR", none_judged="zero"
@@ -250,8 +241,7 @@ def test_a_run_without_a_hit_can_be_compared():
     assert "-0.5000" in str(compared)
     with pytest.raises(RankqlError, match="No item of run 'b' is judged"):
         rankql.compare({"a": MISSED, "b": worse}, qrels=GOLD, metrics="RR")
-    with pytest.raises(RankqlError, match="none_judged must be 'error' or 'zero', not no"):
-        rankql.evaluate(MISSED, GOLD, "RR", none_judged="no")
+    refused(MISSED, GOLD, none_judged="no", match="none_judged must be 'error' or 'zero', not no")
 
 
 def test_the_page_lists_the_nouns():
@@ -263,10 +253,11 @@ def test_the_page_lists_the_nouns():
 
 def test_a_time_is_no_score_and_no_grade():
     log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "rating": [1, 0], "timestamp": [5, 6]})
-    with pytest.raises(Question, match=r"No score column in run: .*Rename columns, as in"):
-        rankql.evaluate(log, log, "RR")
-    with pytest.raises(Question, match=r"No grade column in run: .*Rename columns, as in"):
-        rankql.evaluate(log.drop("rating").with_columns(pos=pl.Series([1, 2])), metrics="RR")
+    asked(log, log, match=r"No score column in run: .*Rename columns, as in")
+    asked(
+        log.drop("rating").with_columns(pos=pl.Series([1, 2])),
+        match=r"No grade column in run: .*Rename columns, as in",
+    )
 
 
 def test_a_run_without_judgments_is_not_its_own():
@@ -275,11 +266,10 @@ def test_a_run_without_judgments_is_not_its_own():
     scores = {"a": {"x": 2.0, "y": 1.0}}
     frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rank": [1]})
     for run in (scores, {"a": ["x", "y"]}, frame):
-        with pytest.raises(Question) as error:
-            rankql.evaluate(run, metrics="RR")
-        assert str(error.value).startswith(text) and not error.value.calls
-    with pytest.raises(Question, match=r"values of your own, .* by rankql\.read_values"):
+        question = asked(run)
+        assert str(question).startswith(text) and not question.calls
+    with pytest.raises(RankqlError, match=r"values of your own, .* by rankql\.read_values"):
         rankql.compare({"new": {"a": 2.0, "b": 1.0}, "old": {"a": 1.0, "b": 2.0}}, metrics="RR")
     users = pl.DataFrame({"user_id": [*"ab"], "variant": [*"xy"], "ctr": [0.1, 0.2]})
-    with pytest.raises(Question, match=r"Rename columns, as in .*, or qrels="):
+    with pytest.raises(RankqlError, match=r"Rename columns, as in .*, or qrels="):
         rankql.compare(users)

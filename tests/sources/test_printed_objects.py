@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-import rankql
-from rankql import RankqlError
+from support.reading import read, refused
 
 QRELS = {"a": ["d1"], "b": ["d2"]}
 # Of Haystack 3.4.1, LangChain and LlamaIndex, FAISS' (id, score), and NumPy.
@@ -35,19 +34,18 @@ def test_they_are_refused_with_their_class(cell, kind, name, tmp_path):
     table(cell, name).write_csv(tmp_path / "t.csv")
     for data in (table(cell, name), tmp_path / "t.csv"):
         pair = (QRELS, data) if name.startswith("reference") else (data, QRELS)
-        with pytest.raises(RankqlError) as error:
-            rankql.evaluate(*pair, "RR", item=None if name != "documents" else name)
-        assert expected in str(error.value)
+        error = refused(*pair, "RR", item=None if name != "documents" else name)
+        assert expected in str(error)
 
 
 @pytest.mark.parametrize("cell", ["Mercury_(planet)", "https://x.org/?id=2", "doc:12", "f(x)=2"])
 def test_ids_stay_ids(cell):
     lists = [cell, f"other {cell}", f"['{cell}']", f"other;{cell}"]
     for text, value in zip(lists, [1, 0.5, 1, 0.5], strict=True):
-        assert rankql.evaluate(table(text), {"a": [cell], "b": [cell]}, "RR")["RR"] == value / 2
+        assert read(table(text), {"a": [cell], "b": [cell]})["RR"] == value / 2
 
 
 def test_ids_in_angle_brackets_stay_ids():
     run = table("<dbpedia:Mercury_(planet)> <http://x.org/a>")
     judged = {"a": ["<http://x.org/a>"], "b": ["<http://x.org/a>"]}
-    assert rankql.evaluate(run, judged, "RR")["RR"] == 0.25
+    assert read(run, judged)["RR"] == 0.25

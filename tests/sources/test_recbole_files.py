@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.reading import read
 
 RATED = [
     (u, i, float((u * i) % 5 + 1), 1000.0 + 10 * u + i) for u in range(1, 7) for i in range(1, 5)
@@ -22,13 +23,13 @@ def test_the_type_is_no_part_of_the_name(implicit, tmp_path):
     log = log.drop("rating:float") if implicit else log
     log.write_csv(tmp_path / "log.inter", separator="\t")
     plain = log.rename(lambda name: name.partition(":")[0])
-    expected = rankql.evaluate(RUN, plain, "nDCG@3")["nDCG@3"]
+    expected = read(RUN, plain, "nDCG@3")["nDCG@3"]
     for data in (log, tmp_path / "log.inter"):
         result = rankql.evaluate(RUN, data, "nDCG@3")
         assert result["nDCG@3"] == expected
         rel = "1 for every row" if implicit else "rating:float"
         assert f"rel = {rel}" in repr(result)
     run = RUN.rename({"user": "user_id:token", "item": "item_id:token", "score": "score:float"})
-    assert rankql.evaluate(run, log, "nDCG@3")["nDCG@3"] == expected
+    assert read(run, log, "nDCG@3")["nDCG@3"] == expected
     split = rankql.leave_one_out(log)
     assert split["split"].to_list() == rankql.leave_one_out(plain)["split"].to_list()

@@ -10,6 +10,7 @@ from rankql import RankqlError
 from support.formats import FORMATS, written
 from support.own_values import compare_values
 from support.parameters import cycled
+from support.reading import read, refused
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
@@ -29,24 +30,23 @@ def test_a_named_column_has_no_other_role(case, form, tmp_path):
     frame = pl.DataFrame({**ROWS, **{name: [3, 2, 1] for name in names}})
     for rows in (frame, frame.reverse()):
         data, con = written(rows, form, tmp_path)
-        with pytest.raises(RankqlError, match=missing):
-            rankql.evaluate(data, None, "nDCG", con=con, **options)
+        refused(data, None, "nDCG", con=con, **options, match=missing)
 
 
 def test_another_column_takes_the_role():
     """The item is called rank, so scores order the ranking; rows do if grades are scores."""
     ranked = {"query": "a", "rank": ["x", "y", "z"], "score": [3, 2, 1], "rel": [0, 1, 2]}
-    result = rankql.evaluate(pl.DataFrame(ranked), None, "nDCG", item="rank", interval=None)
+    result = read(pl.DataFrame(ranked), None, "nDCG", item="rank")
     assert result["nDCG"] == pytest.approx(0.6199, abs=1e-4)
     assert (result.columns["run"]["item"], result.columns["run"]["score"]) == ("rank", "score")
     graded = pl.DataFrame({**ROWS, "score": [0, 1, 2]})
     options = {"rel": "score", "order": "rows", "interval": None}
     value = pytest.approx(result["nDCG"], abs=1e-12)
-    assert rankql.evaluate(graded, None, "nDCG", **options)["nDCG"] == value
+    assert read(graded, None, "nDCG", **options)["nDCG"] == value
     # Each table has its own roles: a score called rating does not take the grades of the judgments.
     run = pl.DataFrame({**ROWS, "rating": [3.0, 2.0, 1.0]})
     judged = pl.DataFrame({**ROWS, "rating": [0, 1, 2]})
-    values = rankql.evaluate(run, judged, "nDCG", score="rating", descending=True, interval=None)
+    values = read(run, judged, "nDCG", score="rating", descending=True)
     assert values["nDCG"] == value
 
 
@@ -95,11 +95,11 @@ def test_every_function_recognises_the_same_names(name):
 def test_a_name_that_all_tables_have_is_not_asked_about():
     run = RUN.with_columns(uid=1)
     qrels = pl.DataFrame({"user_id": [1], "item": ["x"]})
-    assert rankql.evaluate(run, qrels, "RR", interval=None).columns["run"]["query"] == "user_id"
+    assert read(run, qrels).columns["run"]["query"] == "user_id"
     # Spelled exactly alike comes before another spelling: doc_id is not the docid of the run.
     run = pl.DataFrame({"query": [1], "docid": ["n"], "docno": ["x"], "score": [1.0]})
     qrels = pl.DataFrame({"query": [1], "doc_id": ["m"], "docno": ["x"], "rel": [1]})
-    result = rankql.evaluate(run, qrels, "RR", interval=None)
+    result = read(run, qrels)
     assert result.columns["run"]["item"] == result.columns["qrels"]["item"] == "docno"
 
 
@@ -120,8 +120,7 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
     judged = RUN.select("user_id", "item").with_columns(pl.Series(name, LABELS[name]))
     data, con = written(judged, form, tmp_path)
-    with pytest.raises(RankqlError, match=f"grade column in qrels.*{name}"):
-        rankql.evaluate(RUN, data, "RR", con=con)
+    refused(RUN, data, con=con, match=f"grade column in qrels.*{name}")
 
 
 @pytest.mark.few(1)
@@ -132,7 +131,7 @@ def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     data, con = written(judged, form, tmp_path)
     attributes = RUN.select("user_id", country=pl.lit("de")).unique()
     options = {"by": "country", "attributes": attributes, "con": con, "interval": None}
-    assert rankql.evaluate(RUN, data, "RR", **options)["RR"] == 1
+    assert read(RUN, data, **options)["RR"] == 1
 
 
 @pytest.mark.few(1)
@@ -141,15 +140,14 @@ def test_grades_of_a_named_column(form, tmp_path):
     judged = RUN.select("user_id", "item", event=pl.Series(["a", "b"]), esci=pl.Series(["I", "E"]))
     data, con = written(judged, form, tmp_path)
     rel = ("esci", {"E": 3, "S": 2.5, "I": 0})
-    result = rankql.evaluate(RUN, data, "RR", rel=rel, con=con, interval=None)
+    result = read(RUN, data, rel=rel, con=con)
     assert result["RR"] == 0.5 and result.columns["qrels"]["rel"].startswith("esci (E: 3")
     for name, grades, message in (
         ("esci", {"E": 3}, "no grade for esci 'I'"),
         ("esic", {"E": 3}, "esic.*esci"),
         ("user_id", {"E": 3}, "needs a text column in qrels|no grade for user_id '1'"),
     ):
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(RUN, data, "RR", rel=(name, grades), con=con)
+        refused(RUN, data, rel=(name, grades), con=con, match=message)
 
 
 # Requests, splits and files of RankLib
@@ -163,11 +161,11 @@ ONE_RELEVANT = pl.DataFrame({"search_id": ["s1", "s2"], "item": ["y", "x"], "rel
 @pytest.mark.parametrize("name", ["search_id", "request_id", "impressionId"])
 def test_requests_are_queries_if_nothing_else_is(name):
     run, qrels = (x.rename({"search_id": name}) for x in (REQUESTS, ONE_RELEVANT))
-    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.75
+    assert read(run, qrels)["RR"] == 0.75
     users = pl.Series("user", ["u", "u", "v"])
     run = run.with_columns(users)
     qrels = pl.DataFrame({"user_id": ["u", "v"], name: ["s1", "s2"], "item": ["y", "x"], "rel": 1})
-    result = rankql.evaluate(run, qrels, "RR")
+    result = read(run, qrels)
     assert [result.columns[table]["query"] for table in ("run", "qrels")] == ["user", "user_id"]
 
 
@@ -177,13 +175,11 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
         "item": ["x", "y", "x", "y"], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1],
     })  # fmt: skip
     key = r"or pass the key of the queries: query=\['user', 'page'\]$"
-    with pytest.raises(RankqlError, match=key):
-        rankql.evaluate(log, None, "RR")
-    assert rankql.evaluate(log, None, "RR", query="page")["RR"] == 0.75
+    refused(log, match=key)
+    assert read(log, None, query="page")["RR"] == 0.75
     twice = pl.concat([log, log[:1].with_columns(pos=pl.lit(3, pl.Int64))])
-    with pytest.raises(RankqlError) as error:  # a coarser key would not help
-        rankql.evaluate(twice, None, "RR", query="page")
-    assert "queries: query=" not in str(error.value)
+    error = refused(twice, None, query="page")
+    assert "queries: query=" not in str(error)
 
 
 @pytest.mark.few(3)
@@ -194,11 +190,10 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
 def test_judgments_of_ranklib(comment, features, tmp_path):
     path = tmp_path / "qrels.txt"
     path.write_text(f"# a comment\n2 qid:1 {features}# {comment}\n0 qid:1 {features}# d8\n")
-    assert rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")["RR"] == 0.5
+    assert read({"1": ["d8", "d7"]}, path)["RR"] == 0.5
     for first, message in (("# d8", "without an id in a comment"), ("", "no ids of items")):
         path.write_text(f"0 qid:1 {first}\n2 qid:1 {features}\n")
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")
+        refused({"1": ["d8", "d7"]}, path, match=message)
 
 
 NUMBERS = pl.DataFrame({"query": [1, 1, 12, 12], "item": [*"abab"], "score": [2.0, 1.0, 2.0, 1.0]})

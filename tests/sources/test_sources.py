@@ -11,10 +11,10 @@ import pyarrow.dataset
 import pytest
 
 import rankql
-from rankql import RankqlError
 from rankql.cli import demo
 from rankql.sources.open import frames as reading
 from support.components import optional
+from support.reading import read, refused
 
 deltalake = optional("deltalake")
 
@@ -122,11 +122,10 @@ def test_names_of_attached_tables(tmp_path, con):
         con.execute(f"CREATE TABLE {name}.runs AS SELECT 'q' AS query, 'i' AS item, 1 AS score")
     con.execute("CREATE TABLE a.judgments AS SELECT 'q' AS query, 'i' AS item, 1 AS rel")
     for run in ("a.runs", "A.main.Runs", "b.runs"):
-        assert rankql.evaluate(run, "judgments", "RR", con=con, interval=None)["RR"] == 1
-    with pytest.raises(rankql.RankqlError, match=r"'runs' may be a\.main\.runs or b\.main\.runs"):
-        rankql.evaluate("runs", "judgments", con=con)
+        assert read(run, "judgments", con=con)["RR"] == 1
+    refused("runs", "judgments", con=con, match=r"'runs' may be a\.main\.runs or b\.main\.runs")
     con.execute("USE b")
-    assert rankql.evaluate("runs", "a.judgments", "RR", con=con, interval=None)["RR"] == 1
+    assert read("runs", "a.judgments", con=con)["RR"] == 1
 
 
 def delta(folder, name, frame):
@@ -166,7 +165,7 @@ def test_many_queries_in_a_lake(tmp_path):
     """pyarrow cannot compare their type of text with that of a condition."""
     qrels = pl.DataFrame({"query": [f"q{i}" for i in range(1200)], "item": "a", "rel": 1, "day": 1})
     run = delta(tmp_path, "runs", qrels.with_columns(score=1.0)).to_pyarrow_dataset()
-    assert rankql.evaluate(run, qrels, "RR", interval=None)["RR"] == 1
+    assert read(run, qrels)["RR"] == 1
 
 
 @pytest.mark.lakes
@@ -183,8 +182,7 @@ def test_the_folder_of_a_lake_is_not_a_table(tmp_path, kind, folder):
     """The rows of older versions are still there."""
     list(lake(kind, tmp_path))
     assert len(list((tmp_path / folder).glob("**/*.parquet"))) > 1
-    with pytest.raises(rankql.RankqlError, match="is a table of Delta or Iceberg"):
-        rankql.evaluate(tmp_path / folder, all_days()[1])
+    refused(tmp_path / folder, all_days()[1], match="is a table of Delta or Iceberg")
 
 
 KINDS = {
@@ -207,9 +205,9 @@ def test_frames_are_read_as_their_copies(kind):
     """Also those whose text is not copied: in chunks, sliced, empty, filtered by DuckDB."""
     con, frame = duckdb.connect(), pl.DataFrame({kind: KINDS[kind], "n": range(4)})
     chunks = pl.concat([frame, frame[1:3], frame[:0], frame[3:]], rechunk=False)
-    for read in (frame, chunks, frame[1:], frame[:0]):
-        reading.register_frame(con, "read", read)
-        con.register("copied", read.to_arrow())
+    for part in (frame, chunks, frame[1:], frame[:0]):
+        reading.register_frame(con, "read", part)
+        con.register("copied", part.to_arrow())
         for sql in (
             "DESCRIBE FROM {}",
             "FROM {} ORDER BY n",
@@ -224,8 +222,7 @@ def test_frames_are_read_as_their_copies(kind):
 def test_python_objects_are_refused():
     frame = pl.DataFrame({"query": [1], "pos": [1]})
     frame = frame.with_columns(rel=pl.Series([object()], dtype=pl.Object))
-    with pytest.raises(rankql.RankqlError, match=r"(?i)object|rel must be a number"):
-        rankql.evaluate(frame, None, "RR")
+    refused(frame, match=r"(?i)object|rel must be a number")
 
 
 # Frames of other libraries
@@ -260,7 +257,7 @@ def half(frame):
     ],
 )
 def test_frames_of_other_kinds_are_read(convert):
-    assert rankql.evaluate(convert(SCORED), {"q1": ["b"]}, "RR")["RR"] == 0.5
+    assert read(convert(SCORED), {"q1": ["b"]})["RR"] == 0.5
 
 
 @pytest.mark.frames
@@ -273,7 +270,7 @@ def test_frames_of_other_libraries_are_read():
         narwhals.from_native(SCORED.lazy()),
         narwhals.from_native(SCORED.to_pandas()),
     ):
-        assert rankql.evaluate(run, {"q1": ["b"]}, "RR")["RR"] == 0.5
+        assert read(run, {"q1": ["b"]})["RR"] == 0.5
 
 
 @pytest.mark.frames
@@ -302,11 +299,10 @@ def test_the_error_writes_the_call_that_reads(library, tmp_path):
         data = catalog.create_table("n.t", schema=table.schema)
         data.append(table)
         data = data.scan() if library == "scan" else data
-    with pytest.raises(RankqlError, match=r"^run must be a path, .* Pass data\.") as caught:
-        rankql.evaluate(data, {"q1": ["b"]}, "RR")
-    run = eval(str(caught.value).partition("Pass ")[2], {"data": data})
+    error = refused(data, {"q1": ["b"]}, match=r"^run must be a path, .* Pass data\.")
+    run = eval(str(error).partition("Pass ")[2], {"data": data})
     expected = 1 if library == "datasets" else 0.5
-    assert rankql.evaluate(run, {"q1": ["b"]}, "RR")["RR"] == expected
+    assert read(run, {"q1": ["b"]})["RR"] == expected
 
 
 def test_what_is_no_table_is_named():
@@ -321,5 +317,4 @@ def test_what_is_no_table_is_named():
         (pandas.Index(["a"]), "not Index"),
         (numpy.array([0.5, 0.2]), r"not ndarray\. Pass pl\.DataFrame\(\{'query': np\.repeat"),
     ):
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(run, {"q1": ["b"]}, "RR")
+        refused(run, {"q1": ["b"]}, match=message)

@@ -131,6 +131,7 @@ def test_items_that_were_missed_have_the_attributes_of_their_query(con):
 
 
 def test_judgments_without_a_grade_count_as_1_if_nothing_may_be_one(con):
+    ranked_table(con)
     con.execute("CREATE OR REPLACE TABLE plain AS SELECT user, product FROM liked")
     con.execute(
         "CREATE OR REPLACE TABLE run AS FROM (VALUES ('ann', 'mug', 1)) t (user, product, pos)"

@@ -1,8 +1,7 @@
 """What some tests need beyond the extra `test`: libraries, programs, servers.
 
 Each component is a pytest marker of the same name. A test with such a marker is skipped with the
-reason if the component is missing, and fails if CI=true. Heavy components also give their tests the
-marker `heavy`, which the default run leaves out.
+reason if the component is missing, and fails if CI=true. Tests of heavy components are slow.
 """
 
 import importlib

@@ -19,8 +19,3 @@ def crossed(rows, columns, full):
 
 def slow(*values, **options):
     return pytest.param(*values, marks=pytest.mark.slow, **options)
-
-
-def slow_except(values, *light):
-    """The values, of which only the light ones belong to the default run."""
-    return [value if value in light else slow(value) for value in values]

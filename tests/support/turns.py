@@ -4,22 +4,37 @@
 runs, and with `oldest` fails if the oldest versions rest.
 """
 
+import ast
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# One of so many commits runs a repetition, and the oldest versions. Of the Spark matrix each runs a
-# family.
-REPETITIONS, OLDEST = 3, 4
+# One of so many commits runs a repetition. Of the Spark matrix each runs a family.
+REPETITIONS = 3
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
-# What all tests stand on.
-SHARED = ("tests/support/", "tests/conftest.py", "pyproject.toml")
 SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
 SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
+
+
+@cache
+def support_of(path):
+    """The modules of tests/support that a file of tests imports, and those that these import."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "support":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = {f"tests/{'/'.join(name.split('.')[:2])}.py" for name in names}
+            found |= modules.union(*map(support_of, modules))
+    return found
+
+
+# What all tests stand on.
+SHARED = ("tests/conftest.py", "pyproject.toml", *sorted(support_of("tests/conftest.py")))
 
 
 @dataclass(frozen=True)
@@ -36,18 +51,19 @@ class Turn:
         """Is it the turn of a repetition, or does the commit change what its folder tests?"""
         folder = path.split("/")[1]
         turn = place % REPETITIONS == self.number % REPETITIONS
-        return turn or self.changes(path, f"rankql/{folder}/", f"{folder}/")
+        return turn or self.changes(path, f"rankql/{folder}/", f"{folder}/", *support_of(path))
 
     def runs_family(self, family):
         """Is it the turn of a family of the Spark matrix, or does the commit change it?"""
         turn = family == FAMILIES[self.number % len(FAMILIES)]
         own = f"sql/{family}.sql"  # forms of several families have none
         sources = own if (ROOT / own).exists() else "sql/"
-        return turn or self.changes(sources, f"tests/cases/{family}.csv", *SPARK)
+        support = support_of("tests/engines/test_matrix.py")
+        return turn or self.changes(sources, f"tests/cases/{family}.csv", *SPARK, *support)
 
     @property
     def runs_oldest(self):
-        return self.number % OLDEST == 0 or "pyproject.toml" in self.changed
+        return "pyproject.toml" in self.changed
 
     def __str__(self):
         families = [family for family in FAMILIES if self.runs_family(family)]

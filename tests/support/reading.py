@@ -1,0 +1,138 @@
+"""The level below `evaluate`: what is read of tables, and the calls that a question offers.
+
+`read` ends before anything is computed, which takes a third of the time. Values are those of the
+definitions in plain Python, over the rows as they were read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+import rankql
+from rankql.errors import Question, RankqlError
+from rankql.evaluation.evaluate import open_evaluation
+from rankql.evaluation.ties import score_order
+from rankql.registry.parse import parse
+from rankql.sources.request import RankingRules, Request, parse_groupings, require_tables
+from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
+from support import definitions
+
+# Words of names, and the arguments for which no call may offer them.
+NEVER = {
+    "query": {
+        *("system", "model", "arm", "adapter", "retriever", "variant", "method", "engine"),
+        *("config", "strategy", "pipeline", "ranker", "algorithm", "rank", "place", "score"),
+    },
+    "system": {"rank", "place", "score", "page"},
+    "rel": {"index", "offset", "timestamp"},
+    "score": {"timestamp"},
+}
+# Words that only ids of one side have, by the place of the side in a pair.
+OTHER_SIDE = [{"gold", "expected", "accepted", "truth"}, {"retrieved", "predicted", "hits"}]
+
+
+class Reading:
+    """What is read: the columns by role, the notes, and the rows of each ranking."""
+
+    def __init__(self, evaluation):
+        inputs, keys = evaluation.inputs, evaluation.inputs.keys
+        self.columns = evaluation.columns
+        self.notes = [*evaluation.session.notes, *inputs.notes]
+        order = score_order("order" if evaluation.conventions.ties == "order" else "item")
+        place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order})"
+        place = place if inputs.scored else "pos"
+        sql = f"SELECT {keys}, rel, {place} FROM run"
+        if inputs.qrels is not None:
+            systems = "(SELECT DISTINCT system FROM run) CROSS JOIN " if inputs.many else ""
+            sql = f"""SELECT {keys}, grade, place FROM (SELECT *, {place} AS place FROM run)
+                FULL JOIN (SELECT {keys}, item, rel AS grade FROM {systems}qrels)
+                USING ({keys}, item)"""
+        self.threshold = evaluation.conventions.threshold
+        self.rankings = defaultdict(list)
+        for *key, rel, pos in sorted(evaluation.run_sql(sql), key=str):
+            self.rankings[key[0] if len(key) == 1 else (*key,)].append((rel, pos))
+
+    def values(self, metric="RR"):
+        """The value by query, or by system and query, of those with judgments."""
+        (known,) = parse(metric)
+        options = {**known.options, **({} if known.k is None else {"k": known.k})}
+        if "threshold" in known.record.options:
+            options = {"threshold": self.threshold, **options}
+        return {
+            key: definitions.value(known.record.function, rows, **options)
+            for key, rows in self.rankings.items()
+            if any(rel is not None for rel, _ in rows)
+        }
+
+    def means(self, metric="RR"):
+        """The mean of each system."""
+        systems = defaultdict(list)
+        for key, value in self.values(metric).items():
+            systems[key[0] if isinstance(key, tuple) else None].append(value)
+        values = ([x for x in each if x is not None] for each in systems.values())
+        return [fmean(each) if each else None for each in values]
+
+    def __getitem__(self, metric):
+        (mean,) = self.means(metric)
+        return mean
+
+    def __str__(self):
+        """The notes, and the columns that were not read."""
+        unread = {label: x["not read"] for label, x in self.columns.items() if "not read" in x}
+        ends = [f"{x} ({label})" if len(unread) > 1 else x for label, x in unread.items()]
+        return "\n".join([*self.notes, f"not read: {', '.join(ends)}" if ends else ""])
+
+
+@remember_inputs
+def read(
+    run: Data, qrels: Data = None, metrics: Any = "RR", *, by: Any = (), **options: Any
+) -> Reading:
+    """What `evaluate` reads. Every call that a question offers is run before it is raised."""
+    fields = {name: options.pop(name) for name in Request.__annotations__.keys() & options.keys()}
+    require_tables(run, qrels, fields.get("con"))
+    rules = RankingRules.of(options, rankql.evaluate)
+    request = Request(run, qrels, metrics, rules, groupings=parse_groupings(by), **fields)
+    try:
+        with open_evaluation(request) as evaluation:
+            return Reading(evaluation)
+    except Question as question:
+        given = {"metrics": "Judged@1000", "interval": None, "by": by, **options, **fields}
+        for call in question.calls:
+            assert not nonsense_in(call), call
+            means = rankql.evaluate(run, qrels, **{**given, **call}).summary["mean"]
+            assert max(means) > 0, call
+        raise
+
+
+def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **options):
+    """The error of `evaluate`. If it is a question, each call that it offers was run."""
+    with pytest.raises(error, match=match) as caught:
+        read(run, qrels, metrics, **options)
+        rankql.evaluate(run, qrels, metrics, **options)
+    return caught.value
+
+
+def asked(run, qrels=None, metrics="RR", match=None, **options):
+    """The question that the tables raise, whose calls were run."""
+    return refused(run, qrels, metrics, match, Question, **options)
+
+
+def nonsense_in(call):
+    """The names of a call that no column of its role has."""
+    found = []
+    for role, value in call.items():
+        names = value if isinstance(value, list | tuple) else [value]
+        words = [{*re.split(r"[\W_]+", str(name).lower())} for name in names]
+        found += [x for x, each in zip(names, words, strict=True) if each & NEVER.get(role, set())]
+        if role == "query" and len({*names}) == 1:
+            found += [x for x in names if x in ("split", "fold", "page")]
+        if role == "item" and len({*names}) == 2:
+            found += [x for x, each, other in zip(names, words, OTHER_SIDE, strict=True)
+                      if each & other]  # fmt: skip
+    return found
