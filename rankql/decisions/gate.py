@@ -129,7 +129,7 @@ def gate(
     errors.require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.stats.tests import LEAST_ALPHA
+    from rankql.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
@@ -212,7 +212,7 @@ def gate(
         )
     if minima:
         alone = alignment.align_systems(run_result, ["run"])
-        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster)
+        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
         rows += limit_rows(minima, pairs, run_result, level, min_queries)
@@ -222,8 +222,11 @@ def gate(
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         rows += _check_ranked(combined)
-        pair = alignment.align_systems(combined, ["baseline", "run"])
-        pairs, described = list_pairs(pair, ["baseline", "run"], [("baseline", "run")], cluster)
+        systems = ["baseline", "run"]
+        pair = alignment.align_systems(combined, systems)
+        pairs, described = list_pairs(
+            pair, systems, [("baseline", "run")], cluster, SkewedStudent(), alpha
+        )
         notes += [*combined.notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
@@ -243,6 +246,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
+    from rankql.stats.tests import SkewedStudent
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
     errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
@@ -251,7 +255,9 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
     alignment.require_metrics(result, [limit.name(result) for limit in limits])
-    pairs, _ = list_pairs(result, systems, [(a, b)], settings.cluster)
+    pairs, _ = list_pairs(
+        result, systems, [(a, b)], settings.cluster, SkewedStudent(), settings.alpha
+    )
     rows = limit_rows(limits, pairs, result, settings.alpha)
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 

@@ -107,6 +107,10 @@ class PairComparison:
         first, last = self.means[0] if len(self.means) > 1 else 0.0, self.means[-1]
         return None if first is None or last is None else last - first
 
+    def level(self, settings: Settings) -> float:
+        """The level of its own test and interval."""
+        return settings.alpha if self.result.level is None else self.result.level
+
     def detectable(self, settings: Settings) -> float | None:
         """The difference that would be detected with 80% power, at the level of this test.
 
@@ -114,9 +118,13 @@ class PairComparison:
         """
         if self.result.reason == significance.NOT_TESTABLE:
             return None
-        level = settings.alpha if self.result.level is None else self.result.level
-        size = settings.paired_test.detectable(self.sample, level)
+        size = settings.paired_test.detectable(self.sample, self.level(settings))
         return size if size is not None and math.inf > size <= self.sample.highest else None
+
+    def worth(self, settings: Settings) -> int | None:
+        """The human queries that would give the interval without the judge; None without one."""
+        width = functools.partial(settings.paired_test.width, alpha=self.level(settings))
+        return self.sample.worth(width) if isinstance(self.sample, CorrectedSample) else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
@@ -128,14 +136,24 @@ class PairComparison:
 
 
 def list_pairs(
-    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None
+    result: Result,
+    systems: Sequence[str],
+    pairs: Sequence[tuple[str, ...]],
+    cluster: str | None,
+    test: significance.PairedTest,
+    alpha: float,
+    adjusted: bool = True,
 ) -> tuple[list[PairComparison], list[str]]:
     """Every pair on every metric and slice, not tested yet, and notes on clusters and the judge.
 
-    A pair may be one system alone.
+    A pair may be one system alone. No judge makes the interval of this test wider, at 95% and at
+    the first level of a family of all rows, or at `alpha` if it is not `adjusted`.
     """
     values = SystemValues.of(result, cluster, systems)
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
+    rows = [*itertools.product(result.metrics, values.slices.items(), pairs)]
+    levels = (0.05, alpha / len(rows) if adjusted and rows else alpha)
+    widths = [functools.partial(test.width, alpha=level) for level in levels]
     columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
     shared = result if alone else alignment.keep_shared_queries(result)
@@ -144,14 +162,12 @@ def list_pairs(
         for each in (result if whole else None, shared)
     )
     comparisons = []
-    for metric, (label, places), pair in itertools.product(
-        result.metrics, values.slices.items(), pairs
-    ):
-        sample, overall = values.sample(metric, pair, label), None
-        rows = [(summary if metric in whole else common)[metric, label, name] for name in pair]
-        means = [mean for mean, _ in rows]
+    for metric, (label, places), pair in rows:
+        sample, overall = values.sample(metric, pair, label, widths=widths), None
+        found = [(summary if metric in whole else common)[metric, label, name] for name in pair]
+        means = [mean for mean, _ in found]
         if metric in whole:
-            overall = rows[-1][1]
+            overall = found[-1][1]
         elif not alone:
             if isinstance(sample, CorrectedSample):
                 first = values.sample(metric, pair, label, sample.lam).mean
@@ -233,7 +249,10 @@ def compare_pairs(
     else:
         errors.require_known("system in baseline=:", baseline, systems)
         pairs = [(baseline, name) for name in systems if name != baseline]
-    comparisons, described = list_pairs(result, systems, pairs, settings.cluster)
+    test, adjusted = settings.paired_test, settings.correction != "none"
+    comparisons, described = list_pairs(
+        result, systems, pairs, settings.cluster, test, settings.alpha, adjusted
+    )
     tested = run_tests(result, comparisons, settings)
     tests = len(tested)
     rows = [_row(pair, settings, tests) for pair in comparisons]
@@ -267,7 +286,7 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
     if pair.overall is not None:
         return row | {"difference": pair.change, "n": n or pair.overall}
     if isinstance(pair.sample, CorrectedSample):
-        row |= {"lambda": pair.sample.lam, "worth": pair.sample.worth(settings.alpha)}
+        row |= {"lambda": pair.sample.lam, "worth": pair.worth(settings)}
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {
@@ -301,8 +320,8 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     if tests > 1 and settings.correction != "none":
         p += f", {_ADJUSTED[settings.correction]} for {tests} tests"
     queries = text.format_queries(pair.queries)
-    if isinstance(pair.sample, CorrectedSample):
-        queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
+    if worth := pair.worth(settings):
+        queries = f"{queries} with human labels, worth {worth:,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == verdicts.BETTER else 'loses to'} {a} by {basis}"

@@ -85,6 +85,11 @@ class PairedTest:
             return TestResult(p, reason=NO_INTERVAL)
         return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
+    def width(self, sample: Sample, alpha: float) -> float:
+        """The width of the interval at this level, infinite if there is none."""
+        lo, hi = (result := self.apply(sample, alpha)).lo, result.hi
+        return math.inf if lo is None or hi is None else hi - lo
+
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p and the interval of Student's t distribution."""
         mean, error = sample.mean, sample.error
