@@ -22,7 +22,7 @@ from rankql.evaluation.system_values import SystemValues
 from rankql.stats import tests as significance
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import LEAST_IN_SLICE, Sample, SlicedSample
+from rankql.stats.sample import LEAST_IN_SLICE, SMALL_SLICE, Sample, SlicedSample
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -192,13 +192,24 @@ def list_pairs(
 
 
 def _describe_slices(sample: Sample) -> Iterator[str]:
-    """Why a mean of slices is not tested."""
-    if isinstance(sample, SlicedSample) and (small := sample.too_small):
-        slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
-        smallest = f"{small[0]}: {sample.slices[small[0]].units}"
+    """Why a mean of slices is not tested, or what the smallest of its slices may hide."""
+    if not isinstance(sample, SlicedSample):
+        return
+    label, n = next(iter(sample.counts.items()))
+    queries = text.format_queries(int(n))
+    if small := sample.too_small:
+        why = f"{label} has {queries} and decides almost alone"
+        if n < LEAST_IN_SLICE:
+            slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
+            why = f"{slices} fewer than {LEAST_IN_SLICE} queries ({label}: {int(n)})"
         yield (
-            f"The difference of the mean of slices has no p and no interval: {slices} fewer than "
-            f"{LEAST_IN_SLICE} queries ({smallest}), which may hide losses. Join small slices"
+            f"The difference of the mean of slices has no p and no interval: {why}. Small slices "
+            "may hide losses: join them"
+        )
+    elif n < SMALL_SLICE:
+        yield (
+            f"The mean of slices counts {label} ({queries}) as much as each other slice. So few "
+            f"contain none of the losses that hit one query in ten in {0.9**n:.0%} of samples"
         )
 
 
