@@ -165,8 +165,8 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
-    others = [x for x in result.notes if Note.of(x).kind not in OF_COUNTS]
-    result.notes[:] = name_notes + others
+    others = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
+    result.data_notes[:] = name_notes + others
     if is_several_runs(runs):
         systems = list(runs)
     else:

@@ -183,7 +183,7 @@ def gate(
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         # Both are read as compare reads them.
         pair = evaluate(data, qrels, metrics, interval=None, min_score=min_score, **keywords)
-        notes += [note for note in pair.notes if text.Note.of(note).kind == "ranked-apart"]
+        notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, score=roles["score"])
@@ -227,7 +227,7 @@ def gate(
         pairs, described = list_pairs(
             pair, systems, [("baseline", "run")], cluster, SkewedStudent(), alpha
         )
-        notes += [*combined.notes, *described, *alignment.describe_left_out(pair)]
+        notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
@@ -237,9 +237,9 @@ def gate(
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += alignment.describe_rare_losses(enough)
     notes += alignment.describe_users(results, sliced_by)
-    notes = list(dict.fromkeys([*notes, *run_result.notes]))
+    notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive)
+    return Verdict(table, replace(run_result, data_notes=notes), inconclusive)
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
@@ -323,8 +323,8 @@ def _combine(
     known = ("weight", "catalogue", "judgments", "tables", *(_RULES[1:] if conventions else ()))
     kept = {name: getattr(baseline.meta, name) for name in known}
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
-    baseline = replace(baseline, meta=meta, values=values, notes=[])
-    combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})
+    baseline = replace(baseline, meta=meta, values=values, data_notes=[])
+    combined = combine_systems({"baseline": baseline, "run": replace(run, data_notes=[])})
     alignment.require_same_queries(combined)
     rows = combined.frame()
     alignment.require_overlap(rows, key, ["run", "baseline"])
@@ -335,11 +335,11 @@ def _combine(
     )
     new = rows.height - shared.height, run.frame().height
     end = "of the run not in the baseline and left out of the drops"
-    notes = [*combined.notes, *text.note_shares([("", *new)], end)]
+    notes = [*combined.data_notes, *text.note_shares([("", *new)], end)]
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
         lacking = shared.height - judged.height, old.height
         end = "of the baseline not judged any more and left out of the drops"
         notes += text.note_shares([("", *lacking)], end)
         shared = judged
-    return replace(combined, values=shared, notes=notes)
+    return replace(combined, values=shared, data_notes=notes)

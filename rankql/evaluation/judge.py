@@ -39,8 +39,8 @@ def describe_judge(
     )
     # Queries of the run that people did not judge count, but not those that the judge did not.
     unjudged = "unjudged-queries"
-    others = [note for note in human.notes if Note.of(note).kind != unjudged]
-    others += [note for note in judge.notes if Note.of(note).kind == unjudged]
+    others = [note for note in human.data_notes if Note.of(note).kind != unjudged]
+    others += [note for note in judge.data_notes if Note.of(note).kind == unjudged]
     scales = note_scales("people", labels[0]["rel"], "the judge", labels[1]["rel"])
     checked = _check_queries(human, pair_values(human, judge))
     return [*checked, *scales, *check_pools(*labels), *others]
