@@ -9,7 +9,7 @@ import math
 import numpy as np
 import polars as pl
 
-from rankql.decisions.judges import MARGIN, compare_kappas
+from rankql.decisions.judges import MARGIN, compare_kappas, is_enough
 from rankql.evaluation.judge import UNLIKELY, welch_p
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import correct_sample, mean_width
@@ -256,9 +256,10 @@ def annotate(kind, error, rng, queries, items):
 def agreement(kind, error, queries, items, repeats):
     """How often the model agrees less, as much, or nothing can be told; and the mean kappas."""
     rng, verdicts, kappas = np.random.default_rng([queries, 7]), np.zeros(3), np.zeros(2)
+    few = not is_enough([items] * queries)
     for _ in range(repeats):
         values, _, lo, hi = compare_kappas(annotate(kind, error, rng, queries, items), GRADES, 0.95)
-        verdicts[0 if hi < 0 else 2 if lo <= -MARGIN else 1] += 1
+        verdicts[0 if hi < 0 else 2 if lo <= -MARGIN or few else 1] += 1
         kappas += values
     return *(verdicts / repeats).tolist(), *(kappas / repeats).tolist()
 
@@ -266,8 +267,80 @@ def agreement(kind, error, queries, items, repeats):
 GRADES = np.arange(4.0)
 
 
+def person(rng, truth, error=0.5):
+    """Labels of a person, who finds other queries hard."""
+    hard = np.clip(rng.normal(1, 0.5, (len(truth), 1)), 0.2, None)
+    return np.round(truth + rng.normal(0, 1, truth.shape) * error * hard).clip(0, 3)
+
+
+def reversing(share):
+    """A model like a person, which reverses all labels of this share of the queries."""
+
+    def label(rng, truth):
+        labels = person(rng, truth)
+        return np.where(rng.random((len(truth), 1)) < share, 3 - labels, labels)
+
+    return label
+
+
+def random_labels(rng, truth):
+    return rng.integers(0, 4, truth.shape)
+
+
+# Models whose weighted kappa is lower than that of a person by more than 0.1; two reverse whole
+# queries.
+MODELS = {
+    "reverses one query in six": reversing(1 / 6),
+    "reverses one query in eight": reversing(1 / 8),
+    "random for one query in six": lambda rng, truth: np.where(
+        rng.random((len(truth), 1)) < 1 / 6, random_labels(rng, truth), person(rng, truth)
+    ),
+    "random for one item in six": lambda rng, truth: np.where(
+        rng.random(truth.shape) < 1 / 6, random_labels(rng, truth), person(rng, truth)
+    ),
+    "says 1 for a quarter of the queries": lambda rng, truth: np.where(
+        rng.random((len(truth), 1)) < 0.25, 1, person(rng, truth)
+    ),
+    "larger errors": lambda rng, truth: person(rng, truth, 0.85),
+    "larger errors, by query": lambda rng, truth: person(
+        rng, truth, 0.8 * rng.lognormal(0, 0.5, (len(truth), 1))
+    ),
+    "one grade too high for half": lambda rng, truth: (
+        person(rng, truth) + (rng.random(truth.shape) < 0.5)
+    ).clip(0, 3),
+    "no grade above 1": lambda rng, truth: np.minimum(person(rng, truth), 1),
+    "higher or lower by query": lambda rng, truth: person(
+        rng, truth + rng.normal(0, 0.7, (len(truth), 1))
+    ),
+}
+# The pairs of each query; in the last, one query has half of them.
+PAIRS = {
+    "5 of 100": [100] * 5, "8 of 100": [100] * 8, "20 of 50": [50] * 20, "30 of 50": [50] * 30,
+    "50 of 20": [20] * 50, "one of 500, 25 of 20": [500] + [20] * 25,
+}  # fmt: skip
+
+
+def verdicts_on(model, sizes, repeats, seed=17):
+    """How often a model agrees as much or more by its interval, and how often that is told."""
+    rng = np.random.default_rng([len(sizes), seed])
+    codes, told, kappas = np.repeat(np.arange(len(sizes)), sizes), 0, np.zeros(2)
+    for _ in range(repeats):
+        means = rng.normal(1, 0.7, (len(sizes), 1))
+        truth = np.round(rng.normal(means, 1, (len(sizes), max(sizes)))).clip(0, 3)
+        inside = np.arange(max(sizes)) < np.array(sizes)[:, None]
+        first = person(rng, truth)[inside].astype(int)
+        cells = np.zeros((2, len(sizes), 4, 4))
+        for counts, label in zip(cells, (model, person), strict=True):
+            other = label(rng, truth)[inside].astype(int)
+            np.add.at(counts, (codes, first, other), 1)
+        values, _, lo, _ = compare_kappas(cells, GRADES, 0.95)
+        told += lo is not None and lo > -MARGIN
+        kappas += values
+    return told / repeats, told / repeats * is_enough(sizes), *(kappas / repeats).tolist()
+
+
 def annotator_table(repeats):
-    """The table on the verdict whether a model agrees as much as a second person."""
+    """The tables on the verdict whether a model agrees as much as a second person."""
     print("| labels | kappa of the model | of the person | items | less | as much | cannot tell |")
     print("|---|---|---|---|---|---|---|")
     for kind, (_, errors) in ANNOTATED.items():
@@ -277,3 +350,8 @@ def annotator_table(repeats):
                 shares = " | ".join(f"{100 * x:.0f}%" for x in verdicts)
                 items = "{} x {}".format(*shape)
                 print(f"| {kind} | {model:.2f} | {person:.2f} | {items} | {shares} |")
+    print("\nAs much by the interval alone\n")
+    for name, model in {"a person": person, **MODELS}.items():
+        rates = [verdicts_on(model, sizes, repeats) for sizes in PAIRS.values()]
+        shares = " | ".join(f"{100 * told:.0f}%" for told, *_ in rates)
+        print(f"| {name} | {rates[0][2]:.2f} | {shares} |")
