@@ -235,6 +235,20 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
     return {name: count / repeats for name, count in counts.items()}
 
 
+def daily(alpha, builds=30, repeats=REPEATS, n=60):
+    """How often a gate on new queries errs at least once in a month of builds, and in all builds.
+
+    A drop of exactly the limit passes; and unchanged data fails at a limit of 0.
+    """
+    rng, test, counts = np.random.default_rng([builds, 18]), TESTS["auto"](), np.zeros(4)
+    for _ in range(repeats):
+        ends = [test.apply(Sample(noise(rng, n), None, None, -1.0, 1.0), alpha)
+                for _ in range(builds)]  # fmt: skip
+        errors = np.array([[x.hi < 0, x.lo > 0] for x in ends])
+        counts += [*errors.any(axis=0), *errors.mean(axis=0)]
+    return (counts / repeats).tolist()
+
+
 def gate_tables(repeats):
     """The tables of limits of a gate."""
     keys = itertools.product(LOSSES, GATE_SIZES, (LIMIT, 0, 3 * LIMIT))
@@ -322,7 +336,9 @@ def stratified(each, repeats=REPEATS):
 
 MEANS_SIZES = (5, 20, 50, 300)
 SHARED = (0.1, 0.3, 0.5, 0.8)
-# Values per query, their true mean, and a metric with their range.
+# Values per query, their true mean, and a metric with their range. Results that are found deep are
+# the worst of them.
+FOUND_DEEP = "RR, result at 1 to 25 for 20% of queries"
 MEANS = {
     "like nDCG": (lambda rng, shape: ndcg(rng, math.prod(shape), 1).reshape(shape), None, "RR"),
     "one in ten is 1, others 0": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 0.1, "RR"),
@@ -336,6 +352,10 @@ MEANS = {
     "RR, result at 1 to 10 for 10% of queries": (
         lambda rng, shape: (rng.random(shape) < 0.1) / rng.integers(1, 11, shape),
         0.1 * sum(1 / x for x in range(1, 11)) / 10, "RR",
+    ),
+    FOUND_DEEP: (
+        lambda rng, shape: (rng.random(shape) < 0.2) / rng.integers(1, 26, shape),
+        0.2 * sum(1 / x for x in range(1, 26)) / 25, "RR",
     ),
     "unbounded, exponential": (lambda rng, shape: rng.exponential(1, shape), 1.0, "DCG"),
     "unbounded, lognormal": (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), "DCG"),
@@ -420,7 +440,9 @@ def slices_covered(count, shape, repeats=REPEATS, ends=(10, 200)):
     return held / repeats
 
 
-# Slices of unlike sizes and means, of 0/1 or of the shape "sparse RR" with this share above 0.
+# Slices of unlike sizes and means, of 0/1 or of the shape "sparse RR" with this share above 0; or
+# "losses": values of .9, of which this share is worse by .5, next to steady ones.
+RARELY_WORSE = "300 steady and 40 of which one in ten loses .5"
 MIXES = {
     "300 at .97, 4 at .3": ("share", (300, 0.97), (4, 0.3)),
     "300 at .97, 10 at .9": ("share", (300, 0.97), (10, 0.9)),
@@ -449,6 +471,7 @@ MIXES = {
     "sparse RR, ten of 6": ("sparse RR", *[(6, 0.3)] * 10),
     "sparse RR, ten of 30": ("sparse RR", *[(30, 0.3)] * 10),
     "sparse RR, 40 of 10": ("sparse RR", *[(10, 0.3)] * 40),
+    RARELY_WORSE: ("losses", (300, 0.0), (40, 0.1)),
 }
 
 
@@ -461,12 +484,16 @@ def mixes_covered(mix, repeats=REPEATS):
     rng, held, widths = np.random.default_rng([len(mix), 13]), np.zeros(2), np.zeros(2)
     worth = np.mean(1 / np.arange(1, 11)) if kind == "sparse RR" else 1
     true = np.mean([share * worth for _, share in slices])
+    if kind == "losses":
+        true = np.mean([0.9 - 0.5 * share for _, share in slices])
     for _ in range(repeats):
         parts = []
         for n, share in slices:
             values = (rng.random(n) < share).astype(float)
             if kind == "sparse RR":
                 values /= rng.integers(1, 11, n)
+            if kind == "losses":
+                values = 0.9 - 0.5 * values + rng.normal(0, 0.01, n)
             parts.append(Sample(values, None, None, 0.0, 1.0))
         sample = SlicedSample.of(dict(enumerate(parts)))
         ends = [sample.interval(1 - ALPHA), mean_interval(sample.moments, 1 - ALPHA)]

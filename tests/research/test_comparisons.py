@@ -5,6 +5,7 @@
 
 import functools
 
+import numpy as np
 import pytest
 
 from rankql.stats.tests import TESTS
@@ -13,6 +14,7 @@ from research.simulation import (
     CLUSTER_COUNTS,
     CLUSTER_SIZES,
     EXCEPTIONS,
+    FOUND_DEEP,
     GATE_SIZES,
     LIKE,
     LIMIT,
@@ -20,6 +22,7 @@ from research.simulation import (
     MEANS,
     MIXES,
     PLAIN,
+    RARELY_WORSE,
     REPEATS,
     SIZES,
     SLICED,
@@ -28,6 +31,7 @@ from research.simulation import (
     at_most,
     by_chance,
     clustered,
+    daily,
     family,
     gated,
     means_covered,
@@ -133,6 +137,12 @@ def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
         assert at_most(1 - covered, 0.07) or noted > 0.6
 
 
+def test_the_worst_means_of_30_queries():
+    """The page names them: of results that are found deep, less than 88% contain the mean."""
+    covered, noted = means_covered(FOUND_DEEP, 30, 1000)
+    assert 0.8 < covered < 0.88 and noted > 0.9
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("shape", ["share", "like nDCG", "like RR"])
 @pytest.mark.parametrize(("count", "sizes"), [(3, (10, 200)), (8, (10, 200)), (40, (10, 200)),
@@ -146,9 +156,9 @@ def test_the_mean_of_unequal_slices(count, sizes, shape):
 @pytest.mark.simulation
 @pytest.mark.parametrize("mix", MIXES)
 def test_the_mean_of_slices_of_unlike_sizes_and_means(mix):
-    """Also of a steady slice and of a few queries that vary."""
+    """Also of a steady slice and of a few queries that vary; a little less if losses are rare."""
     held, _, wider = mixes_covered(mix)
-    assert at_most(1 - held, 0.07) and 1 <= wider < 2
+    assert at_most(1 - held, 0.09 if mix == RARELY_WORSE else 0.07) and 1 <= wider < 2
 
 
 @pytest.mark.slow
@@ -181,6 +191,17 @@ def test_a_gate_in_short():
     rates = gated("lognormal", 20, LIMIT, 600)
     assert at_most(rates["passed"], repeats=600) and not at_most(rates["t"], repeats=600)
     assert gated("noise of nDCG", 300, 0, 200)["passed"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_a_gate_that_runs_every_day():
+    """It errs in every second month of 30 builds, unless they share the level."""
+    repeats = min(REPEATS, 300)
+    for ever, each in zip(*np.reshape(daily(ALPHA, repeats=repeats), (2, 2)), strict=True):
+        assert 0.4 < ever < 0.65 and 0.018 < each < 0.032
+    *ever, _, _ = daily(ALPHA / 30, repeats=repeats)
+    assert max(ever) < 0.06
 
 
 @pytest.mark.slow
