@@ -136,14 +136,9 @@ class PairComparison:
 
 
 def list_pairs(
-    result: Result,
-    systems: Sequence[str],
-    pairs: Sequence[tuple[str, ...]],
-    cluster: str | None,
-    test: significance.PairedTest,
-    alpha: float,
-    adjusted: bool = True,
-) -> tuple[list[PairComparison], list[str]]:
+    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None,
+    test: significance.PairedTest, alpha: float, adjusted: bool = True,
+) -> tuple[list[PairComparison], list[str]]:  # fmt: skip
     """Every pair on every metric and slice, not tested yet, and notes on clusters and the judge.
 
     A pair may be one system alone. No judge makes the interval of this test wider, at 95% and at

@@ -107,13 +107,9 @@ class SystemValues:
         return (lowest, highest) if inside and len(defined) else (-math.inf, math.inf)
 
     def sample(
-        self,
-        metric: str,
-        systems: Sequence[str],
-        label: str,
-        lam: float | None = None,
+        self, metric: str, systems: Sequence[str], label: str, lam: float | None = None,
         widths: Sequence[Width] = (mean_width(0.95),),
-    ) -> Sample:
+    ) -> Sample:  # fmt: skip
         """The values of one system on a slice, or the differences of the second from the first.
 
         Only of queries where they are defined, and whose weight is above 0. With `lam`, the values
