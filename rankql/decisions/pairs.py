@@ -130,9 +130,18 @@ class PairComparison:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
         if self.result.p_adjusted is None:
             return self.result.reason
+        if self.result.needed is not None:
+            return f"{verdicts.UNDECIDABLE}: {describe_few(self.sample, self.result.needed)}"
         if self.result.p_adjusted > settings.alpha:
             return verdicts.NOT_SIGNIFICANT
         return verdicts.BETTER if (self.sample.mean > 0) != self.lower_is_better else verdicts.WORSE
+
+
+def describe_few(sample: Sample, needed: int) -> str:
+    """How many queries or clusters differ, and how many would have to."""
+    units = text.format_count(len(sample.sums), "query" if sample.clusters is None else "cluster")
+    differ = "differs" if sample.differing == 1 else "differ"
+    return f"{sample.differing:,} of {units} {differ}, {needed} are needed"
 
 
 def list_pairs(
@@ -222,7 +231,7 @@ def run_tests(
         if result.higher_is_better(comparison.metric) is None:
             ends = significance.TestResult()
             if not comparison.result.reason:  # the interval of this test alone
-                ends = settings.paired_test.apply(comparison.sample, settings.alpha)
+                ends = settings.paired_test.apply_to_zero(comparison.sample, settings.alpha)
             comparison.result = replace(ends, p=None, reason=verdicts.NO_DIRECTION)
         elif not comparison.result.reason:
             tested.append(comparison)
@@ -231,13 +240,13 @@ def run_tests(
     outcomes = significance.run_family(samples, test, correction, settings.alpha)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
-    return samples
+    return [each.sample for each in tested if each.result.needed is None]
 
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b", "difference", "lo", "hi"), pl.Float64),
-    **dict.fromkeys(("p", "p_adjusted", "effect"), pl.Float64),
+    **dict.fromkeys(("p", "p_adjusted", "p_floor", "effect"), pl.Float64),
     **dict.fromkeys(("wins", "ties", "losses", "n"), pl.Int64),
     **{"detectable": pl.Float64, "verdict": pl.String, "sentence": pl.String},
 }
@@ -275,6 +284,13 @@ def compare_pairs(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
+    if few := [x for x in comparisons if x.result.needed is not None]:
+        rows_of = text.format_count(len(comparisons), "row")
+        why = describe_few(few[0].sample, few[0].result.needed or 0)
+        notes.append(
+            f"Cannot be decided: {len(few):,} of {rows_of}. However large the differences are, no "
+            f"paired test could be significant: {why} ({few[0].metric}, {few[0].slice})"
+        )
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     notes += [*alignment.describe_left_out(result), *direction]
@@ -293,6 +309,8 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         return row | {"difference": pair.change, "n": n or pair.overall}
     if isinstance(pair.sample, CorrectedSample):
         row |= {"lambda": pair.sample.lam, "worth": pair.worth(settings)}
+    elif pair.result.p is not None:
+        row["p_floor"] = pair.sample.p_floor
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {
@@ -314,7 +332,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
         return _describe_untested(pair)
-    significant, mean = verdict in verdicts.SIGNIFICANT, pair.sample.mean
+    significant, mean, few = verdict in verdicts.SIGNIFICANT, pair.sample.mean, result.needed
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
     if result.lo is not None and result.hi is not None:
@@ -331,6 +349,12 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == verdicts.BETTER else 'loses to'} {a} by {basis}"
+    if few is not None:
+        bound = significance.bound_by_share(pair.sample, settings.alpha)
+        words = f"{verdicts.UNDECIDABLE} whether {b} and {a} differ: {basis}. "
+        words += describe_few(pair.sample, few)
+        most = f". It is at most {text.round_significant(bound or 1)} ({settings.percent})"
+        return words + most * (bound is not None)
     words = f"no significant difference between {b} and {a}: {basis}"
     detectable = pair.detectable(settings) if result.level != 0 else None
     if detectable is None or detectable <= abs(mean):

@@ -57,6 +57,11 @@ class CorrectedSample(Sample):
         return super().mean + self.correction
 
     @property
+    def p_floor(self) -> float:
+        """None: what the judge knows of other queries counts too."""
+        return 0.0
+
+    @property
     def constant(self) -> bool:
         """Whether the corrected mean has no error."""
         return self.error <= self.rounding

@@ -170,6 +170,16 @@ class Sample:
         down = int((self.values < -self.rounding).sum())
         return up, len(self.values) - up - down, down
 
+    @cached_property
+    def differing(self) -> int:
+        """The number of queries, or of clusters, whose values do not add up to 0."""
+        return int(np.count_nonzero(np.abs(self.sums) > self.rounding))
+
+    @property
+    def p_floor(self) -> float:
+        """The smallest p of any exact paired test: of two of all patterns of signs."""
+        return min(1.0, 2.0 ** (1 - self.differing))
+
     @property
     def moments(self) -> Moments:
         """What the interval of the mean needs."""

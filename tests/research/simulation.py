@@ -559,12 +559,9 @@ EXCEPTIONS = {
 }
 
 
-def sliced_falsely(design, repeats=REPEATS):
-    """How often the mean of slices is found to be better and worse, if it is tested, and if not.
-
-    Then whether it is, and how often it is tested.
-    """
-    rng = np.random.default_rng([len(design), sum(n for _, n, _ in design), 15])
+def sliced_falsely(design, repeats=REPEATS, seed=15):
+    """How often the mean of slices would be found better and worse, and how often it is tested."""
+    rng = np.random.default_rng([len(design), sum(n for _, n, _ in design), seed])
     better = worse = tested = 0
     test = SkewedStudent()
     for _ in range(repeats):
@@ -578,9 +575,9 @@ def sliced_falsely(design, repeats=REPEATS):
     return better / repeats, worse / repeats, tested / repeats
 
 
-def plainly_falsely(n, draw, repeats=REPEATS):
+def plainly_falsely(n, draw, repeats=REPEATS, seed=16):
     """How often a plain difference of so many queries is found to be better."""
-    rng = np.random.default_rng([n, 16])
+    rng = np.random.default_rng([n, seed])
     samples = (Sample(draw(rng, n), None, None, -1.0, 1.0) for _ in range(repeats))
     return sum(x.mean > 0 and SkewedStudent().test(x, ALPHA)[0] <= ALPHA for x in samples) / repeats
 

@@ -244,7 +244,7 @@ def test_intervals_of_hard_values_hold_as_those_of_people(judge, n, ratio):
 @pytest.mark.parametrize("kind", DIFFERENCES)
 def test_intervals_of_differences_hold_as_those_of_people(kind, n):
     """And none is wider, by the intervals of one test and of the first of 20."""
-    human, held, _, width, widest, _ = simulated(kind, n, REPEATS)
+    human, held, _, width, widest, _ = simulated(kind, n, REPEATS, seed=31)
     assert held >= min(human, 0.95) - 0.015 - (0.05 / REPEATS) ** 0.5
     assert width < 0.9 and widest <= 1.02
 
@@ -255,7 +255,7 @@ def test_intervals_of_differences_hold_as_those_of_people(kind, n):
 @pytest.mark.parametrize("judge", [RARE, TAIL])
 def test_what_a_judge_hides_from_few_queries(judge, n):
     """Rare losses are seen from 50 queries on, low values hardly by 200; the note ends there."""
-    human, held, *_ = simulated(judge, n, REPEATS)
+    human, held, *_ = simulated(judge, n, REPEATS, seed=31)
     if judge == RARE:
         assert (held > human - 0.02) == (n >= 50)
     else:
