@@ -134,7 +134,8 @@ def audit(
     table : path or frame, optional
         A table of means instead of one: systems in the first column, a column for each metric.
     digits : int, optional
-        Digits after the point to which means are rounded; by default those that are written.
+        Digits after the point to which means are rounded; by default those that are written, of
+        numbers of Python at least two.
     sd : float, optional
         Standard deviation of the values over queries, if it is published.
     sd_difference : float, optional
@@ -215,6 +216,8 @@ def _parse_mean(
     """A published mean with the digits that are written."""
     from rankql.stats.published import PublishedMean
 
+    if metric != "mean":
+        parse.parse_any(metric)
     lowest, highest = (0, 1) if metric == "mean" else parse.value_range(metric)
     low, high = -math.inf if lowest is None else lowest, math.inf if highest is None else highest
     try:
@@ -227,8 +230,9 @@ def _parse_mean(
         between = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
         name = "a mean" if metric == "mean" else metric
         raise RankqlError(f"{label}={value} is no value of {name}, which is {between}{percent}")
-    places = max(0, -int(number.as_tuple().exponent)) if digits is None else digits
-    return PublishedMean(float(number), 10.0**-places, n, low, high)
+    if digits is None:  # 0.7 of Python may have been 0.70
+        digits = max(0 if isinstance(value, str) else 2, -int(number.as_tuple().exponent))
+    return PublishedMean(float(number), 10.0**-digits, n, low, high)
 
 
 def _is_share(metric: str) -> bool:
