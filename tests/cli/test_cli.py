@@ -24,9 +24,9 @@ import rankql
 from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
-from support import other_tools
-from support.judged_runs import simulated
+from support import samples
 from support.parameters import slow
+from support.samples import simulated
 
 QUERY = "SELECT ndcg(rel, pos, 10) FROM t"
 PAIRS = [*itertools.product(range(30), range(5))]
@@ -36,7 +36,7 @@ PAIRS = [*itertools.product(range(30), range(5))]
 def files(tmp_path_factory):
     """A run, its reverse and judgments as TREC files, the judgments as Parquet, and odd tables."""
     folder = tmp_path_factory.mktemp("cli")
-    scores, qrels = other_tools.random_data(2)
+    scores, qrels = samples.random_data(2)
     for name, sign in (("one", 1), ("two", -1)):
         lines = [f"{q} Q0 {d} 0 {sign * s!r} t" for q, x in scores.items() for d, s in x.items()]
         (folder / f"{name}.run").write_text("\n".join(lines))
@@ -121,6 +121,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("command", "function", "arguments", "options"), COMMANDS)
 def test_a_command_prints_what_its_function_returns(files, command, function, arguments, options):
     with contextlib.chdir(files):
@@ -167,6 +168,7 @@ def test_lists_of_ids_and_chunks(tmp_path, positions, means):
     assert [row["mean"] for row in rows] == pytest.approx(means)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "mean"),
     [
@@ -181,6 +183,7 @@ def test_inputs(files, arguments, mean):
     assert read_json(files, f"eval {arguments} -m RR")["table"][0]["mean"] == mean
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "float32"), [("--conventions trec_eval", True), ("--float32", True), ("", False)]
 )
@@ -311,6 +314,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     "arguments",
     [pytest.param(x, marks=[pytest.mark.report] if "page.html" in x else []) for x in ERRORS],
@@ -567,6 +571,7 @@ def test_columns_called_like_their_role_are_not_listed():
         assert {*result.columns["run"]} == {"query", "item", "score"} | ({"pos"} & {*one.columns})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "name", "form"),
     [("eval", "Note: x", "table"), ("compare", "Columns: x", "markdown"),
@@ -599,6 +604,7 @@ def test_quiet_keeps_warnings_of_small_shares(tmp_path):
     assert "few queries for values this skewed" not in done.output
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("form", "judged"), [("table", 39), ("table", 30), ("markdown", 39), ("latex", 30)]
 )

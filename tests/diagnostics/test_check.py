@@ -103,6 +103,7 @@ def test_every_check_is_in_the_matrix_of_faults():
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("found", "ids", "noted", "form"),
     [
@@ -387,6 +388,7 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""])
 )

@@ -69,6 +69,7 @@ MESSAGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("call, message", MESSAGES, ids=[message for _, message in MESSAGES])
 def test_messages(call, message):
     with pytest.raises(RankqlError) as caught:
@@ -99,6 +100,7 @@ def test_messages_of_metrics_of_two_rankings(metric, group, options, message, en
     assert metric_engines.complaint(lambda: run(metric, [group], options)).startswith(message)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [

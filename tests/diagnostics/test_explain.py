@@ -130,6 +130,7 @@ def test_rows_beyond_the_cutoff_and_of_a_longer_ideal():
     ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", ["P", "P(denominator=retrieved)@9", "AP(denominator=k)"])
 def test_the_ideal_is_as_long_as_the_run(metric):
     """Two items are retrieved, three are relevant: the ideal has two of these."""

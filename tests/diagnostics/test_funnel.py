@@ -338,6 +338,7 @@ def lossy(queries, retrieved, shown):
     return rankql.funnel({"retrieved": first, "shown": last}, {q: {"a": 1} for q in names})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("queries", "retrieved", "shown", "lose"),
     [

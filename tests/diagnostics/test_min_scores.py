@@ -97,6 +97,7 @@ def test_systems_that_differ_only_in_silence_are_told_apart():
     assert rankql.gate(silent, qrels, baseline=run, max_drop=limit).passed
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -186,6 +187,7 @@ def test_the_lowest_score_with_few_false_answers_is_marked(form):
     assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("form", ["scores", "distances"])
 @pytest.mark.parametrize("limit", [0, 0.04, 0.1, 0.5, 1])
 @pytest.mark.parametrize("decimals", [1, 3])

@@ -175,6 +175,7 @@ def baseline_weeks(values):
     return ((last - first).days + 1) / 7
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("days", "weeks"), [(40, 4), (62, 4), (63, 5), (111, 11), (300, 12)])
 def test_the_baseline_grows_by_the_week_while_28_days_follow(days, weeks):
     assert baseline_weeks(np.resize(NORMAL, days)) == weeks
@@ -294,6 +295,7 @@ def test_alarms_that_began_at_different_times_each_say_when():
         "(sudden drop since 2026-10-26)")  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("weeks", "cause"), [(3, "drop"), (6, "drop"), (14, "drop"), (14, "drift")]
 )
@@ -454,6 +456,7 @@ def test_a_closed_slice(closed, state):
 NOTHING = "Nothing was compared in the 7 days to 2026-10-15"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("few", "code", "title"),
     [
@@ -579,6 +582,7 @@ def test_options_that_change_the_means_are_refused():
             rankql.monitor(LOG, metrics="nDCG@3", **{name: None})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("weekdays", "unit", "period"),
     [([1], "week", None), ([4], "week", "day"), (range(1, 6), "day", None),
@@ -824,6 +828,7 @@ def test_a_week_has_as_many_days_as_most_weeks(extra):
     assert dict(states["slice", "state"].rows()) == {"part=a": "fine", "part=b": "not compared"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", ["queries", "rankings", "judged days"])
 def test_a_week_of_one_bad_day_is_no_alarm(shape):
     """Mondays are low, and the last week has only one; the others have no row, or no value."""
@@ -974,6 +979,7 @@ def test_the_chart_begins_with_the_alarm_and_its_band_stays_within_the_range():
     assert any(row["better"] == 1 for row in bands[0])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("call", "name"),
     [

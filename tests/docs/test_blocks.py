@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
+from doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.profiles import TOOLS
 from support import components, native_databases
-from support.doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from support.environments import run
 from support.paths import ROOT
 
@@ -37,7 +37,7 @@ def demo_folder(tmp_path_factory):
 
 
 # Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start", "gain")
+LIGHT = ("start",)
 
 
 def marks(page):

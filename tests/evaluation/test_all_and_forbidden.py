@@ -105,6 +105,7 @@ def forbidding():
     return rows.select("query", "item", rel=grade, withdrawn=pl.col("pos") == 3)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ties", ["item", "expected", "best", "worst"])
 def test_a_gate_tells_two_runs_apart_that_no_other_metric_distinguishes(ties):
     option = {"forbidden": "withdrawn", "ties": ties}
@@ -149,6 +150,7 @@ GRADED = pl.DataFrame(
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")]
 )

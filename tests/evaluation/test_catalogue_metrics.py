@@ -118,6 +118,7 @@ def test_gate_holds_values_to_limits():
             rankql.gate(new, **options, **refused)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "metric, options, message",
     [

@@ -143,6 +143,7 @@ def test_the_last_separator_counts(separator):
 NO_IDS = PLACED.drop("item", "document").with_columns(rel=1)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "run, options, message",
     [

@@ -10,7 +10,7 @@ import pytest
 import rankql
 from rankql.registry.conventions import CHOICES, choose
 from support.parameters import cycled
-from support.random_runs import QRELS, RUN, same
+from support.samples import QRELS, RUN, same
 
 
 def test_best_and_worst_of_unjudged_and_grade_0():

@@ -104,6 +104,7 @@ def test_systems(tmp_path):
     assert "model is empty or has white space" in refused(run, tmp_path / "b", system="model")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("bad", ["x y", "x\ty", "x\n", " x", "", "x\u00a0y", "x\u2003", "\u0085"])
 @pytest.mark.parametrize(("table", "role"), [(RUN, "query"), (QRELS, "item")])
 def test_white_space(tmp_path, bad, table, role):
@@ -139,6 +140,7 @@ def test_grades_and_ranking_in_one_table(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("source", "name", "options", "message"),
     [

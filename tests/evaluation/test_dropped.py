@@ -31,6 +31,7 @@ def frame(data, value):
     return pl.DataFrame(rows, ["query", "item", value], orient="row")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["scores", "positions", "one table"])
 def test_identical_ids_are_ignored_as_by_pytrec_eval_without_them(form):
     run, qrels = duplicates()
@@ -81,6 +82,7 @@ QRELS = pl.DataFrame({"query": [*"abcd"], "item": [*"yzxx"], "rel": [1, 0, 1, 1]
 NAMES = ["RR", "FalseAnswer", "FalseAbstention"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", ["scores", "distances", "positions", "system"])
 @pytest.mark.parametrize(
     ("least", "expected"),

@@ -7,7 +7,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.parameters import cycled
-from support.random_runs import QRELS, RUN
+from support.samples import QRELS, RUN
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 

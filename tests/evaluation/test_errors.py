@@ -10,9 +10,10 @@ import pytest
 import rankql
 from support import metric_engines
 from support.parameters import cycled
-from support.random_runs import QRELS, RUN
+from support.samples import QRELS, RUN
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -135,6 +136,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize(("call", "message"), CALLS)
 def test_errors(call, message):
     with pytest.raises(rankql.RankqlError, match=message) as error:
@@ -212,6 +214,7 @@ def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
         rankql.evaluate(path, metrics)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "group"), cycled([list, tuple, np.array, pl.Series], [[], [[0, 0, 1]], [[0, 0, 1]]])
 )

@@ -16,7 +16,7 @@ from rankql.results import ROWS
 from support import metric_engines
 from support.own_values import compare_values
 from support.parameters import slow
-from support.random_runs import METRICS, QRELS, RUN, same, with_segments
+from support.samples import METRICS, QRELS, RUN, same, with_segments
 
 
 @pytest.mark.few(1)
@@ -185,6 +185,7 @@ def test_an_attribute_may_have_the_name_of_another_column(name):
     assert comparison.table[f"by_{name}"].to_list() == ["all", "a", "b"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("by", ["group", ["group"], ()])
 def test_latex_of_means_is_one_table_with_caption_and_label(by):
     result = rankql.evaluate({"a": OLD, "b": OLD}, metrics=["P@1", "RR"], by=by)
@@ -288,6 +289,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
             use()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", ["close", "frame", "gain", "pickle", "copy"])
 def test_sql_is_written_late_and_stays_the_same(change):
     """It is made of texts and names: neither the tables nor the options are read again."""

@@ -98,6 +98,7 @@ BOUGHT = pl.DataFrame({"query": ["a", "a", "b", "c"], "item": ["y", "w", "x", "x
 EXPECTED = [("a", 30.0, 15.0, 0.5), ("b", 5.0, 5.0, 1.0), ("c", None, None, 0.0)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["frames", "csv", "ranked", "runs"])
 def test_columns_of_the_run(kind, tmp_path):
     metrics = [{"price": "avg(price)", "price@2": "avg(price)"}, "RR"]
@@ -123,6 +124,7 @@ def test_own_metrics_with_other_conventions(options):
     assert values["known@2", "dear"].rows()[:2] == [(2, 20), (1, 5)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("data", "metrics", "options", "message"),
     [

@@ -15,7 +15,8 @@ from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
 from support.parameters import cycled
-from support.reductions import SHAPES, compare, frame, ranked
+from support.reductions import compare
+from support.samples import SHAPES, ranked, ranked_table
 
 ENDS = protocol.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
@@ -86,7 +87,7 @@ def test_any_rankings_and_metrics(end, data):
     shape = data.draw(st.sampled_from(sorted(SHAPES)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduce, "CELLS", data.draw(st.sampled_from([1, 300, reduce.CELLS])))
-        compare(*SHAPES[shape](frame(rows)), [*dict.fromkeys(metrics)])
+        compare(*SHAPES[shape](ranked_table(rows)), [*dict.fromkeys(metrics)])
 
 
 # The third does not reach the end of its scale.
@@ -188,7 +189,7 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     try:
         for cached in caches:
             cached.cache_clear()
-        table = frame([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
+        table = ranked_table([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
         for options in ({}, {"threshold": 3}):
             values = compare(table, None, metrics, **options).per_query
             assert values["R2@2"].unique().to_list() == [0.5]
@@ -223,7 +224,7 @@ def test_metrics_keep_the_order_of_the_request(shape):
 def test_grades_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too, and further ones, by turns."""
     places = protocol.Words(end, 1).places
-    full = frame([(1, end, pos) for pos in range(1, 120)])
+    full = ranked_table([(1, end, pos) for pos in range(1, 120)])
     cutoffs = (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1)
     for k in cutoffs:
         assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1

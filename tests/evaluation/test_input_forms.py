@@ -18,7 +18,7 @@ import pytest
 import rankql
 from support import metric_engines
 from support.parameters import slow
-from support.random_runs import EXPECTED, METRICS, QRELS, RUN, same
+from support.samples import METRICS, QRELS, RUN, expected, same
 
 
 def evaluate(run=RUN, qrels=QRELS, metrics=METRICS, **options):
@@ -26,7 +26,7 @@ def evaluate(run=RUN, qrels=QRELS, metrics=METRICS, **options):
 
 
 def assert_expected(run=RUN, qrels=QRELS, **options):
-    same(evaluate(run, qrels, **options).per_query, EXPECTED)
+    same(evaluate(run, qrels, **options).per_query, expected())
 
 
 def connect(**tables):
@@ -239,11 +239,11 @@ def test_types_of_ids(kind):
     if kind == "uuid":
         con.execute("ALTER TABLE run ALTER query TYPE UUID")
     result = evaluate("run", qrels, con=con)
-    same(result.per_query.drop("query"), EXPECTED.drop("query"))
+    same(result.per_query.drop("query"), expected().drop("query"))
     text = evaluate(run, qrels.with_columns(pl.col("query").cast(pl.String))).per_query
     assert text["query"].dtype == pl.String
     order = pl.col("query").cast(int) if "int" in kind else pl.col("query")
-    same(text.sort(order).drop("query"), EXPECTED.drop("query"))
+    same(text.sort(order).drop("query"), expected().drop("query"))
 
 
 def test_intervals_are_refused():
@@ -268,7 +268,7 @@ def test_odd_names_of_columns():
     qrels = QRELS.rename({name: ODD[name] for name in QRELS.columns})
     qrels = qrels.with_columns(pl.lit("<b>'1'</b>").alias(attribute))
     result = evaluate(run, qrels, by=attribute, **ODD)
-    same(result.per_query.drop(attribute).rename({ODD["query"]: "query"}), EXPECTED)
+    same(result.per_query.drop(attribute).rename({ODD["query"]: "query"}), expected())
     assert f"{attribute}=<b>'1'</b>" in result.summary["slice"].to_list()
     assert result.columns["run"] == {name: ODD[name] for name in RUN.columns}
 
@@ -340,6 +340,7 @@ def test_all_runs_have_positions_and_some_have_scores():
     assert result.summary["mean"].to_list() == [0.5, 0.5]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -354,6 +355,7 @@ def test_files_with_a_title_or_an_index_without_a_name(tmp_path, text):
     assert evaluate(tmp_path / "x.csv", None, "P@2")["P@2"] == 0.5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("space", "where"), [(" ", slice(1)), ("\t", slice(2, 3)), ("   ", slice(3))]
 )

@@ -172,6 +172,7 @@ def test_a_note_on_skewed_values_names_the_slices():
     assert note in repr(rankql.evaluate(two, metrics="DCG@1", by=["part", "x"]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "noted"),
     [
@@ -217,6 +218,7 @@ def test_strong_skewness_narrows_no_interval():
     assert ends[1].hi == pytest.approx(2.725, abs=1e-3) and min(x.hi for x in ends[2:]) > 8
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("n", "least"), [(20, 0.89), (50, 0.875), (100, 0.87)])
 def test_intervals_of_0_and_1_contain_the_share(n, least):
     """Computed from the binomial distribution: the page says how often at least."""

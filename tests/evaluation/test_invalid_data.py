@@ -10,7 +10,8 @@ import pytest
 import rankql
 from rankql.evaluation.checks import duplicates
 from support.parameters import cycled
-from support.reductions import SHAPES, compare, evaluate, frame, require_equal
+from support.reductions import compare, evaluate, require_equal
+from support.samples import SHAPES, ranked_table
 
 TIES = ["item", "order", "expected", "best", "worst"]
 
@@ -65,7 +66,7 @@ def test_values_notes_and_errors_are_the_same(case, read):
 
 def of_one(*rows):
     """A ranking of these (rel, pos) beside another one."""
-    return frame([(8, *row) for row in rows] + [(2, 1, 1)])
+    return ranked_table([(8, *row) for row in rows] + [(2, 1, 1)])
 
 
 def require_refused(run, qrels, metrics, duplicate, **options):
@@ -139,7 +140,7 @@ def test_a_ranked_table_and_a_run_with_judgments_have_one_verdict(metric, twice,
     for pos in (10, 90, 200):
         run = of_one((0, 1), (3, 2), (twice, pos), (twice, pos), (2, pos + 1))
         more = [(100 + query, rank % 4, rank) for query in range(queries) for rank in range(1, 40)]
-        run = pl.concat([run, frame(more)]).with_columns(item=pl.int_range(pl.len()))
+        run = pl.concat([run, ranked_table(more)]).with_columns(item=pl.int_range(pl.len()))
         within = "@" not in metric or pos <= int(metric.partition("@")[2])
         for shape in ("ranked", "joined"):
             data = SHAPES[shape](run)
@@ -254,7 +255,7 @@ def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudg
 def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
     """In few rows and in many, for one metric and for several."""
     rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]
-    table = frame([(query, *row) for query in range(queries) for row in rows])
+    table = ranked_table([(query, *row) for query in range(queries) for row in rows])
     for reduces in (True, False):
         result = evaluate(table, None, metrics, reduces=reduces)
         assert result.startswith("run has duplicates: query 0, pos 2; query")

@@ -8,7 +8,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.judged_runs import corrected, half_width, simulated
+from support.samples import corrected, half_width, simulated
 
 METRICS = ["nDCG@5", "P@3"]
 RUN, HUMAN, JUDGE, ABOUT = simulated()
@@ -210,6 +210,7 @@ def test_queries_of_the_run_without_any_label_are_noted():
 NINE = [f"q{i:03}" for i in range(9)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "word"),
     [

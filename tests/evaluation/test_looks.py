@@ -60,6 +60,7 @@ def notes(*tables, metrics="RR", **options):
     return rankql.evaluate(*tables, metrics=metrics, interval=None, **options).notes
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ALIKE)
 def test_ids_in_another_form_are_noted_with_a_call(name):
     run, qrels = tables(*ALIKE[name])
@@ -72,11 +73,13 @@ def test_ids_in_another_form_are_noted_with_a_call(name):
     assert rankql.evaluate(run, qrels, "RR", interval=None, item=value)["RR"] == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", APART)
 def test_ids_of_other_things_are_not_noted(name):
     assert not any("spelled" in note for note in notes(*tables(*APART[name], other=True)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
 @pytest.mark.parametrize("queries", [3, 40])
 def test_an_expression_that_repairs_all_ids_is_in_the_error(change, queries):
@@ -151,6 +154,7 @@ OTHER_IDS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OTHER_IDS)
 def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     monkeypatch.setattr(looks, "_ROWS", 200)
@@ -161,6 +165,7 @@ def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     assert 20 <= count <= 100 and "queries of a sample" in note
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("queries", [1, 3, 1000])
 def test_of_a_large_file_ranges_of_queries_are_copied(queries, monkeypatch, tmp_path):
     """Into temporary tables, of which nothing is left."""

@@ -46,6 +46,7 @@ def without_worst(run, seed, metric, count):
     return run.filter(~pl.col("query").is_in(worst.implode()))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("metric", "seed"), cycled(HIGHER + LOWER, [1, 2]))
 def test_no_run_gains_by_leaving_out_its_worst_queries(metric, seed):
     run, qrels = rankings(seed)
@@ -116,6 +117,7 @@ EMPTY = {x for x in IDS if int(x[1:]) % 7 == 0}
 NAMES = ["nDCG@3", "P@3", "RMSE", "FalseAnswer", "microP@3"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("compared", [False, True])
 @pytest.mark.parametrize(("missing", "undefined"), [("zero", "skip"), ("skip", "zero")])
 def test_a_query_is_missing_or_undefined_or_counts(missing, undefined, compared):

@@ -15,7 +15,8 @@ from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
 from support import metric_engines
 from support.parameters import cycled, slow
-from support.reductions import SHAPES, compare, evaluate, frame, join, ranked, require_equal, score
+from support.reductions import compare, evaluate, require_equal
+from support.samples import SHAPES, join, ranked, ranked_table, score
 
 SMALL = ["nDCG@5", "AP@20", "P(rel=2)@10", "ERR@10"]
 DEEP = ["AP", "Bpref", "Rprec", "R@100", "nDCG@5", "Judged@10"]
@@ -107,7 +108,7 @@ def test_rankings_with_more_judged_items_than_columns(grade, tied):
     """They are read by the readable query; others are not."""
     sizes = (reduce.MAX_LISTED - 1, reduce.MAX_LISTED, reduce.MAX_LISTED + 1, 3)
     rows = [(q, pos % 3 + 1, pos) for q, size in enumerate(sizes) for pos in range(1, size + 1)]
-    table = frame(rows).with_columns(pl.col("rel") * grade)
+    table = ranked_table(rows).with_columns(pl.col("rel") * grade)
     for data in ((table, None), (score(table, tied), None), join(score(table, tied))):
         compare(*data, ["AP", "nDCG@1000", "Bpref", "R@205"])
         compare(*data, "nDCG", ideal="retrieved")
@@ -343,7 +344,9 @@ def test_transaction_sees_its_own_rows():
 def test_one_other_grade(rel, pos, shape):
     """Then no grades are counted."""
     one = [(7_000, rel, pos), (7_000, 1, 2), (7_000, 3, None)]
-    data = SHAPES[shape](pl.concat([ranked(3), frame(one).with_columns(pl.col("item") + 10**6)]))
+    data = SHAPES[shape](
+        pl.concat([ranked(3), ranked_table(one).with_columns(pl.col("item") + 10**6)])
+    )
     compare(*data, ["nDCG@5", "AP@5", *([] if rel == 1e300 else ["ERR@5"])])
 
 

@@ -90,6 +90,7 @@ def test_values_are_the_definitions(seed, form):
     assert result.per_query.columns[-8:] == [f"{name}@{k}" for name in LISTS for k in (4, 6)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["positions", "scores", "graded"])
 def test_seen_items_are_dropped(form):
     run, test, train = recommender(4)
@@ -117,6 +118,7 @@ def test_seen_items_are_dropped(form):
         assert any("seen='drop' removes them" in x for x in untouched.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "items, seen, relevant, place",
     [("abc", "b", "c", 2), ("abcd", "b", "d", 3), ("abcd", "abc", "d", 1), ("abd", "a", "d", 2)],
@@ -241,6 +243,7 @@ def test_grades_in_a_run_add_no_item_to_the_catalogue():
     assert rankql.evaluate(graded, None, metrics, train=train).summary["mean"].to_list() == without
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "metric, options, message",
     [
@@ -275,6 +278,7 @@ AMONG_TIES = (1 + 1 / log2(3)) / 3
 DROPPED = (1 + 1 / log2(3)) / 2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("form", "metric", "options", "value"),
     [

@@ -53,6 +53,7 @@ NO_VALUE = "Note: {}: no query has a value"
 UNDEFINED = rankings("ab", rel=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("tables", "options", "line"),
     [

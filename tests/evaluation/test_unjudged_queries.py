@@ -59,6 +59,7 @@ def test_the_line_of_queries_left_out_names_it():
     assert "10 of 30 not judged and left out" in own and "'count'" not in own
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("k", ["", "@3"])
 @pytest.mark.parametrize(
     "rules",

@@ -100,6 +100,7 @@ KEYS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
 )
@@ -204,6 +205,7 @@ def test_missing_values_and_columns_are_left_out():
     assert left_out in comparison.notes
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "value"),
     cycled(["ndcg", "revenue"], [float("nan"), float("inf"), -float("inf")]),
@@ -260,6 +262,7 @@ SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 TWICE = pl.concat([AFTER, AFTER])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -327,6 +330,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", WRITTEN)
 def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatch):
     """pandas writes its index, which has no name. It would be a metric, and one more test."""
@@ -368,6 +372,7 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         assert done.exit_code == exit_code and text in done.output
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("kind", "case"),
     cycled(["csv", "parquet", "json"], [

@@ -75,6 +75,7 @@ def test_macro_by_group():
     assert none == dict.fromkeys(("mean", "lo", "hi", "n_eff"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -266,6 +267,7 @@ def replace(*values):
     return ABOUT.with_columns(same=pl.Series([*values, *ABOUT["same"][len(values) :]]))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("about", "message"),
     [

@@ -19,13 +19,13 @@ from pytest import approx
 from scipy.stats import kendalltau
 
 import rankql
-from support import definitions, metric_engines, other_tools
+from support import definitions, metric_engines, samples
 from support.paths import DL19
 
 
 def untied_data():
     """A run without ties, and judgments of the same queries."""
-    run, qrels = other_tools.random_data(2, queries=60)
+    run, qrels = samples.random_data(2, queries=60)
     queries = sorted(run.keys() & qrels.keys())
     run = {q: {item: n / 64 for n, item in enumerate(run[q])} for q in queries}
     return run, {q: qrels[q] for q in queries}

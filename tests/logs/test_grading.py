@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
+from negative_grades import PAGE, with_table
 from support.calls import assert_message, assert_values, connected
-from support.negative_grades import PAGE, with_table
 from support.parameters import cycled
 
 DAY = timedelta(days=1)

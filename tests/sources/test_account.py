@@ -98,6 +98,7 @@ ORDINARY = {
 }  # fmt: skip
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_tables_are_not_asked_about(name):
     run, qrels = ORDINARY[name]
@@ -239,6 +240,7 @@ def test_lists_of_numbers_as_text_may_be_ids():
     assert question.calls[0] == {"item": ["docs", "relevant"]}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """A fixture in tests/conftest.py runs all calls."""
@@ -280,6 +282,7 @@ RISING = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("case", RISING)
 @pytest.mark.parametrize("shape", ["frame", "rows", "dict", "file"])
 def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path):

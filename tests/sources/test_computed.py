@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from support.formats import written
 from support.parameters import cycled
 from support.reading import read, refused
+from support.samples import written
 
 # Positions from 0, ratings, ids with a variant, and sessions of users.
 KEYS = {"user": ["1", "1", "1,"], "session": ["2", "3", "2"]}

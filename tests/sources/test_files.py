@@ -17,9 +17,9 @@ import pytest
 import rankql
 from rankql.errors import RankqlError
 from rankql.logs.table_macros import read_rows
-from support.formats import write_rows
 from support.parameters import cycled
 from support.reading import read, refused
+from support.samples import write_rows
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
 ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from support.formats import written
 from support.parameters import cycled
 from support.reading import read, refused
+from support.samples import written
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -76,6 +76,7 @@ CELLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("cells", "form"), cycled(CELLS, ["frame", "csv", "jsonl"]))
 def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     """As pandas, JSON, NumPy and Postgres write them."""
@@ -164,6 +165,7 @@ def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
 FOUR = ["query", "item", "text", "passage"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("header", ["", "\t".join(FOUR) + "\n"])
 @pytest.mark.parametrize("line", ["", 'q1\td9\t"what is a book\tThe product"\n'])
 def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
@@ -269,6 +271,7 @@ def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     refused(path, GOLD, match=rf"^run: '.*{name}' is damaged")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [
@@ -291,6 +294,7 @@ def test_yaml_that_cannot_be_read_is_named(tmp_path):
         refused(tmp_path / "r.yaml", GOLD, match=message)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", [pytest.param("r.xlsx", marks=pytest.mark.frames), "r.sqlite", "r.avro", "r.npy"]
 )

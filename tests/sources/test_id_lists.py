@@ -11,9 +11,9 @@ import pytest
 
 import rankql
 from support import calls, metric_engines
-from support.formats import write_rows, written
 from support.parameters import cycled
 from support.reading import read, refused
+from support.samples import write_rows, written
 
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
 ROWS = [
@@ -195,6 +195,7 @@ def test_labels_of_relevant_ids_are_mapped(field):
     refused(row, match=f"^qrels: {field} must be a number, not text")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("field", "values"), [("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2))]
 )
@@ -243,6 +244,7 @@ def test_empty_lists(tmp_path):
     refused(write_rows(tmp_path / "none.jsonl", empty[:1]), match=r"^run is empty: it has no ids")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "run, message",
     [

@@ -172,6 +172,7 @@ REPEATED = answer("d1", "d1", query="q1")
 REPEATED["hits"]["hits"][1]["_index"] = "other"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -239,6 +240,7 @@ OBJECTS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", OBJECTS)
 def test_dicts_are_read_as_their_file(form, tmp_path):
     rows = OBJECTS[form]
@@ -387,6 +389,7 @@ def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
     assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "runs",
     [

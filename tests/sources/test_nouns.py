@@ -111,6 +111,7 @@ def test_ranks_that_begin_anew_on_each_page():
     assert read(run, gold, pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("names", [[], ["url"], ["link"]])
 def test_pages_of_a_table_without_items_are_numbered(names):
     """A column with another value in each row is no system, and no part of a key."""
@@ -219,6 +220,7 @@ MISSED = pl.DataFrame({
 GOLD = pl.DataFrame({"query": range(8), "item": [f"d{q}1" for q in range(8)], "rel": 1})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [pl.Int64, pl.String])
 @pytest.mark.parametrize("gap", [1, -1])
 def test_queries_one_apart_are_told(gap, kind):

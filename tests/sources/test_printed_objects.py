@@ -25,6 +25,7 @@ def table(cell, name="retrieved"):
     return pl.DataFrame({"question": ["a", "b"], name: [cell, ""]})
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("cell", "kind"), PRINTED)
 @pytest.mark.parametrize("name", ["retrieved", "documents", "reference_context_ids"])
 def test_they_are_refused_with_their_class(cell, kind, name, tmp_path):
@@ -38,6 +39,7 @@ def test_they_are_refused_with_their_class(cell, kind, name, tmp_path):
         assert expected in str(error)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cell", ["Mercury_(planet)", "https://x.org/?id=2", "doc:12", "f(x)=2"])
 def test_ids_stay_ids(cell):
     lists = [cell, f"other {cell}", f"['{cell}']", f"other;{cell}"]

@@ -129,6 +129,7 @@ READ = {
 }  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("run", "gold", "options", "value"), READ.values(), ids=READ)
 def test_what_is_read(run, gold, options, value):
     assert read(run, gold, **options)["RR"] == pytest.approx(value)
@@ -214,6 +215,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("run", "gold", "options", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(run, gold, options, message):
     refused(run, gold, **options, match=message)
@@ -224,6 +226,7 @@ def test_what_is_refused(run, gold, options, message):
 KEYS = ["id", "task_id", "_id", "uuid", "example_id", "taskId"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("key", "other"), cycled(KEYS, [None, "id", "question", None]))
 def test_lists_in_two_tables_are_joined_by_the_best_column_of_both(key, other, tmp_path):
     run = write(tmp_path / "run.jsonl", [{key: q, "retrieved": ids} for q, ids in RUN])
@@ -233,6 +236,7 @@ def test_lists_in_two_tables_are_joined_by_the_best_column_of_both(key, other, t
     assert [x["query"] for x in result.columns.values()] == [key, other or key]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("key", "other"), cycled(["case_id", "ticket_id", "name"], [None, "id", "topic", "owner"])
 )
@@ -290,6 +294,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("field", "form"), cycled(FIELDS, ["one", "two", "csv"]))
 def test_the_field_whose_values_match_is_the_item(field, form, tmp_path):
     name, fields = field
@@ -365,6 +370,7 @@ LOG = pl.DataFrame({
 TOP = {"u1": ["d", "x"], "u2": ["f", "y"]}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "rel", "split"),
     [
@@ -481,6 +487,7 @@ def test_an_id_is_the_query_where_its_text_repeats(tmp_path):
     refused(*files, query="query", match="several rows for query 'red'.* Pass query='id'")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "systems"), [("system", 2), ("ranker", 2), ("variant", 1)])
 def test_a_query_with_several_systems_and_scores_has_a_ranking_of_each(name, systems):
     rows = [("A", "q", "a", 0.9), ("A", "q", "x", 0.8), ("B", "q", "y", 0.7), ("B", "q", "b", 0.6)]
@@ -563,6 +570,7 @@ def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
 # Wrong refusals
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("field", "values"),
     [
@@ -641,6 +649,7 @@ RUN_OF_U1 = {"u1": ["n2", "n1"], "u2": ["n3", "n1"]}
 JUDGED = {"u1": ["n1"], "u2": ["n3"]}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("run", "gold", "part"),
     [
@@ -714,6 +723,7 @@ def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_pat
     refused(write(tmp_path / "wrong.jsonl", wrong), match="Write one number for each of its ids")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "values"),
     [("score", [0.1, 0.9, 0.5]), ("scores", [1, 3, 2]), ("distances", [3, 1, 2])],
@@ -729,6 +739,7 @@ def test_scores_in_another_column_rank_the_ids(name, values, tmp_path):
     assert ("order" in result.columns["run"]) == (name == "distances")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("one", "other"),
     [("relevant", "partially_relevant"), ("gold_ids", "acceptable_ids"),
@@ -778,12 +789,14 @@ BESIDE = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("columns", "value"), BESIDE, ids=str)
 def test_the_columns_of_relevant_ids_are_found(columns, value, tmp_path):
     path = write(tmp_path / "rows.jsonl", [{**RANKED, **columns}])
     assert both_ways("RR", [path])["RR"] == pytest.approx(value)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("one", "other"),
     [("rank", "position"), ("grade", "relevance"),
@@ -800,6 +813,7 @@ def test_two_columns_of_a_role_that_differ_ask(one, other, tmp_path):
     both_ways("RR", [*same, *files[1:]])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("other", ["similarity", "rerank_score", "pred", "bm25"])
 def test_the_exact_name_of_a_score_wins_and_the_other_is_named(other, tmp_path):
     gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
@@ -822,6 +836,7 @@ def test_positions_are_read_and_a_score_that_contradicts_them_is_noted(tmp_path)
 # Ids are ids.
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mark", ["\n", ";", "|", "\t", ",", ", ", " "])
 def test_cells_are_split_where_most_queries_match(mark, tmp_path):
     names = ["BERT, paper.pdf", "GPT 2.pdf"] if mark in "\n;|\t" else ["b,x", "c d"][mark != " " :]
@@ -873,6 +888,7 @@ def test_null_is_not_judged_and_noted(tmp_path):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
 def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path):
     """An empty cell of a CSV is NULL, whatever the other cells look like."""
@@ -891,6 +907,7 @@ def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path)
 # A hint is a right call, or it is not there.
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["ranking", "rn", "row_number", "slot", "rnk"])
 def test_positions_of_other_names_are_no_scores(name, tmp_path):
     gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
@@ -906,6 +923,7 @@ def test_positions_of_other_names_are_no_scores(name, tmp_path):
         assert scored["RR"] == pytest.approx(1 / 3)  # the score wins over such a name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["_index", "method", "engine", "model_name", "part"])
 def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
     two = pl.DataFrame({
@@ -922,6 +940,7 @@ def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
     assert sorted(result.means()) == [0.5, 1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "options"),
     [
@@ -938,6 +957,7 @@ def test_grades_of_a_ranked_table(columns, options, tmp_path):
     assert both_ways("RR", [rows_of(tmp_path, **columns)], **options)["RR"] == 0.5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "test", "train"),
     [("split", "TEST", "TRAIN"), ("split", "testing", "training"), ("fold", "test", "train"),
@@ -1011,6 +1031,7 @@ def test_fractions_below_higher_grades_are_noted(tmp_path):
     assert "below 1" not in " ".join(rankql.evaluate(run, gold, "RR", threshold=1).notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("odd", ["060", " 60", "60 "])
 @pytest.mark.parametrize("role", ["item", "query"])
 def test_ids_that_differ_by_type_are_counted(odd, role):
@@ -1026,6 +1047,7 @@ def test_ids_that_differ_by_type_are_counted(odd, role):
 # Names that people have
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", ["prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"]
 )
@@ -1038,6 +1060,7 @@ def test_other_names_of_queries(name, tmp_path):
         assert read(*ids, "RR").columns["run"]["query"] == "query_id"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "text"),
     cycled(["recommendations", "items", "item_ids", "recs", "top_k"], [False, True]),
@@ -1070,6 +1093,7 @@ def test_arrays_have_a_query_per_row():
 LOWEST = np.finfo("float32").min
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "count"),
     [
@@ -1182,6 +1206,7 @@ def test_errors_of_json_end_in_one_sentence(row, tmp_path):
 # Columns that differ in a running number
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "form"),
     cycled(["rec_{}", "item_{}", "top{}", "Rec {}", "place-{}", "{}"], ["polars", "pandas", "csv"]),
@@ -1210,6 +1235,7 @@ PLACES = {0: [1], 1: [2]}
 BY_QUERY = pandas.Series({row["question"]: row["retrieved"] for row in OLD})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("runs", "gold", "expected"),
     [

@@ -7,10 +7,10 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.formats import FORMATS, written
 from support.own_values import compare_values
 from support.parameters import cycled
 from support.reading import read, refused
+from support.samples import FORMATS, written
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}

@@ -21,9 +21,9 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.formats import written
 from support.parameters import cycled, slow
 from support.reading import read, refused
+from support.samples import written
 
 # As in the README of pytrec_eval.
 RUN = {"q1": {"d1": 1.0, "d2": 0.0, "d3": 1.5}, "q2": {"d1": 1.5, "d2": 0.2, "d3": 0.5}}
@@ -67,6 +67,7 @@ def test_numeric_ids_match_ids_as_text():
     assert read(run, {1: {2**63 + 1: 1, 8: 1}})["RR"] == 0.5
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "run, message",
     [
@@ -272,6 +273,7 @@ def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
         writer.join()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
 def test_a_pipe_may_have_the_marks_of_a_file(tmp_path, mark):
     """A stream has no suffix, so its header says that it is CSV."""
@@ -313,6 +315,7 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
         assert result.columns["qrels"] == {"query": "query", "item": "item", "rel": "rel"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
@@ -339,6 +342,7 @@ def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_pa
 # Two columns of one name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["pandas", "arrow", "csv"])
 def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
     def table(*names):
@@ -393,6 +397,7 @@ def test_numbers_in_text_in_dicts_and_lists(tmp_path):
     refused(pl.DataFrame([{**row, "retrieved": hits}]), match="is not in the order of retrieved")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("value", ["nan", "inf", "0,9", "1_0", ""])
 def test_other_text_than_numbers_is_refused(value):
     for run in (
@@ -471,6 +476,7 @@ LAST = {"q1": {"d0": 1}, "q2": {"d2": 1}}
 FIRST = {"q1": {1: 1}, "q2": {5: 1}}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("run", "qrels", "kept", "note"),
     [
@@ -545,6 +551,7 @@ def with_fills(pairs, *fill):
     return {query: [*x.items(), fill] for query, x in pairs.items()}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("run", "qrels", "note"),
     [
@@ -576,6 +583,7 @@ NEAR = {"query": ["q1"] * 3 + ["q2"] * 2, "item": [3, 1, -1, 5, -1],
         "score": [0.4, 0.5, HIGHEST, 0.5, HIGHEST]}  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", ["frame", "float32", "pandas", "rows", "csv", "rank"])
 @pytest.mark.parametrize(
     ("sign", "item", "number", "note"),

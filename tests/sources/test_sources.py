@@ -244,6 +244,7 @@ def half(frame):
     return frame.with_columns(pl.col("score").cast(pl.Float16))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "convert",
     [

@@ -56,6 +56,7 @@ def outcome(run, qrels, options):
     return repr(result), result.sql, dict(result.steps), result.columns, result.notes, *frames
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", TABLES)
 def test_both_ways_give_the_same(name, monkeypatch):
     skipped = outcome(*TABLES[name])
@@ -112,6 +113,7 @@ def entered_modules(call):
     return modules
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "call",
     [
