@@ -90,6 +90,7 @@ def test_a_drop_beyond_its_limit_fails():
     assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("argument", "limits", "checks"),
     [
@@ -198,6 +199,7 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert bounded and not any("A limit of 0" in note for note in bounded.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["AP", "RMSE"])
 @pytest.mark.parametrize("gain", [0.0, 0.009, 0.03, -0.03])
 def test_equivalence_limits_drop_and_gain(name, gain):

@@ -86,6 +86,7 @@ def test_rare_losses_that_few_queries_do_not_show_are_noted(queries, noted):
         assert sum("Rare losses" in note for note in notes) == noted
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("queries", "losses", "size", "noted"),
     [(59, 0, 0, True), (149, 2, 0.9, True), (150, 2, 0.9, False), (100, 3, 0.25, False),

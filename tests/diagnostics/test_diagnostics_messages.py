@@ -77,7 +77,7 @@ def test_messages(call, message):
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("engine", ["sql", "polars"])
 @pytest.mark.parametrize(
     ("metric", "group", "options", "message"),

@@ -63,7 +63,7 @@ def test_ndcg_by_hand():
         assert result.positions[column].drop_nulls().to_list() == approx(shares, abs=NEAR)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("metric", "value", "ideal", "losses"),
     [

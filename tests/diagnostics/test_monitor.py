@@ -88,7 +88,7 @@ BASELINES = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "days"),
     [*itertools.product(("normal", "rounded", "constant"), (1, 5, 7)), ("almost constant", 5)],

@@ -94,7 +94,7 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
 READS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "Bpref", "Judged@10", "infAP", "Rprec"]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("metric", "copies", "grades"),
     cycled(READS * 4, [1, 2500], [[1, -1], [-2, 0], [-1, -2], [1, 2], [0, 0], [-1, -1], [0, 0]]),

@@ -291,6 +291,7 @@ VALUES = rankql.read_values(ABOUT.select("query", traffic=pl.lit("high"), AP=pl.
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("call", "arguments", "options", "message"),
     [

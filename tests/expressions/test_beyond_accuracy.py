@@ -182,7 +182,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("metric", "rows", "options", "message"), ERRORS)
 def test_input_is_refused(metric, rows, options, message):
     for name in ("sql", "polars", "polars streaming"):

@@ -25,6 +25,7 @@ def scored(levels, rows=600):
     return pl.DataFrame(table).unique(["query", "item"], maintain_order=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("levels", [3, 200, 10**9])
 @pytest.mark.parametrize("rows", [by_score.MAX_ROWS, 50])
 def test_frames_of_many_or_few_ties_in_any_number_of_parts(monkeypatch, levels, rows):
@@ -76,6 +77,7 @@ def test_a_query_of_several_columns(query, kind):
     assert [*result["pos"]] == [2, 1, 1, 1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("item", ["item", "doc_id"])
 @pytest.mark.parametrize("ties", ["item", "expected"])
 def test_pandas_needs_no_name_of_the_item_that_polars_finds(item, ties):

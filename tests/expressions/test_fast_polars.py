@@ -87,7 +87,7 @@ KEYS = {
 ORDERS = ["sorted", "descending", "last row first", "random"]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
 def test_order_and_type_of_keys_change_no_value(kind, order):
     draw, (dtype, key) = random.Random(7), KEYS[kind]
@@ -157,6 +157,7 @@ def test_data_from_elsewhere_is_read_once(k, engine):
     assert sum(heights) == frame.height
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])
 @pytest.mark.parametrize("k", [None, 2])
 def test_wrong_positions_are_refused(source, k):

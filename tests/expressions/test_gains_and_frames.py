@@ -148,6 +148,7 @@ def test_pipe_names_a_missing_column():
 # wide scores, items of other types
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(18,0)"])
 def test_whole_scores_above_2_to_the_53_are_distinguished(kind):
     low, high = 2**53, 2**53 + 1
@@ -167,6 +168,7 @@ def test_items_of_any_type_are_compared_as_text(kind):
     assert calls.both("rr_by_score(rel, score, item)", frame) == (1, 1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("key", "metric"),
     cycled(

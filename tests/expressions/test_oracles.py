@@ -126,6 +126,7 @@ def test_sklearn_rating(engine):
         assert_same(values, [float(theirs(*pair)) for pair in pairs])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("engine", ["sql", "polars", "pipe streaming"])
 def test_scipy_kendall(engine):
     """Of grades and positions counted from the end; NaN there where all grades are equal."""
@@ -210,6 +211,7 @@ def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
     assert max(values(engine, "rbo", longer + other, p=p)) <= 1
 
 
+@pytest.mark.few(2)
 @ENGINES
 @pytest.mark.parametrize(("metric", "options"), [("tau_ap", {}), ("rbo", {"p": 0.999})])
 def test_lists_of_10_000_items(metric, options, engine):
@@ -224,6 +226,7 @@ def test_a_tie_beyond_k_is_ignored(engine):
     assert values(engine, "tau_ap", [[(1, 2), (2, 1), (5, 5), (6, 5)]], k=2) == [-1.0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_evaluate_averages_them_as_the_page_on_trust_does(seed):
     """The join with the reference gives the definitions, for items of one ranking too."""

@@ -150,7 +150,7 @@ def test_shares_lie_between_0_and_1(name, groups, data):
             assert value is None or 0 <= value <= 1 + 1e-12, (metric, options)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""
@@ -168,6 +168,7 @@ def test_no_groups_have_no_values():
 # What the hand-checked cases are. That every engine gives their values is test_matrix.py.
 
 
+@pytest.mark.few(31)
 @pytest.mark.parametrize("metric", METRICS)
 def test_definitions_equal_the_hand_cases(metric):
     for case in METRICS[metric]:

@@ -32,7 +32,7 @@ MERGED = [
 ]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
 def test_more_items_than_positions_are_refused(metric, engine):
     """In every form; and nothing is refused once they are told apart."""
@@ -56,6 +56,7 @@ def test_two_items_at_the_first_position_are_refused(metric, options, engine):
     assert complaint(engine, metric, rows, options).startswith(SHARED)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", ["alpha_ndcg", "alpha_dcg", "err_ia", "subtopic_recall"])
 @pytest.mark.parametrize("engine", ["sql", "polars"])
 def test_more_subtopic_items_than_positions_are_refused(metric, engine):
@@ -124,6 +125,7 @@ def test_a_perfect_ranking_is_exactly_1_in_evaluate(grades, metrics):
             assert set(result.per_query[metric].drop_nulls()) == {1.0}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("engine", ["sql", "polars", "pipe", "sql list", "polars list"])
 def test_one_swap_is_below_1(engine):
     """One swap at the bottom of 1,000 shows, also of grades that differ by a thousandth."""

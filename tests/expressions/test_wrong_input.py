@@ -98,7 +98,7 @@ def forms_at(metric, place):
     return forms
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("metric", "place", "bad"),
     [
@@ -205,7 +205,7 @@ def wrong_rows():
     yield "err", [(1, 1), (0, 2)], {"stop": "rel", "max_rel": 4}, pattern, {}
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
 def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
@@ -225,6 +225,7 @@ def test_a_null_in_the_last_column_of_by_is_refused_where_the_frame_runs(metric,
             frame.pipe(function, by=by).lazy().collect()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
@@ -312,7 +313,7 @@ def arguments():
                     tried.add(rule)
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
@@ -457,7 +458,7 @@ SQL_ERRORS = [
 ]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"

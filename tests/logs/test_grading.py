@@ -74,6 +74,7 @@ GRADED = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("options", "cases"), GRADED)
 def test_grade_of_events(options, cases):
     groups, values = zip(*cases, strict=True)
@@ -103,6 +104,7 @@ CLOCKS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("case", "clock"), cycled(FADING, [*CLOCKS]))
 def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     (options, events, value), on_clock = case, CLOCKS[clock]
@@ -111,6 +113,7 @@ def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("frame", "grades", "value"),
     [
@@ -217,6 +220,7 @@ CONSENSUS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("options", "cases"), CONSENSUS)
 def test_consensus_of_votes(options, cases):
     groups, values = zip(*cases, strict=True)
@@ -271,6 +275,7 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
         assert_frame_equal(result, expected, abs_tol=1e-14, rel_tol=1e-14)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

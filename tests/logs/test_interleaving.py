@@ -139,6 +139,7 @@ LISTED, TEAMS, SEEDS = (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("a", "b", "options", "message"),
     [
@@ -158,6 +159,7 @@ def test_team_draft_refuses(a, b, options, message):
     assert_message("python", lambda: rankql.team_draft(a, b, **options), message)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -176,6 +178,7 @@ def test_arguments_of_the_wrong_type_are_refused(run, message):
     assert_message("", run, message)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "seed", [7, -(2**70), "é:1", "True", UUID("6F9619FF-8B86-D011-B42D-00CF4FC964FF")], ids=str
 )

@@ -41,7 +41,7 @@ HISTORY = history([
 ])  # fmt: skip
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "options", "test"),
     [
@@ -72,6 +72,7 @@ AGAIN = history([
 ])  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "options", "test"),
     [
@@ -139,6 +140,7 @@ DATED = pl.DataFrame({
 })  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["polars", "lazy", "pandas"])
 def test_the_only_column_of_dates_is_the_time_with_a_warning(kind):
     log = {"polars": DATED, "lazy": DATED.lazy(), "pandas": DATED.to_pandas()}[kind]
@@ -262,6 +264,7 @@ ODD_TIMES = ["TIME '10:00'", "[1]", "true", "'1'", "'infinity'::TIMESTAMP",
              "'-infinity'::DATE"]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()
@@ -296,6 +299,7 @@ def test_a_column_split_is_refused_but_a_field_is_not(name):
     assert_table("leave_one_out", inside, {}, split(inside, {1, 3, 8, 9}))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("call", "message"),
     [

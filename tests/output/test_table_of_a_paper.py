@@ -79,6 +79,7 @@ def test_a_comparison_has_its_signs():
     assert marked == expected and marked
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rows", "columns"),
     [("system", ["metric"]), ("system", ["town", "metric"]), ("metric", ["collection", "metric"])],

@@ -140,7 +140,7 @@ def test_attributes_and_conversions(name):
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_saved(name, tmp_path):
     result = make(name)
@@ -184,6 +184,7 @@ def test_other_suffixes_are_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_escaped(name):
     result = make(name)
@@ -245,7 +246,7 @@ def test_idle_columns_are_left_out():
     assert "p" in one.columns and "p_adjusted" not in one.columns
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_notes_and_sentences_are_displayed(name):
     result = make(name)

@@ -65,7 +65,7 @@ def write(name, run, to):
     WRITERS[name][1](run, to)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @every_writer
 def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     run, to = paths
@@ -81,7 +81,7 @@ def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     assert not [*tmp_path.rglob(".rankql*")]
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @every_writer
 @pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
 def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
@@ -138,6 +138,7 @@ READERS = {
 ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", READERS)
 def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
@@ -174,7 +175,7 @@ def test_every_function_that_reads_data_and_returns_a_result_is_tested():
     assert {*names} - {"combine"} == {name.partition(" ")[0] for name in READERS}
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @every_writer
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
 def test_only_regular_files_are_written(name, paths, kind):

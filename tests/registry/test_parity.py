@@ -36,6 +36,7 @@ def test_names():
     assert macros.read_comments().items() <= dict(rows).items()
 
 
+@pytest.mark.few(36)
 @pytest.mark.parametrize("name", signatures.EVERYTHING)
 def test_a_function_agrees_with_its_macro(name):
     """The first line of the docstring is COMMENT ON MACRO; test_reference_page.py runs its example.
@@ -175,7 +176,7 @@ def turns():
             yield (slow if form else pytest.param)(name, columns, option, texts)
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("name", "columns", "option", "texts"), [*turns()], ids=str)
 def test_option(name, columns, option, texts):
     for text in texts:

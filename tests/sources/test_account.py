@@ -130,7 +130,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("fault", "share", "late"), cycled([*FAULTS] * 2, [2, 10, 50], [False, True])
 )

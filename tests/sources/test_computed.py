@@ -97,7 +97,7 @@ def test_two_names_are_a_pair_unless_all_tables_have_both():
 SCALAR = "must be one SQL expression of the columns of a row"
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

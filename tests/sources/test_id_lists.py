@@ -316,7 +316,7 @@ def test_rows_without_an_order_are_refused():
 GRADES_OF = "grades_of(retrieved, relevant)"
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "retrieved, relevant, grades",
     [

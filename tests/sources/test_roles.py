@@ -115,7 +115,7 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
           "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("form", "name"), cycled(FORMATS * 2, [*LABELS]))
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
     judged = RUN.select("user_id", "item").with_columns(pl.Series(name, LABELS[name]))

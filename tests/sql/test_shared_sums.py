@@ -73,6 +73,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("positions", "kind"), cycled(REPEATED, ["INT", "DOUBLE"]), ids=str)
 def test_carries_of_repeated_positions_do_not_cancel(positions, kind):
     rows = f"SELECT CAST(unnest({positions}) AS INT) AS pos, CAST(1 AS {kind}) AS rel"
@@ -104,6 +105,7 @@ def test_positions_beyond_the_cutoff_may_repeat():
     assert value("ndcg(rel, pos, 5)", rows) == pytest.approx(1 / (3 + 2 / math.log2(3) + 1 / 2))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "options"),
     cycled(
