@@ -31,7 +31,7 @@ Call: TypeAlias = Mapping[str, Any]
 class Question(RankqlError):
     """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
     options. Without a call, `otherwise` says what to do; `others` are answers that cannot be tried,
-    and `hint` ends all.
+    and `hint` follows. `columns` lists what there is, to fill in the blanks of a call.
     """
 
     def __init__(
@@ -43,8 +43,14 @@ class Question(RankqlError):
         others: Iterable[str] = (),
     ) -> None:
         self.text, self.calls, self.hint, self.otherwise = text, [*calls], hint, otherwise
-        self.others = [*others]
+        self.others, self.columns, self.blanks = [*others], "", dict[str, Any]()
         super().__init__(self.format(as_arguments))
+
+    def with_columns(self, columns: str, blanks: Call) -> Question:
+        """The question that ends with the columns and a call to fill in."""
+        self.columns, self.blanks = columns, {**blanks}
+        self.args = (self.format(as_arguments),)
+        return self
 
     def format(self, write: Callable[[Call], str]) -> str:
         """The question and its calls, as `write` writes them."""
@@ -52,7 +58,9 @@ class Question(RankqlError):
         answer = f"Pass {calls}" if calls else self.otherwise
         stop = "" if self.text.endswith("?") or not answer else "."
         answers = ", or ".join([answer, *self.others])
-        return f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
+        question = f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
+        fill_in = f". {self.columns}. Fill in: {write(self.blanks)}" if self.columns else ""
+        return f"{question}{fill_in}"
 
 
 def as_arguments(call: Call) -> str:
@@ -63,6 +71,10 @@ def as_arguments(call: Call) -> str:
 class Ungraded(Question):
     """A table has no grades, and no other table has them."""
 
+
+# Sums of higher grades may overflow; rankql_is_rel in common.sql refuses them too.
+HIGHEST_GRADE = 1e302
+TOO_HIGH = ". It is at most 1e302: rescale the grades"
 
 # What DuckDB makes of an error that the macro rankql_fail raises.
 MACRO_ERROR = "Could not convert string 'rankql: {}' to INT64"

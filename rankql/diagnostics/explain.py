@@ -32,7 +32,7 @@ from rankql.registry.metric_record import ExplanationSql, Rows
 from rankql.registry.parse import parse
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.candidates import assign_roles
 from rankql.sources.open.reader import fetch_frame
 from rankql.sources.request import EvaluationOptions, RankingRules, Request
 from rankql.sources.tables import Data, Table

@@ -14,7 +14,7 @@ from rankql.errors import RankqlError, require
 from rankql.evaluation.ties import score_order
 from rankql.macros import literal
 from rankql.sources.choose.computed import resolve_columns
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.candidates import assign_roles
 from rankql.sources.numbers.judgments import assume_grades
 from rankql.sources.numbers.order import lowest_is_best
 from rankql.sources.numbers.values import refuse_rounded_scores

@@ -436,7 +436,7 @@ OF_RANKINGS: Sequence[Filter] = (
 )
 # Of the items that are shown.
 OF_ITEMS: Sequence[Filter] = (
-    (lambda _, request: request.rules.unjudged_queries == "count", count_unjudged),
+    (lambda inputs, _: inputs.unjudged_queries == "count", count_unjudged),
     (lambda _, request: bool(request.seen), drop_seen),
     (lambda _, request: request.min_score is not None, keep_scores),
 )

@@ -33,8 +33,8 @@ from rankql.registry import column_names, parse
 from rankql.registry.column_names import ROLES, SYSTEMS, TIMES, find_name, is_called
 from rankql.registry.conventions import Conventions
 from rankql.sources.choose.cells import unpack_objects
+from rankql.sources.choose.choice import find_system
 from rankql.sources.choose.computed import number_type
-from rankql.sources.choose.systems import find_system
 from rankql.sources.names.candidates import fields_of
 from rankql.sources.open.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
 from rankql.sources.open.private import private_connection

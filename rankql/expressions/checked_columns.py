@@ -10,14 +10,12 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from rankql.arrow import pandas_to_polars
-from rankql.errors import RankqlError, require
+from rankql.errors import HIGHEST_GRADE, TOO_HIGH, RankqlError, require
 from rankql.libraries import library
 from rankql.text import TEXT_TYPES
 
 # Above it, floats do not distinguish whole numbers.
 LAST_POSITION = 2**53
-# Sums of higher grades may overflow.
-HIGHEST_GRADE = 1e302
 Column: TypeAlias = str | pl.Expr
 # A cutoff for all rankings, or the column with that of each.
 Cutoff: TypeAlias = int | str | pl.Expr | None
@@ -167,7 +165,7 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
 
 def _describe_grade(value: float) -> str:
     """What to do about a number that is too large."""
-    return ". It is at most 1e302: rescale the grades" if math.isfinite(value) else ""
+    return TOO_HIGH if math.isfinite(value) else ""
 
 
 def _describe_place(value: float) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError, as_number, require
+from rankql.errors import HIGHEST_GRADE, RankqlError, as_number, require
 from rankql.expressions import checked_columns as checks
 from rankql.expressions.checked_columns import Column, Cutoff, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, require_at_most
@@ -66,7 +66,7 @@ def ndcg_of_groups(
     other = (grade > LEVELS) | ~place.is_between(1, checks.LAST_POSITION)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
-        other |= grade < -checks.HIGHEST_GRADE
+        other |= grade < -HIGHEST_GRADE
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
     value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
     value = checks.with_checks(value, {"rel": grade, "pos": place})

@@ -18,7 +18,7 @@ from rankql.expressions.variants import macro, metric
 from rankql.logs.table_macros import Schema, only_time, table_function
 from rankql.macros import literal, quote
 from rankql.registry.column_names import recognise
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.candidates import assign_roles
 from rankql.sources.open.reader import fetch_frame
 from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table

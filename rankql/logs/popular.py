@@ -14,7 +14,7 @@ from rankql.expressions.checked_columns import is_pandas
 from rankql.expressions.in_duckdb import value_sql
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.column_names import SPLITS, find_name
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.candidates import assign_roles
 from rankql.sources.open.reader import count_values, fetch, fetch_frame
 from rankql.sources.open.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, require_column, same_kind

@@ -16,12 +16,13 @@ from rankql.registry.column_names import (
     find_name,
     is_called,
 )
+from rankql.sources.ask.columns import with_columns
 from rankql.sources.ask.trials import has_matches, verified
+from rankql.sources.choose.choice import require_one_name
 from rankql.sources.choose.computed import split_aggregate
-from rankql.sources.choose.rivals import require_one_name
 from rankql.sources.doubts.account import account_for
 from rankql.sources.inputs import Inputs, TidyTables
-from rankql.sources.names.roles import assign_roles, name_ids
+from rankql.sources.names.candidates import assign_roles, name_ids
 from rankql.sources.numbers.judgments import assume_grades, mark_forbidden, merge_rows
 from rankql.sources.numbers.order import (
     check_order,
@@ -49,10 +50,8 @@ from rankql.sources.tables import (
     require_column,
     unknown_column,
 )
-from rankql.sources.unpack.row_numbers import add_row_number
-from rankql.sources.unpack.rows import make_tidy
-from rankql.sources.unpack.split_logs import split_log
-from rankql.sources.unpack.training import read_beyond
+from rankql.sources.unpack.rows import add_row_number, make_tidy
+from rankql.sources.unpack.training import read_beyond, split_log
 from rankql.text import Note, format_count, format_queries, is_or_are
 
 
@@ -93,7 +92,9 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     try:
         return read({})
     except Question as question:
-        raise verified(question, is_answer) from None
+        opened_tables = [*runs.values(), *filter(None, [tables["qrels"]])]
+        tried = verified(question, is_answer)
+        raise with_columns(session, tried, opened_tables) from None
 
 
 def _read_tables(

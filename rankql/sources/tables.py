@@ -105,6 +105,8 @@ class Table:
     lists: Elements | None = None
     # The table with all rows and columns, if only one row of each item in a query is kept.
     before: Table | None = None
+    # Is it a lazy frame, whose values are read once, at the end?
+    lazy: bool = False
     # The columns of the source that were not read.
     unread: Sequence[str] = ()
 

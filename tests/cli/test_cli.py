@@ -476,7 +476,7 @@ def test_temporary_files_are_removed_at_the_end(tmp_path):
     script = """
 import os, sys
 from rankql.cli.start import run
-from rankql.sources.private import private_connection
+from rankql.sources.open.private import private_connection
 with private_connection() as con:
     con.execute("SET memory_limit = '20MB'")
     con.execute("CREATE TEMP TABLE t AS SELECT hash(i) FROM range(5_000_000) AS t (i)").fetchall()

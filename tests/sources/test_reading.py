@@ -156,7 +156,7 @@ REFUSED = {
         "must be a whole number from 1, not 0"),
     "row numbers match by chance": (OF_ROWS, THREE, {}, "^No query column in run"),
     "an id that one table has": (
-        BY_ID, THREE, {}, "^No query column in run: .* Pass query='id'$"),
+        BY_ID, THREE, {}, "^No query column in run: .* Pass query='id'\\. run has id"),
     "the field that matches most repeats": (
         CHANCE, None, {}, "Keep one row of each, .* collapse='retrieved.doc_id'"),
     "row numbers join no tables": (
@@ -172,10 +172,10 @@ REFUSED = {
         [BOTH], None, {}, "Pass rel='relevance_scores' or score='relevance_scores'"),
     "documents after chunks": (
         [KINDS | OF_CHUNKS | OF_DOCUMENTS], None, {},
-        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]$"),
+        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]\. run has"),
     "documents before chunks": (
         [KINDS | OF_DOCUMENTS | OF_CHUNKS], None, {},
-        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]$"),
+        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]\. run has"),
     "a class next to its probability": (
         CLASSES, {"q": {"b": 1}}, {}, "prediction and probability may all be the score"),
     **{f"text that is no retrieved id: {name}": (
@@ -245,7 +245,9 @@ def test_columns_of_other_names_are_asked_for(key, other, tmp_path):
     gold = [{other or key: q, "relevant": ids} for q, ids in GOLD]
     files = [run, write(tmp_path / "gold.jsonl", gold)]
     query = [key, "owner"] if other == "owner" else key
-    refused(*files, match=rf"^No query column in run: .* Pass query={re.escape(repr(query))}$")
+    refused(
+        *files, match=rf"^No query column in run: .* Pass query={re.escape(repr(query))}\. run has"
+    )
     assert both_ways("RR", files, query=query)["RR"] == pytest.approx(5 / 6)
 
 
@@ -620,8 +622,8 @@ def test_two_questions_of_equal_text(tmp_path):
     assert (finding.level, finding.table, finding.message) == ("note", "run", note)
     assert read({"a": path, "b": path}).means() == [0.75] * 2
     for more, advice in (
-        ([{}, {}], "Keep one of them$"),
-        ([{"id": 1}, {"id": 1}], "Keep one of them$"),
+        ([{}, {}], r"Keep one of them\. run has"),
+        ([{"id": 1}, {"id": 1}], r"Keep one of them\. run has"),
         ([{"query_id": "q", "id": 0}, {"query_id": "q", "id": 1}], "Pass query='id' or query"),
     ):
         files = [write(path, [row | x for row, x in zip(rows, more, strict=True)])]
@@ -748,7 +750,9 @@ def test_scores_in_another_column_rank_the_ids(name, values, tmp_path):
 def test_two_lists_of_relevant_ids_ask(one, other, tmp_path):
     path = write(tmp_path / "rows.jsonl", [{**RANKED, one: ["b"], other: ["a"]}])
     calls = " or ".join(r"item=\['retrieved_ids', '\w+'\]" for _ in range(2))
-    refused(path, match=f"has ids of the run too. Which are the retrieved .* Pass {calls}$")
+    refused(
+        path, match=f"has ids of the run too. Which are the retrieved .* Pass {calls}\\. run has"
+    )
     if one == "relevant":
         for name, value in ((one, 0.5), (other, 1)):
             assert both_ways("RR", [path], item=["retrieved_ids", name])["RR"] == value

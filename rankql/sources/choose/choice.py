@@ -13,15 +13,36 @@ from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
-from rankql.errors import require
+from rankql.errors import Question, RankqlError, require
 from rankql.macros import literal, quote
-from rankql.registry.column_names import PLAIN_IDS, is_called, squash
+from rankql.registry.column_names import (
+    PLAIN_IDS,
+    RANKED_SYSTEMS,
+    RANKERS,
+    RERANKED,
+    RETRIEVED,
+    ROLES,
+    WEAKER,
+    find_name,
+    is_called,
+    is_distance,
+    names_system,
+    squash,
+)
 from rankql.sources.choose.cells import SEPARATORS, Items
 from rankql.sources.choose.computed import add_column, column_name, parse_pair, split_key
-from rankql.sources.names.candidates import Ids, fields_of, find_ids
-from rankql.sources.names.roles import assign_roles, missing_role
+from rankql.sources.names.candidates import (
+    Ids,
+    assign_roles,
+    fields_of,
+    find_ids,
+    find_list,
+    missing_role,
+)
+from rankql.sources.open.reader import first_rows
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Runs, Table, require_column
+from rankql.sources.tables import FIRST_ROWS, Runs, Table, is_number, require_column
+from rankql.text import join_words
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
@@ -311,3 +332,102 @@ def _sample(
             both = zip(columns[q], columns[i], strict=True)
             values[q, i] = [pair for pair in both if None not in pair]
     return values
+
+
+def require_one_name(
+    session: Session, table: Table, roles: Sequence[str], names: Mapping[str, str | None]
+) -> Table:
+    """The table, if one column has each of these roles, or several say the same.
+
+    Next to the exact name of a role, or a better known one, the Columns line names the others.
+    """
+    for role in roles:
+        table = _require_one_name(session, table, role, names)
+    return table
+
+
+def _require_one_name(
+    session: Session, table: Table, role: str, names: Mapping[str, str | None]
+) -> Table:
+    if names.get(role) or role in table.roles or table.trec:
+        return table
+    numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
+    known, weaker = ([x for x in numbers if is_called(x, y[role])] for y in (ROLES, WEAKER))
+    chosen = table.find(role)
+    if chosen not in (*known, *weaker) or len(known) + len(weaker) < 2:
+        return table
+    key = table.find("query", names.get("query"))
+    is_class = is_called(chosen, ("prediction", "pred")) and find_name(weaker, ["probability"])
+    classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
+    is_class = is_class and session.value(classes)
+    others = [
+        x for x in (*known, *weaker)
+        if x != chosen
+        and (is_class or _differ(session, table, key, role, [chosen, x]))
+    ]  # fmt: skip
+    rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
+    if rivals and squash(chosen) != role and chosen != RERANKED:
+        raise Question(
+            f"{table.label}: {join_words([chosen, *rivals])} may all be the {role}, and they "
+            "differ",
+            [{role: x} for x in (chosen, *rivals)],
+        )
+    said = {role: f"{chosen}, not {join_words(others)}"} if others else {}
+    return replace(table, context={**table.context, **said})
+
+
+def _differ(session: Session, table: Table, key: str | None, role: str, names: list[str]) -> bool:
+    """Do two scores order items differently, or other numbers differ in a row?"""
+    first = first_rows(session, table, key, names)
+    if role != "score":
+        return any(one != other for _, one, other in first.rows)
+    also, lowest = map(is_distance, names)
+    return first.disagreement(lowest, also) > 0
+
+
+# Queries that decide whether a column is that of the systems; they are sought in the first rows.
+_FEW_QUERIES = 20
+
+
+def find_system(
+    session: Session,
+    table: Table,
+    columns: Mapping[str, Any],
+    by: Sequence[str],
+    known: Sequence[str] = RANKED_SYSTEMS,
+) -> str | None:
+    """The column of a known name without which items or positions of a query repeat, and with
+    which none does. Without positions, that of a ranker is one if a query has several.
+    """
+    query, item = columns.get("query"), columns.get("item")
+    item = item[0] if isinstance(item, list | tuple) and item else item
+    taken = {*by, *map(str, columns.values())}
+    systems = [find_name(table.columns, [name]) for name in known]
+    systems += [x for x in table.columns if known is RANKED_SYSTEMS and names_system(x)]
+    if not (names := [x for x in dict.fromkeys(systems) if x is not None and x not in taken]):
+        return None
+    try:
+        keys: Any = query if isinstance(query, list | tuple) else [table.find("query", query)]
+    except RankqlError:  # which is raised later, if at all
+        return None
+    if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
+        return None
+    placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
+    if not find_list(table, RETRIEVED, item):
+        ids = [[x] for x in (table.find("item", item), placed) if x] or ids  # or values
+    key = ", ".join(map(quote, keys))
+    sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {FIRST_ROWS})"
+    rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
+    for name in names:
+        counts = ", ".join(
+            f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
+            for own in [[], *ids]
+            for each in ([], [name])
+        )
+        sql = f"SELECT count(*), {counts} FROM {rows}"
+        total, queries, rankings, *each = session.row(sql)
+        several = not placed and queries < rankings and is_called(name, RANKERS)
+        repeats = several or any(count < total for count in each[::2])
+        if repeats and all(count == total for count in each[1::2]):
+            return name
+    return None

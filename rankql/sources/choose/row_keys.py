@@ -19,8 +19,7 @@ from rankql.registry.column_names import (
     names_system,
 )
 from rankql.sources.choose.computed import column_name
-from rankql.sources.names.candidates import find_ids
-from rankql.sources.names.roles import assign_roles
+from rankql.sources.names.candidates import assign_roles, find_ids
 from rankql.sources.open.frames import fetch_rows
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Runs, Table, is_id, is_text

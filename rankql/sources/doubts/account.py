@@ -56,9 +56,8 @@ from rankql.text import Note, format_queries, join_words
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Words of the names of numbers that order items, and of judgments.
+# Words of the names of numbers that order items.
 _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
-_JUDGES = {"deleted", "relevant", "verdict", "relevance", "grade", "judgment", "correct"}
 # Names of places in a document, which may be part of the key of an item.
 KEY_PLACES = {
     *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
@@ -229,33 +228,6 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
 
 def _order_of_scores(pair: Pair) -> Iterator[str]:
     return order_of_scores(pair.run.session, pair.run.table, pair.named)
-
-
-def _other_numbers(pair: Pair) -> Iterator[str]:
-    """Scores, ranks and flags of the run that no role has and that differ within queries."""
-    run = pair.run
-    chosen = {"score", "pos", "order"} & pair.named or {"score", "pos"} & {*run.table.context}
-    # The scores of a run with positions, where other runs have no scores.
-    ranked = "pos" in run.table.roles and "score" not in run.table.roles
-    dropped = {x for x in run.free if ranked and is_called(x, ROLES["score"])}
-    others = {
-        x: sql for x, (sql, kind) in run.free.items()
-        if is_number(kind) and (
-            not _JUDGES.isdisjoint(words_of(x))
-            or (orders_items(x) and not run.column and not chosen and x not in dropped)
-        )
-    }  # fmt: skip
-    if not others or (run.column and not any(x.startswith(f"{run.column}.") for x in others)):
-        return
-    counts = ", ".join(f"count(DISTINCT {sql}) AS n{i}" for i, sql in enumerate(others.values()))
-    groups = f"SELECT {counts} FROM {run.rows} GROUP BY {run.query}"
-    most = ", ".join(f"max(n{i})" for i, _ in enumerate(others))
-    found = run.session.row(f"SELECT {most} FROM ({groups})")
-    if differ := [x for x, n in zip(others, found, strict=True) if (n or 0) > 1]:
-        yield run.note(
-            f"{join_words(differ)} {'are' if len(differ) > 1 else 'is'} not read, though the items "
-            "of a query differ in it"
-        )
 
 
 def _part_of_key(pair: Pair) -> Iterator[str]:
@@ -507,5 +479,4 @@ DOUBTS: Sequence[Doubt] = (
     _part_of_key,
     _other_lists,
     _odd_ids,
-    _other_numbers,
 )

@@ -25,7 +25,7 @@ from rankql.registry.column_names import (
 from rankql.sources.open.reader import First, first_rows
 from rankql.sources.open.session import Session
 from rankql.sources.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
-from rankql.sources.unpack.row_numbers import add_place
+from rankql.sources.unpack.rows import add_place
 
 _BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
@@ -113,10 +113,10 @@ def _first_count(
 def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> Iterator[str]:
     """A note or a question on scores that run against the order of the rows, or of a dict."""
     name, shape, ordered = table.roles.get("score", ""), table.shape, table.ordered
-    is_bm25, lowest = squash(name) == "bm25", is_distance(name)
+    is_bm25, lowest = squash(name) == "bm25", table.ascending
     if not name or "pos" in table.roles or table.lists or not (ordered or is_bm25):
         return
-    if {"score", "order", "descending"} & named or (table.ascending and not (shape or lowest)):
+    if {"score", "order", "descending"} & named or (lowest and not (shape or is_distance(name))):
         return
     first = first_rows(session, table, table.roles["query"], [name])
     lists, label = [x for x in first.lists if len(x) > 1], table.label
@@ -128,14 +128,13 @@ def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> It
         text = f"{label}: the numbers count from {min(starts):.0f} in the order of the items. "
         place = name if 1 in starts else f"{name} + 1"
         raise Question(f"{text}Are they ranks?", [{"pos": place}, {"descending": True}])
-    lowest = lowest and table.ascending
     if shape == "pairs" and not falls and not lowest:
         text = "the items are not in the order of their scores. Which order counts?"
         raise Question(f"{label}: {text}", [{"order": "rows"}, *_BOTH_WAYS[::-1]])
     if lowest and falls and not rises:
         text = f"{label}: rows begin with the highest {name}. Is the highest the best?"
         raise Question(text, _BOTH_WAYS[::-1])
-    if table.ascending or not lists:
+    if lowest or not lists:
         return
     if is_bm25 and max(chain(*lists)) < 0 and (rises or not (ordered and falls)):
         text = f"{label}: {name} is below 0, as in FTS5, where the lowest is best. Is it here?"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rankql.errors import RankqlError
 from rankql.macros import quote
-from rankql.sources.open.padding import LOWEST, note_fills
+from rankql.sources.open.padding import LOWEST
 from rankql.sources.open.session import Session
 from rankql.sources.tables import FLOATS, Table, is_number, is_text, text_number
 from rankql.text import format_count, is_or_are
@@ -82,6 +82,8 @@ def refuse_padding(session: Session, table: Table) -> None:
 def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:
     """The run without the rows of fill-ins, and whether its scores are then distances; None
     without any.
+
+    FAISS gives -1 the highest distance, or the lowest product; usearch gives 0 no distance.
     """
     if not {"item", "score"} <= {*table.roles}:
         return table, None
@@ -100,7 +102,13 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     count, value, is_score = session.row(f"{counts} WHERE {fill}")
     if not count:
         return table, None
-    note_fills(session, table.label, count, int(value), not is_score)
+    what = "scores" if is_score else "distances, of which the lowest is best"
+    tool = "FAISS" if int(value) else "usearch"
+    session.note(
+        table.label,
+        f"{format_count(count, 'item')} {value} left out, the fill-in of {tool}. "
+        f"The numbers are {what}",
+    )
     kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
     return replace(table, sql=kept), not is_score
 

@@ -19,9 +19,10 @@ from urllib.request import url2pathname
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
+import polars as pl
 
 from rankql.arrow import require_pyarrow
-from rankql.errors import RankqlError, require
+from rankql.errors import TOO_HIGH, RankqlError, require
 from rankql.libraries import library
 from rankql.macros import require_duckdb
 from rankql.sources.open import frames, plain, shapes
@@ -140,7 +141,7 @@ def duckdb_errors() -> Iterator[None]:
         if number and int(number[1]) > 2**53:
             line += f". It is at most {2**53:,}. Use NULL for items that were not retrieved"
         if re.search(r"must be a finite number, not -?\d\S*$", line):
-            line += ". It is at most 1e302: rescale the grades"
+            line += TOO_HIGH
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -309,4 +310,10 @@ def _load_frame(source: Source) -> Table:
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         data = frames.read_stream(data, label)  # a stream may be read only once
     table = source.reader.register(label, data)
-    return replace(table, ordered="duckdb" not in kind, repeated=repeated, nan=is_pandas)
+    return replace(
+        table,
+        ordered="duckdb" not in kind,
+        repeated=repeated,
+        nan=is_pandas,
+        lazy=isinstance(source.data, pl.LazyFrame),
+    )

@@ -24,9 +24,7 @@ from rankql.sources.open import plain
 from rankql.sources.open.files import DATA, suffix_of
 from rankql.sources.open.padding import (
     are_ids_and_numbers,
-    has_fill,
     is_nothing,
-    without_fills,
     without_padding,
 )
 from rankql.sources.open.plain import DICTS, LISTS
@@ -186,13 +184,6 @@ def _load_by_query(
     merged = plain.unique_dict(chain(*(each.items() for each in objects)))
     own = {x: y if isinstance(y, (*LISTS, *DICTS)) else plain.unwrap(y) for x, y in merged.items()}
     lists: list[Any] = [*own.values()]
-    if any(map(has_fill, lists)):
-        kept, nearest = without_fills(reader, label, lists)
-        table = load_shape(reader, label, source, BY_QUERY, [dict(zip(own, kept, strict=True))])
-        if not nearest or label == "qrels":
-            return table
-        distances = f"(SELECT * RENAME (score AS distance) FROM {table.sql})"
-        return replace(reader.describe(label, distances, ordered=True), shape=table.shape)
     arrays = any(own[x] is not y for x, y in merged.items())
     ends = (x[-1] for x in lists if isinstance(x, list) and x)
     if {*map(type, lists)} == {list} and any(x == -1 or (arrays and is_nothing(x)) for x in ends):

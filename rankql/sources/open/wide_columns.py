@@ -11,7 +11,7 @@ from rankql.errors import require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name
 from rankql.sources.open.reader import Reader
-from rankql.sources.tables import Table, is_text
+from rankql.sources.tables import Table, is_text, same_kind
 
 _NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")
 # Stems of ids in columns of floats, which pandas makes of whole numbers with a missing one.
@@ -35,6 +35,8 @@ def fold_columns(reader: Reader, table: Table) -> Table:
     for stem, names in stems.items():
         first, kinds = min(names), {table.columns[name] for name in names.values()}
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
+            continue
+        if not same_kind([*kinds - {'"NULL"'}] or ["VARCHAR"]):
             continue
         texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER", '"NULL"')) for kind in kinds)
         called = find_name([stem], (*ROLES["score"], *ROLES["rel"]))

@@ -41,10 +41,10 @@ from rankql.sources.names.candidates import (
     fields_of,
     find_field,
     find_list,
+    is_outcome,
     lists_of,
     wrong_type,
 )
-from rankql.sources.names.roles import is_outcome
 from rankql.sources.open.reader import refuse_rounded
 from rankql.sources.open.session import Session
 from rankql.sources.tables import (
