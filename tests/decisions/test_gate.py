@@ -659,6 +659,7 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     assert statuses(sliced).count("too few queries") == 100
 
 
+@pytest.mark.slow
 def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     """As evaluate and compare have them; on the command line too.
 

@@ -443,6 +443,7 @@ def run_cli(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
+@pytest.mark.slow
 def test_command():
     for name, frame in {"a": OLD, "b": NEW, "q": QRELS, "t": TRAIN}.items():
         frame.write_parquet(f"{name}.parquet")

@@ -109,6 +109,7 @@ def test_by_hand():
     assert perfect.title == "nDCG@10 is 1.000: nothing is lost"
 
 
+@pytest.mark.slow
 def test_slices_are_funnels_of_their_queries():
     stages, qrels = draw("slices", nested=True)
     qrels = qrels.with_columns(part=pl.col("query") % 2)

@@ -71,6 +71,7 @@ def test_each_row_is_an_evaluation_with_this_score():
     assert not any("NULL" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_quantiles_of_the_best_scores_are_the_default():
     run, qrels = questions()
     best = best_scores(run, qrels)["score"]
@@ -219,6 +220,7 @@ def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):
     )
 
 
+@pytest.mark.slow
 def test_no_score_of_the_run_is_within_the_limit():
     """The best score is that of a question without an answer."""
     run, qrels = questions(40)

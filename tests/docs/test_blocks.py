@@ -36,12 +36,9 @@ def demo_folder(tmp_path_factory):
     return folder
 
 
-# Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start",)
-
-
 def marks(page):
-    needed = [] if page.stem in LIGHT else [pytest.mark.slow]
+    """One page is light. The oldest DuckDB cannot read text of pandas 3."""
+    needed = [] if page.stem == "gain" else [pytest.mark.slow]
     needed += [pytest.mark.tea_tasting] if page.stem == "experiment" else []
     blocks = BLOCK.findall(page.read_text())
     draws = any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)

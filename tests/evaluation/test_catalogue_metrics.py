@@ -44,6 +44,7 @@ def value_of(run, metric):
     return con.sql(f"SELECT {METRICS[metric]} FROM input_rows").fetchall()[0][0]
 
 
+@pytest.mark.slow
 def test_values_of_slices_are_those_of_their_rankings():
     """Without an interval, and without a value per query. Some rows lack their slice."""
     slice_ = pl.when(pl.col("query") < "u3").then(pl.lit("x")).otherwise(pl.lit("y"))

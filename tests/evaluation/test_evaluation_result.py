@@ -45,6 +45,7 @@ def test_conventions_are_part_of_every_result():
         assert "ap_denominator" in printed and "trec_eval" in printed and "float32" in printed
 
 
+@pytest.mark.slow
 def test_parts_in_memory_and_in_files_are_combined(tmp_path):
     metrics, path = [*METRICS, "microR@5"], tmp_path / "values.parquet"
     options = {"by": "segment", "attributes": with_segments()}

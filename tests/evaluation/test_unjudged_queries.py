@@ -91,6 +91,7 @@ def test_metrics_of_answers_keep_the_queries_they_have_without_it(rules, k):
     assert "1 of 21 rows of qrels have no grade" in repr(result)
 
 
+@pytest.mark.slow
 def test_explain_check_combine_and_the_manifest_know_it():
     result = rankql.evaluate(RUN, BOUGHT, METRICS, **COUNT)
     with duckdb.connect() as con:

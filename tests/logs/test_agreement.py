@@ -189,6 +189,7 @@ def test_a_unit_of_several_columns(function, unit):
     assert con.sql(f"FROM {function.__name__}('coded')").pl().equals(expected)
 
 
+@pytest.mark.slow
 def test_columns_of_annotators_are_rows_of_labels():
     """Of all kinds of frames, with and without a unit, and where a label is missing."""
     wide = pl.DataFrame({"q": [1, 1, 2, 2], "item": [1, 2, 1, 2], "ann": [0, 1, 1, 2],

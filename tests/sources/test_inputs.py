@@ -523,6 +523,7 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
+@pytest.mark.slow
 def test_parts_count_equal_scores():
     """They are the same in all parts, or only in each of them."""
     same = RUN.with_columns(score=pl.lit(0.5))
