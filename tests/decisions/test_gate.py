@@ -63,6 +63,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 # Drops
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_run_with_positions_too_is_read_by_score_as_in_compare(turned):
     rows = [(q, x, (q * 7 + x * 5) % 11) for q in range(5) for x in range(9)]

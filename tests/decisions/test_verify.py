@@ -114,7 +114,7 @@ OPTIONS = {
 TABLES = ("attributes", "train", "catalogue")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_come_from_the_file(name):
     options = {"metrics": METRICS, **OPTIONS[name]}

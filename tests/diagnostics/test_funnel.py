@@ -249,6 +249,7 @@ def chunked(stages, by):
     }  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("collapse", "by", "judged"), [("#", "score", "chunks"), ("document", "pos", "documents")]
 )

@@ -33,6 +33,7 @@ def best_scores(run, qrels):
     return best.join(qrels, on="query").sort("query")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["scores", "distances"])
 def test_the_curve_is_that_of_the_best_score(form):
     run, qrels = questions()
@@ -163,6 +164,7 @@ def test_items_that_are_not_shown_are_noted(column, words):
                for note in rankql.min_scores(run, metrics="P@1").notes)  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["scores", "distances"])
 def test_the_lowest_score_with_few_false_answers_is_marked(form):
     """Of distances it is the highest, which shows most."""

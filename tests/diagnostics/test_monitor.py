@@ -260,6 +260,7 @@ def drop_on_phones(seed, size=0.12):
                          "device": np.where(phone, "phone", "desktop"), "ndcg": value})  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_drop_that_lasts_is_an_alarm_on_its_last_day(seed):
     """With 28 days of baseline it was seen in one of eight, and the title forgot it."""
@@ -707,6 +708,7 @@ def test_a_negated_expression_is_not_asked_about():
         rankql.monitor(frame, metrics={"loss": "avg(rel)"})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metrics", [None, "nDCG@3"])
 def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(metrics, tmp_path):
     """Of values and of rankings, and in a file of text."""
@@ -877,6 +879,7 @@ def test_slices_of_own_values_are_spelled_in_any_case(columns):
     assert len(titles) == 1 and "ndcg [Country=de]" in titles.pop()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["DECIMAL(8, 4)", "DOUBLE"])
 def test_own_values_may_be_decimals_next_to_an_enum(kind):
     frame = daily().with_columns(pl.col("ndcg").round(4))

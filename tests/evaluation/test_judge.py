@@ -94,6 +94,7 @@ def near_one(seed):
     return {"run": keys.with_columns(score=1.0), **labels, "human": labels["human"].head(60)}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "used"), [(3, False), (10, True)])
 def test_means_do_not_depend_on_confidence_or_interval(seed, used):
     """At 95%, the corrected interval of one is wider, as it is of the other at 99% only."""

@@ -65,7 +65,7 @@ def by_definition(run, test, train, k):
     }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("form", ["positions", "scores", "systems"])
 def test_values_are_the_definitions(seed, form):
@@ -133,6 +133,7 @@ def test_items_below_a_position_without_items_move_up(items, seen, relevant, pla
     assert result["RR@5"] == 1 / place
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("split", ["leave_one_out", "time_split"])
 def test_a_split_log_is_judgments_and_train(split, tmp_path):
     run, _, log = recommender(6)
@@ -215,6 +216,7 @@ def test_catalogue_as_a_table_or_a_number():
     assert exact["Gini@6"] == pytest.approx(run.select(by_hand).item(), abs=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("judged", [True, False])
 def test_a_system_has_the_same_values_alone_and_beside_another(judged):
     """The catalogue is that of train, and of judgments in a table of their own."""

@@ -34,6 +34,7 @@ def means(result):
     return result.summary.select(*keys, "mean", "queries", "missing").rows()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", [False, True])
 def test_they_count_as_judged_with_nothing_relevant(text):
     bought = BOUGHT.with_columns(pl.col("user").cast(pl.String)) if text else BOUGHT
@@ -117,6 +118,7 @@ def test_explain_check_combine_and_the_manifest_know_it():
     assert result.manifest()["call"]["options"]["unjudged_queries"] == "count"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("undefined", ["zero", "skip"])
 def test_results_with_and_without_it_do_not_go_together(undefined, tmp_path):
     """Although their undefined values count alike."""

@@ -330,7 +330,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", WRITTEN)
 def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatch):
     """pandas writes its index, which has no name. It would be a metric, and one more test."""

@@ -25,7 +25,7 @@ def scored(levels, rows=600):
     return pl.DataFrame(table).unique(["query", "item"], maintain_order=True)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("levels", [3, 200, 10**9])
 @pytest.mark.parametrize("rows", [by_score.MAX_ROWS, 50])
 def test_frames_of_many_or_few_ties_in_any_number_of_parts(monkeypatch, levels, rows):

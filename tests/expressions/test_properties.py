@@ -56,7 +56,7 @@ def test_draws_of_a_fixed_seed_have_fractions_and_no_cutoff(metric, data):
     agree(metric, groups, options, ["sql"])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "metric", [m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}]
 )

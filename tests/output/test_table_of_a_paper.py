@@ -27,6 +27,7 @@ def results():
     yield rankql.compare(RUN, QRELS, METRICS, baseline="bm25", **options)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [["collection", "metric"], ["metric", "collection"]])
 def test_cells_are_means_of_the_summary(order):
     for result in results():
@@ -79,7 +80,7 @@ def test_a_comparison_has_its_signs():
     assert marked == expected and marked
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rows", "columns"),
     [("system", ["metric"]), ("system", ["town", "metric"]), ("metric", ["collection", "metric"])],

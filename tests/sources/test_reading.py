@@ -461,6 +461,7 @@ def test_padding_in_rows_is_refused_in_judgments_and_no_hit_in_runs(rows, tmp_pa
     assert read({0: [-1, -7]}, hashes, "P@2")["P@2"] == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("score", "ids"), [(float, "ab"), (str, [1, 2])])
 def test_pairs_in_lists_are_ids_and_numbers(score, ids, tmp_path):
     pairs = [[ids[0], score(0.5)], [ids[1], score(0.7)]]  # not in order
@@ -595,6 +596,7 @@ def test_fields_that_are_no_grades_are_not_asked_about(field, values, tmp_path):
     assert both_ways("RR", [write(tmp_path / "r.jsonl", rows)])["RR"] == 0.5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("repeats", [True, False])
 def test_a_field_of_few_numbers_is_asked_about(repeats, tmp_path):
     rows = [
@@ -725,7 +727,7 @@ def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_pat
     refused(write(tmp_path / "wrong.jsonl", wrong), match="Write one number for each of its ids")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "values"),
     [("score", [0.1, 0.9, 0.5]), ("scores", [1, 3, 2]), ("distances", [3, 1, 2])],
@@ -741,7 +743,7 @@ def test_scores_in_another_column_rank_the_ids(name, values, tmp_path):
     assert ("order" in result.columns["run"]) == (name == "distances")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("one", "other"),
     [("relevant", "partially_relevant"), ("gold_ids", "acceptable_ids"),
@@ -1143,6 +1145,7 @@ def test_flags_of_retrieved_objects_are_grades(flag, name, tmp_path):
     assert "recall counts retrieved items only" in " ".join(result.notes)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_data_raise_nothing_but_our_errors(seed):
     draw = random.Random(seed)

@@ -39,6 +39,7 @@ def test_many_rows_in_a_group(n):
     assert value("rr(rel, pos, 10)", rows) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [5_000, 200_000])
 def test_more_relevant_rows_than_counters_hold(n):
     """An error that names the remedy, never a wrong number. Hits have no such counters."""
