@@ -19,7 +19,7 @@ from rankql.errors import (
     require_whole_number,
 )  # fmt: skip
 from rankql.registry import parse
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult
 
 if TYPE_CHECKING:
     from rankql.stats.published import PublishedMean, Range
@@ -38,30 +38,32 @@ SPREADS = {
     "recall_at": ((0.09, 0.25), (0.27, 0.28)),
 }  # fmt: skip
 OTHERS = ((0.09, 0.49), (0.13, 0.37))
+_COUNTED = {"impossible": "impossible", "never": "cannot be significant",
+            "depends": "depend on what is not published", "significant": "significant"}  # fmt: skip
 # How much the means of systems agree that have the same queries.
 AGREEMENT = 0.9
 SCHEMA = {
-    **dict.fromkeys(("system", "metric"), pl.String),
+    **dict.fromkeys(("system", "metric", "mark"), pl.String),
     **dict.fromkeys(("mean", "lo", "hi", "baseline", "difference", "p_lo", "p_hi"), pl.Float64),
     **dict.fromkeys(("differ", "queries_lo", "queries_hi"), pl.Int64),
     "verdict": pl.String,
 }
-IMPOSSIBLE, NEVER, ALWAYS = "no share of the queries", "cannot be significant", "significant"
-# p depends on which queries both systems answer, or on how much their values differ.
-OVERLAP, AGREE = "depends on the overlap", "depends on how much they agree"
-MARKS = {IMPOSSIBLE: "✗", NEVER: "✗", OVERLAP: "?", AGREE: "?"}
-SHORT = {IMPOSSIBLE: "impossible", NEVER: "cannot be", OVERLAP: "depends", AGREE: "depends"}
+# Verdicts, and their marks. p depends on which queries both systems answer, or on how much their
+# values differ.
+IMPOSSIBLE, NEVER, DEPENDS, ALWAYS = "impossible", "never", "depends", "significant"
+MARKS = {IMPOSSIBLE: "✗", NEVER: "✗", DEPENDS: "?"}
 
 
 @dataclass(repr=False, eq=False)
 class Audit(TableResult):
     """The result of `audit`.
 
-    `table` has a row per mean: its confidence interval, and against a baseline the smallest and the
+    `table` has a row per mean: its confidence interval, a `mark` for what is not supported (✗, or ?
+    if it depends on values that are not published), and against a baseline the smallest and the
     largest p (`p_lo`, `p_hi`), the least number of queries that must `differ`, how many queries
     would decide it at a low and at a high spread of differences, and a verdict: 'significant'
-    (whatever the overlap), 'depends on the overlap', 'cannot be significant', or 'no share of the
-    queries'. It is `ok` if every mean is possible and every difference significant.
+    (whatever is not published), 'depends', 'never', or 'impossible' of a mean that is no share of
+    its queries. It is `ok` if every mean is possible and every difference significant.
     """
 
     table: pl.DataFrame
@@ -73,15 +75,6 @@ class Audit(TableResult):
     def ok(self) -> bool:
         """Is every mean possible, and every difference from the baseline significant?"""
         return not self.table["verdict"].is_in([*MARKS]).any()
-
-    def displayed(self) -> list[pl.DataFrame]:
-        """The table with a mark for what is not supported: ✗, or ? if it depends."""
-        verdict, keys = pl.col("verdict"), ("system", "metric")
-        marks = verdict.replace_strict(MARKS, default=None, return_dtype=pl.String).alias("mark")
-        frame = self.table.select(
-            *keys, marks, pl.exclude(*keys, "verdict"), verdict.replace(SHORT)
-        )
-        return [drop_idle_columns(frame)]
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,7 @@ def audit(
     Examples
     --------
     >>> print(audit(0.92, 50, "HR@5", baseline=0.88).title)
-    HR@5 of 0.92 on 50 queries: 95% CI 0.81 to 0.98
+    HR@5 of 0.92 on 50 queries: 95% CI 0.808 to 0.978
     """
     require_package("scipy", "stats", "audit")
     require_probability("confidence", confidence)
@@ -187,8 +180,8 @@ def audit(
             row, sentences = _audit_cell(each, system, value, theirs, rules, tests)
             rows, told = [*rows, row], [*told, *sentences[1:]]
     frame = pl.DataFrame(rows, SCHEMA)
-    counts = frame["verdict"].value_counts(sort=True, name="n").rows()
-    found = ", ".join(f"{n:,} {verdict}" for verdict, n in counts)
+    counts = frame["verdict"].value_counts(sort=True, name="n").sort("n", "verdict").rows()[::-1]
+    found = ", ".join(f"{n:,} {_COUNTED[verdict]}" for verdict, n in counts)
     title = f"{text.format_count(frame.height, 'mean')} against {base}: {found}"
     return Audit(frame, title, told, _describe(frame, rules, tests))
 
@@ -269,7 +262,7 @@ def _audit_cell(
     if share and not ours.counts:
         below = math.floor(ours.value * ours.n)
         near = " and ".join(f"{k:,} are {k / ours.n:.4g}" for k in (below, below + 1))
-        row["verdict"] = IMPOSSIBLE
+        row |= {"verdict": IMPOSSIBLE, "mark": MARKS[IMPOSSIBLE]}
         sentences.append(
             f"{value} is no share of {queries}: {near}. Undefined queries, without a relevant "
             "item, may not count: pass the number of those that do"
@@ -283,18 +276,20 @@ def _audit_cell(
     share = share and bool(theirs.counts) and rules.sd_difference is None
     compare = _compare_shares if share else _compare_spreads
     found, why = compare(ours, theirs, metric, rules, level, row)
-    row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": OVERLAP if share else AGREE}
-    if found.lo > level or found.hi <= level:
-        row["verdict"] = NEVER if found.lo > level else ALWAYS
+    verdict = NEVER if found.lo > level else ALWAYS if found.hi <= level else DEPENDS
+    row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": verdict, "mark": MARKS.get(verdict)}
     ps = [text.format_p(p) for p in (found.lo, found.hi)]
     if ps[0] != ps[1]:
         ps[0] = f"p from {' to '.join(p.removeprefix('p ').removeprefix('= ') for p in ps)}"
     who = f"{metric} of {system}: " if system else ""
     side = f"{text.format_number(abs(change))} {'above' if change >= 0 else 'below'}"
-    always = f", {'whatever the overlap' if share else 'at either spread'}"
     corrected = f" at {level:.2g} (for {tests} tests)" * (tests > 1)
-    verdict = row["verdict"] + corrected + always * (row["verdict"] == ALWAYS)
-    sentences.append(f"{who}{side} the baseline of {baseline}: {verdict}. {ps[0]}{why}")
+    told = {
+        NEVER: f"cannot be significant{corrected}",
+        DEPENDS: f"depends on {'the overlap' if share else 'how much they agree'}{corrected}",
+        ALWAYS: f"significant{corrected}, {'whatever the overlap' if share else 'at either spread'}",
+    }
+    sentences.append(f"{who}{side} the baseline of {baseline}: {told[verdict]}. {ps[0]}{why}")
     return row, sentences
 
 
