@@ -42,7 +42,7 @@ _GROUPS = {
         "unjudged_queries", "none_judged", "named_qrels", "seen", "min_score", "runs", "database",
         "min_scores", "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models",
         "consensus", "dialect", "day", "period", "share", "since", "n", "basket", "users", "split",
-        "moment", "mean", "digits", "sd", "sd_difference", "unpaired", "baseline_queries",
+        "moment", "published", "digits", "sd", "sd_difference", "unpaired", "baseline_queries",
         "systems",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
@@ -61,7 +61,7 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "plain", "help_all", "mean", "systems", "unpaired", "fail",
+    "plain", "help_all", "published", "systems", "unpaired", "fail",
 )  # fmt: skip
 
 
