@@ -1,4 +1,4 @@
-"""Is it better, may it ship, does it pay? compare, gate, associate and judges.
+"""Is it better, may it ship, does it pay? compare, gate, associate, judges and audit.
 
 - `compare`: alignment > pairs > comparison.
 - `gate`: alignment > gate_limits > verdict.

@@ -15,7 +15,7 @@ from rankql import errors, text
 from rankql.evaluation.means import metric_range
 from rankql.registry import parse
 from rankql.results import TableResult
-from rankql.stats.means import Interval
+from rankql.stats.means import Interval, t_quantile
 
 if TYPE_CHECKING:
     from rankql.stats.published import PublishedMean
@@ -92,6 +92,7 @@ def audit(
     digits: int | None = None,
     sd: float | None = None,
     sd_difference: float | None = None,
+    plus_minus: float | None = None,
     unpaired: bool = False,
     baseline_queries: int | None = None,
     systems: int | None = None,
@@ -125,6 +126,8 @@ def audit(
         Standard deviation of the values over queries, if it is published.
     sd_difference : float, optional
         Standard deviation of the differences from the baseline, if it is published.
+    plus_minus : float, optional
+        Half of a published confidence interval of this level, instead of sd.
     unpaired : bool
         The baseline is from other queries, such as those of another paper.
     baseline_queries : int, optional
@@ -148,10 +151,14 @@ def audit(
     for name, count in counts.items():
         if count is not None:
             errors.require_whole_number(name, count, 2 if name == "systems" else 1)
-    for name, size in {"sd": sd, "sd_difference": sd_difference}.items():
+    sizes = {"sd": sd, "sd_difference": sd_difference, "plus_minus": plus_minus}
+    for name, size in sizes.items():
         errors.require(size is None or 0 < size < math.inf, f"{name} must be above 0, not {size}")
     errors.require((published is None) != (table is None), "Pass a mean, or a table= of means")
     alpha, base = round(1 - confidence, 12), "baseline"
+    if plus_minus is not None:
+        errors.require(sd is None, "Pass sd= or plus_minus=, not both")
+        sd = plus_minus * math.sqrt(queries) / t_quantile(1 - alpha / 2, max(queries - 1, 1))
     rules = _Rules(queries, digits, sd, sd_difference, unpaired, baseline_queries or queries, alpha)
     cells: dict[str, Any] = {metric or "mean": {"": published, base: baseline}}
     if published is None:
@@ -204,7 +211,9 @@ def _parse_mean(label: str, value: Any, metric: str, n: int, digits: int | None)
         number = Decimal(str(value))
     except InvalidOperation:
         number = Decimal("nan")
-    errors.require(number.is_finite(), f"{label} must be a number such as 0.92, not {value!r}")
+    more = ". Pass what follows ± as plus_minus= or sd=" * ("±" in str(value))
+    no_number = f"{label} must be a number such as 0.92, not {value!r}{more}"
+    errors.require(number.is_finite(), no_number)
     percent = f": pass {number / 100}" if high == 1 and 1 < number <= 100 else ""
     between = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
     wrong = f"{label}={value} is no value of {metric}, which is {between}{percent}"

@@ -5,6 +5,7 @@
 - `tests`: the significance tests, one class each; several at once, and the size that they detect.
 - `correlation`: of independent values, and of days that resemble each other.
 - `prediction_powered`: means of the human labels of some queries, corrected by a judge of all.
+- `published`: means and numbers of queries alone, without values.
 
 It imports only errors. evaluation, diagnostics, decisions and `rankql.testing` import it. All but
 `means` needs scipy, so import it inside functions.

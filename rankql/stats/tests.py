@@ -351,8 +351,8 @@ def run_family(
     does, with `floors`, one that could not be significant. If all others are, Holm goes on with it.
     """
     apply = test.apply_to_zero if floors else test.apply
-    results = [test.apply(sample, alpha) for sample in samples]
-    rest = [i for i, result in enumerate(results) if result.p is not None]
+    results = [TestResult(reason=test.explain_untestable(sample)) for sample in samples]
+    rest = [i for i, result in enumerate(results) if not result.reason]
     worst, divisor = 0.0, 1
     while rest:
         least = [samples[i].p_floor if floors else 0.0 for i in rest]

@@ -148,6 +148,17 @@ def test_graded_metrics_at_a_low_and_a_high_spread():
     assert tiny["p_lo"].item() == 2**-3 and tiny["verdict"].item() == "never"
 
 
+def test_a_published_spread_or_interval_replaces_what_is_assumed():
+    t = stats.t.ppf(0.975, 49)
+    known = audit("0.620", 50, "nDCG@10", sd=0.2)
+    ends = (0.6195 - t * 0.2 / 50**0.5, 0.6205 + t * 0.2 / 50**0.5)
+    assert numbers(known, "lo", "hi") == pytest.approx(ends)
+    half = audit("0.620", 50, "nDCG@10", plus_minus=t * 0.2 / 50**0.5)
+    assert numbers(half, "lo", "hi") == pytest.approx(ends) and "hold for all" not in repr(half)
+    alone = audit("0.620", 50, "nDCG@10")
+    assert alone.table["hi"].item() > ends[1] and "hold for all values" in repr(alone)
+
+
 def test_a_baseline_of_other_queries():
     shares = audit("0.92", 50, "HR@5", baseline="0.70", unpaired=True, baseline_queries=80)
     p = stats.fisher_exact([[46, 4], [56, 24]])[1]
@@ -199,6 +210,8 @@ def test_a_table_is_corrected_within_each_metric(tmp_path):
         ({"published": -0.1}, "is no value of HR@5, which is between 0 and 1$"),
         ({"published": "high"}, "mean must be a number such as 0.92, not 'high'"),
         ({"published": "nan"}, "mean must be a number"),
+        ({"published": "0.92±0.03"}, "not '0.92±0.03'. Pass what follows ± as plus_minus= or sd="),
+        ({"plus_minus": 0.03, "sd": 0.2}, "Pass sd= or plus_minus=, not both"),
         ({"queries": 0}, "queries must be a whole number from 1, not 0"),
         ({"queries": None}, "queries= is missing"),
         ({"baseline": "BM25"}, "baseline must be a number such as 0.92, not 'BM25'"),
