@@ -16,6 +16,7 @@ from rankql.evaluation.means import metric_range
 from rankql.registry import parse
 from rankql.results import TableResult
 from rankql.stats.means import Interval, t_quantile
+from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
     from rankql.stats.published import PublishedMean
@@ -82,6 +83,7 @@ class _Rules:
     alpha: float
 
 
+@remember_inputs
 def audit(
     published: float | str | None = None,
     queries: int | None = None,

@@ -153,6 +153,17 @@ def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path,
     assert (tmp_path / "in.parquet").read_bytes() == before
 
 
+def test_an_audit_is_not_saved_over_its_table(tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "table.csv").write_text("system,AP\na,0.31\nb,0.35\n")
+    monkeypatch.chdir(tmp_path)
+    result = rankql.audit(queries=50, table="table.csv")
+    monkeypatch.chdir(tmp_path / "out")
+    with pytest.raises(RankqlError, match="would overwrite an input"):
+        result.save("../table.csv")
+    result.save("result.csv")
+
+
 @pytest.mark.parametrize("kind", ["qrels", "train", "catalogue", "attributes"])
 def test_values_are_not_written_over_an_input(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -172,7 +183,7 @@ def test_every_function_that_reads_data_and_returns_a_result_is_tested():
             made = getattr(rankql, str(signature.return_annotation), None)
             if made is not None and hasattr(made, "save"):
                 names.append(name)
-    assert {*names} - {"combine"} == {name.partition(" ")[0] for name in READERS}
+    assert {*names} - {"combine", "audit"} == {name.partition(" ")[0] for name in READERS}
 
 
 @pytest.mark.few(6)
