@@ -74,6 +74,8 @@ class Reduction:
     looks_at_each: bool = False
     # The rows of the query, notes on how it ran, and the error of DuckDB if it failed.
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+    # The ranked rows with their grades, if they are in memory.
+    ranked: pl.DataFrame | None = None
     notes: Sequence[str] = ()
     failure: duckdb.Error | None = None
 

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import duckdb
+import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import Unique
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.in_memory import source_frame
 from rankql.macros import quote
 from rankql.registry import column_names
 from rankql.sources.doubts.account import KEY_PLACES
@@ -54,20 +56,23 @@ PARTS = 32
 
 def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
-    inputs = evaluation.inputs
+    inputs, rows = evaluation.inputs, source_frame(evaluation, source)
+    if rows is not None and (not where or where.startswith("WHERE pos <= ")):
+        some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
+        return bool(some.select(columns.split(", ")).is_duplicated().any())
     tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
-    rows = sum(count_values(evaluation.session, table, [])[0] for table in tables)
+    count = sum(count_values(evaluation.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
-    if rows in IN_POLARS and not may_lack_threads():
+    if count in IN_POLARS and not may_lack_threads():
         hashes = evaluation.run_frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
-    count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
+    repeats = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
     try:
-        return bool(evaluation.run_sql(count)[0][0])
+        return bool(evaluation.run_sql(repeats)[0][0])
     except duckdb.OutOfMemoryException:  # compare the hashes in parts
         conditions = (f"WHERE h % {PARTS} = {part}" for part in range(PARTS))
-        return any(evaluation.run_sql(f"{count} {where}")[0][0] for where in conditions)
+        return any(evaluation.run_sql(f"{repeats} {where}")[0][0] for where in conditions)
 
 
 def find_duplicates(
