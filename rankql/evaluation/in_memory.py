@@ -2,7 +2,7 @@
 
 DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
 MOST_ROWS rows of a run and its judgments, which are frames of polars as they were registered, are
-reduced here: the same columns of `protocol`, in the forms "cuts", "joined" and "lists". Whatever
+reduced here: the same columns of `protocol`, in all forms but "counters". Whatever
 follows reads them as it reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
 """
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from rankql.evaluation.ctes import last_position
 from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.reduce import MAX_LISTED, Reduction
+from rankql.evaluation.reduce import Reduction
 
 # DuckDB and its threads pay from more rows on.
 MOST_ROWS = 20_000
@@ -24,33 +24,37 @@ _KEY = ("query", "item")
 
 def reduce_frames(reduction: Reduction) -> Reduction | None:
     """The reduction with its rows; None if DuckDB must write them."""
-    inputs = reduction.inputs
-    write = {"cuts": _cuts, "joined": _joined, "lists": _lists}.get(reduction.form)
-    if write is None or reduction.ideal_retrieved or reduction.conventions.ties == "order":
+    inputs, evaluation = reduction.inputs, reduction.evaluation
+    known = reduction.form in _FORMS and not (reduction.ideal_retrieved or reduction.of_hits)
+    if not known or reduction.conventions.ties == "order":
         return None
-    run, qrels = (source_frame(reduction.evaluation, name) for name in ("run", "qrels"))
+    run = source_frame(evaluation, "run")
+    qrels = source_frame(evaluation, "qrels") if inputs.qrels else run
     if run is None or qrels is None or run.height + qrels.height > MOST_ROWS:
         return None
     place = pl.col("score" if inputs.scored else "pos")
-    same = all(run.schema[x] == qrels.schema[x] for x in _KEY)
-    if not same or (inputs.scored and run["score"].is_nan().any()):
+    ids = [x for x in _KEY if x in run.columns]
+    same = all(run.schema[x] == qrels.schema.get(x) for x in ids)
+    if not same or (inputs.scored and ("item" not in ids or run["score"].is_nan().any())):
         return None
     ranked = _rank(run) if inputs.scored else run.filter(place.is_not_null())
-    joined = ranked.join(qrels, on=_KEY, how="left", maintain_order="left")
-    if joined.height > ranked.height:  # an item has two grades
-        return None
+    if inputs.qrels:
+        rows = ranked.height
+        ranked = ranked.join(qrels, on=_KEY, how="left", maintain_order="left")
+        if ranked.height > rows:  # an item has two grades
+            return None
     counters = run.group_by("query").agg(
         rows=pl.len(), placed=place.count(), lowest=place.min(), highest=place.max()
     )
     grades = range(1, reduction.end + 1)
     ideal = {f"ideal {x}": (pl.col("rel") == x).sum().cast(pl.Int64) for x in grades}
     judged = qrels.group_by("query").agg(judged=pl.col("rel").count(), **ideal)
-    rankings = counters.join(write(reduction, joined), on="query", how="left")
+    rankings = counters.join(_FORMS[reduction.form](reduction, ranked), on="query", how="left")
     frame = judged.join(rankings, on="query", how="full", coalesce=True).sort("query")
     if reduction.has("repeats"):  # those tied with the last one count too
-        top = joined.filter((pl.col("pos") <= reduction.k) | pl.col("equal"))
+        top = ranked.filter((pl.col("pos") <= reduction.k) | pl.col("equal"))
         frame = frame.with_columns(repeats=pl.lit(bool(top.select(_KEY).is_duplicated().any())))
-    return replace(reduction, frame=frame, ranked=joined)
+    return replace(reduction, frame=frame, ranked=ranked)
 
 
 def source_frame(evaluation: Evaluation, cte: str) -> pl.DataFrame | None:
@@ -63,23 +67,19 @@ def source_frame(evaluation: Evaluation, cte: str) -> pl.DataFrame | None:
     frame = evaluation.session.frames.get(table.sql) if table else None
     if table is None or frame is None:
         return None
-    columns = {x: name for x, name in table.roles.items() if x in (*_KEY, "rel", "pos", "score")}
-    if cte == "run":
-        columns.pop("rel", None)
+    roles = ("query", "item", "rel") if inputs.qrels is table or not inputs.qrels else _KEY
+    roles = roles if cte == "qrels" else (*roles, "pos", "score")
     fields = []
-    for role, name in columns.items():
-        kind = frame.schema[name]
-        if role in _KEY:
-            if not (kind == pl.String or kind.is_integer()):
-                return None
-            fields.append(
-                pl.col(name).cast(pl.String if kind == pl.String else pl.Int64).alias(role)
-            )
-        elif not (kind.is_integer() or (role != "pos" and kind in (pl.Float64, pl.Float32))):
-            return None
+    for role in [x for x in roles if x in table.roles]:
+        column, kind = pl.col(table.roles[role]), frame.schema[table.roles[role]]
+        if role in _KEY and (kind == pl.String or kind.is_integer()):
+            fields.append(column.cast(pl.String() if kind == pl.String else pl.Int64()).alias(role))
+        elif role not in _KEY and (kind.is_integer() or (role != "pos" and kind.is_float())):
+            number = column.cast(pl.Float64)
+            is_lowest = role == "score" and table.ascending
+            fields.append((0 - number if is_lowest else number).alias(role))
         else:
-            sign = -1.0 if role == "score" and table.ascending else 1.0
-            fields.append((pl.col(name).cast(pl.Float64) * sign).alias(role))
+            return None
     rows = frame.select(fields)
     return rows.filter(pl.col("rel").is_not_null()) if cte == "qrels" else rows
 
@@ -109,14 +109,15 @@ def _cuts(reduction: Reduction, joined: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _joined(reduction: Reduction, joined: pl.DataFrame) -> pl.DataFrame:
-    """The words of all items in the first k positions, of runs with positions."""
+def _all_items(reduction: Reduction, ranked: pl.DataFrame) -> pl.DataFrame:
+    """The words of all items in the first k positions."""
     within = pl.col("pos") <= reduction.k
-    return joined.group_by("query").agg(
-        pl.col("rel").count().alias("common"),
-        pl.col("pos").filter(within).is_duplicated().any().alias("shared"),
-        *_words(reduction, within),
-    )
+    if reduction.inputs.scored:
+        flag = (pl.col("equal") & (pl.col("pos") <= reduction.k + 1)).any().alias("tied")
+    else:
+        flag = pl.col("pos").filter(within).is_duplicated().any().alias("shared")
+    common = pl.col("rel").count().alias("common")
+    return ranked.group_by("query").agg(common, flag, *_words(reduction, within))
 
 
 def _lists(reduction: Reduction, joined: pl.DataFrame) -> pl.DataFrame:
@@ -125,7 +126,7 @@ def _lists(reduction: Reduction, joined: pl.DataFrame) -> pl.DataFrame:
     lists = [pl.col("pos").filter(read).alias("places"), pl.col("rel").filter(read).alias("rels")]
     if reduction.inputs.scored:
         below = pl.col("equal").shift(-1, fill_value=False)
-        tied = ((pl.col("equal") | below) & read).any() | (read.sum() > MAX_LISTED)
+        tied = ((pl.col("equal") | below) & read).any()
         flag = tied.alias("tied")
     else:
         k = last_position(reduction.evaluation.computed, reduction.conventions)
@@ -143,3 +144,8 @@ def _words(reduction: Reduction, inside: pl.Expr) -> list[pl.Expr]:
         here = inside & pl.col("pos").is_between(first, last)
         fields.append((digit * shift).filter(here).bitwise_or().alias(name))
     return fields
+
+
+_FORMS = {
+    "cuts": _cuts, "joined": _all_items, "best": _all_items, "words": _all_items, "lists": _lists
+}  # fmt: skip

@@ -5,8 +5,7 @@ takes those whose fault may be there:
 
 - ties that decide: two of the best scores are equal in enough queries;
 - a query that finds itself: an item of the first rows is its query;
-- reversed scores: relevant items rank below chance among the first k, or fewer of them are there
-  than chance brings;
+- reversed scores: relevant items rank below chance among the first k, or hardly any is there;
 - ids that are spelled differently: those of the first rows of run and judgments have not one form.
 """
 
@@ -29,6 +28,8 @@ from rankql.sources.tables import is_text
 _TIED = 0.04
 # Standard errors below chance from which on all ranks are looked at: from -2.3 on it is reported.
 _BELOW_CHANCE = -1.0
+# The order among the first k says enough from so many queries on that have a hit there.
+_FEW = 30
 # RR in reverse order is at most 1, and is reported if it is 1.5 times RR.
 _GOOD_RR = 2 / 3
 # About so many items of rankings are read, and so many ids of each table.
@@ -104,10 +105,8 @@ class Causes:
                 variance += h * (n - h) * (n + 1) / 12
         if reciprocal > _GOOD_RR * known:
             return False
-        return any(
-            gap < _BELOW_CHANCE * math.sqrt(width)
-            for gap, width in ((within, variance), (among, spread))
-        )
+        few = known < _FEW and among < _BELOW_CHANCE * math.sqrt(spread)
+        return few or within < _BELOW_CHANCE * math.sqrt(variance)
 
     def _places(self, frame: pl.DataFrame) -> Iterable[Sequence[int]]:
         """The positions of the relevant items of each ranking that are read."""
