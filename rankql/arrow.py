@@ -50,6 +50,12 @@ def relation_to_polars(relation: Any) -> pl.DataFrame:
     return pl.DataFrame(relation) if failed_import() else relation.pl()
 
 
+def stream_to_polars(relation: Any) -> pl.DataFrame:
+    """The rows of a relation of DuckDB 2 as a stream, which needs no import of pyarrow."""
+    has_stream = hasattr(relation, "__arrow_c_stream__")
+    return pl.DataFrame(relation) if has_stream else relation_to_polars(relation)
+
+
 def polars_to_pandas(frame: pl.DataFrame) -> pd.DataFrame:
     """The frame in pandas."""
     if not failed_import():

@@ -63,8 +63,10 @@ def named_paths(arguments: Iterable[Any]) -> Iterator[str]:
     """The paths that arguments may name, also in a dict or a list, and those that results read."""
     for data in arguments:
         values = data.values() if isinstance(data, Mapping) else data
+        if isinstance(data, dict | list) and {*map(type, values)} <= {dict, list}:
+            continue  # of which a run may have many
         for each in values if isinstance(data, Mapping | list | tuple) else [data]:
-            if isinstance(each, dict | list):  # of which a run may have many
+            if isinstance(each, dict | list):
                 continue
             if isinstance(each, str | os.PathLike):
                 yield os.fspath(each)

@@ -22,6 +22,7 @@ from rankql.evaluation.checks.counters import Counters, no_shared_items, read_co
 from rankql.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
 from rankql.evaluation.ctes import TOP, with_ctes
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.in_memory import reduce_frames
 from rankql.evaluation.means import worst_value
 from rankql.evaluation.readable import is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
@@ -216,6 +217,8 @@ def _run(reduction: Reduction) -> Reduction:
     alone = inputs.qrels is None and not inputs.scored
     if reduction.form == "counters" and not reduction.counts:
         return reduction
+    if (small := reduce_frames(reduction)) is not None:
+        return small
     keys = not inputs.many and all(table.integer("query") for table in inputs.tables)
     indexed = alone and keys and evaluation.rows >= UNHASHED_FROM_ROWS
     hashing = session.perfect_hashing(inputs.tables, inputs.by) if indexed else nullcontext()

@@ -13,6 +13,7 @@ import duckdb
 
 from rankql.errors import RankqlError, require, require_package
 from rankql.evaluation import compute
+from rankql.evaluation.checks.causes import Causes
 from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
@@ -280,7 +281,8 @@ def evaluate_in_duckdb(request: Request) -> Result:
         reduction = compute.reduce_tables(evaluation)
         unique = reduction.unique_columns()
         counters, queries = read_counters(reduction), reduction.queries
-        evidence = Evidence(evaluation, counters, unique=unique, queries=queries)
+        causes = Causes(reduction) if reduction.counts else None
+        evidence = Evidence(evaluation, counters, unique=unique, queries=queries, causes=causes)
         notes = inspect([*RANKINGS, *SAMPLED], evidence)
         values = compute.finish(reduction)
         frame = values.per_query

@@ -18,6 +18,7 @@ from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.means import Meta, average_slices
 from rankql.evaluation.protocol import SCALES
 from rankql.evaluation.script import Script
+from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import IS_RELEVANT, Metric
@@ -141,6 +142,12 @@ class Evaluation:
         for table in self.inputs.judging:
             # Compare the column itself: DuckDB then skips what its statistics rule out.
             roles = [role for role in ("rel", "pos") if role in table.roles]
+            frame = self.session.frames.get(table.sql)
+            if frame is not None and all(frame[table.roles[x]].dtype.is_numeric() for x in roles):
+                known = {role: quote(table.roles[role]) for role in roles}
+                if frame.select(pl.sql_expr(condition.format(**known)).any()).item():
+                    return True
+                continue
             columns = {role: table.integer(role) or table.number(role) for role in roles}
             sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
             if sql not in self.session.answers:

@@ -164,6 +164,71 @@ def summarise(
                queries, CAST(undefined AS BIGINT) AS undefined, CAST(missing AS BIGINT) AS missing
         FROM {groups} ORDER BY {", ".join([*systems, *order, "i"])}""",
     )
+    return _describe_means(meta, means, interval, confidence)
+
+
+# Up to so many values are summed up in Python: planning the query takes 4 ms.
+FEW_VALUES = 5000
+
+
+def summarise_few(
+    meta: Meta, values: pl.DataFrame, interval: str | None, confidence: float
+) -> pl.DataFrame | None:
+    """The summary of few values of one run, as of `summarise`, None for others.
+
+    Of one run without slices and weights, whose means are averages.
+    """
+    other = meta.system or meta.groupings or meta.by or meta.weight or meta.metric_weights
+    kinds = any(parse.record_of(name).overall != "mean" for name in meta.metrics)
+    if other or kinds or meta.catalogue or meta.paired:
+        return None
+    if values.height * len(meta.metrics) > FEW_VALUES:
+        return None
+    rows, absent, n = list[tuple[Any, ...]](), values[MISSING].to_list(), values.height
+    for i, name in enumerate(meta.metrics):
+        column = values[name].to_list()
+        default = undefined_value(name, meta.conventions)
+        rule, missing = left_out_if(name, meta.conventions), sum(absent)
+        left_out = absent if rule else [False] * n
+        if rule == BOTH:
+            left_out = [x is None and gone for x, gone in zip(column, absent, strict=True)]
+        kept = [x for x, out in zip(column, left_out, strict=True) if not out]
+        undefined = kept.count(None)
+        known = [x for x in kept if x is not None]
+        known += [default] * undefined if default is not None else []
+        moments = _moments(known) if interval is not None else (None, None, None)
+        least, most, mean = min(known, default=None), max(known, default=None), None
+        if known:
+            mean = least if least == most else math.fsum(known) / len(known)
+        n_eff = float(len(known)) if known and interval is not None else None
+        rows.append(
+            ("all", i, mean, *moments, len(known), least, most, n_eff, n, undefined, missing)
+        )
+    kinds_of = {"slice": pl.String, "i": pl.Int64, "mean": pl.Float64, "error": pl.Float64,
+                "df": pl.Float64, "skewness": pl.Float64, "units": pl.Int64, "least": pl.Float64,
+                "most": pl.Float64, "n_eff": pl.Float64, "queries": pl.Int64,
+                "undefined": pl.Int64, "missing": pl.Int64}  # fmt: skip
+    means = pl.DataFrame(rows, kinds_of, orient="row")
+    return _describe_means(meta, means, interval, confidence)
+
+
+def _moments(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """The standard error of a mean, its degrees of freedom, and the skewness of the values."""
+    n = len(values)
+    if not n or min(values) == max(values):
+        return 0.0, n - 1.0, None
+    mean = math.fsum(values) / n
+    variance = math.fsum((x - mean) ** 2 for x in values) / n
+    third = math.fsum((x - mean) ** 3 for x in values) / n
+    skewness = third / variance**1.5 if variance**1.5 else None
+    return math.sqrt(variance / (n - 1)), n - 1.0, skewness
+
+
+def _describe_means(
+    meta: Meta, means: pl.DataFrame, interval: str | None, confidence: float
+) -> pl.DataFrame:
+    """The summary of moments by system, slice and metric, with intervals."""
+    attributes, systems = sliced_attributes(meta), system_columns(meta)
     metrics = [meta.metrics[i] for i in means["i"]]
     ends = mean_intervals(means, metrics, interval, confidence)
     catalogue = {

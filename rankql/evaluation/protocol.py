@@ -87,7 +87,7 @@ class Words:
         """The words of a ranking, over its rows."""
         words = {}
         kind = "INTEGER" if self.bits * self.k <= SMALL_WORD else "BIGINT"
-        for name, first, last in self._words():
+        for name, first, last in self.spans():
             digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS {kind})"
             shifted = f"{digit} << CAST({self.bits} * ({pos} - {first}) AS {kind})"
             inside = f"{pos} BETWEEN {first} AND {last}"
@@ -98,12 +98,12 @@ class Words:
         """The words of a ranking, from the list of its grades."""
         shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
         words = {}
-        for name, first, last in self._words():
+        for name, first, last in self.spans():
             digits = f"list_transform({grades}[{first}:{last}], lambda grade, i: {shifted})"
             words[name] = f"list_bit_or({digits})"
         return words
 
-    def _words(self) -> Iterator[tuple[str, int, int]]:
+    def spans(self) -> Iterator[tuple[str, int, int]]:
         """The name of each word, and its first and last position."""
         for word, start in enumerate(range(0, self.k, self.places)):
             yield f"word {word}", start + 1, min(start + self.places, self.k)
@@ -115,7 +115,7 @@ class Words:
 
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""
-        words = [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self._words()]
+        words = [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self.spans()]
         grades = []
         for word, place in (divmod(i, self.places) for i in range(self.k)):
             shift = self.bits * place + 1

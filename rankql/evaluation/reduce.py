@@ -74,6 +74,8 @@ class Reduction:
     looks_at_each: bool = False
     # The rows of the query, notes on how it ran, and the error of DuckDB if it failed.
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+    # The ranked rows with their grades, if they are in memory.
+    ranked: pl.DataFrame | None = None
     notes: Sequence[str] = ()
     failure: duckdb.Error | None = None
 
@@ -290,7 +292,8 @@ class Reduction:
     @property
     def ranks_ties(self) -> bool:
         """Are tied items of the top put in order by the reduction?"""
-        return self.form == "cuts" and self.conventions.ties in WITHOUT_GRADES
+        orders = self.form == "cuts" or self.ranked is not None
+        return orders and self.conventions.ties in WITHOUT_GRADES
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of the best scores of a run, joined with the judgments."""
@@ -397,6 +400,9 @@ class Reduction:
             return bool(self.frame["repeats"].any())
         if not self.has("gains"):
             return None
+        if self.ranked is not None:  # those tied with the last one count too
+            read = (pl.col("rel") > 0) | (pl.col("pos") <= self.k) | pl.col("equal")
+            return bool(self.ranked.filter(read).select("query", "item").is_duplicated().any())
         numbered = self.frame.select("items", "gains", i=pl.int_range(pl.len(), dtype=pl.UInt64))
         top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
         # A number of its own for every ranking and item. The product wraps.
@@ -471,8 +477,7 @@ class Reduction:
             words = [*enumerate(self.words.read(batch), start=1)]
             return formulas.Rankings(words, **known), flagged
         places, rels = _sort_items(batch)
-        if not self.inputs.scored:
-            flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
+        flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
         if self.ideal_retrieved:
             known["ideal_counts"] = [

@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql import errors, writing
-from rankql.evaluation.means import Meta, summarise, values_sql
+from rankql.evaluation.means import Meta, summarise, summarise_few, values_sql
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.script import Steps
@@ -80,8 +80,12 @@ class Result(MeansResult):
     def means(self) -> pl.DataFrame:
         """The summary, with the columns `SKEWED`, `COUNTED` and maybe `ERROR`."""
         if self._summary is None:
-            with connect(self.meta, self.values) as con:
-                self._summary = summarise(con, self.meta, self.interval, self.confidence)
+            options = self.interval, self.confidence
+            if isinstance(self.values, pl.DataFrame):
+                self._summary = summarise_few(self.meta, self.values, *options)
+            if self._summary is None:
+                with connect(self.meta, self.values) as con:
+                    self._summary = summarise(con, self.meta, *options)
             clustered = self.meta.cluster is not None and self.interval is not None
             if clustered or self.judge is not None or self.meta.mean:
                 from rankql.evaluation.system_values import correct_summary  # which needs numpy

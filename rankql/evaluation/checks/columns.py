@@ -90,6 +90,11 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
                 fetch(session, sql)
         except RankqlError as error:
             raise RankqlError(f"{error}{_describe_missing(table, role, str(error))}") from error
+    frame = session.frames.get(table.sql)
+    if frame is not None and table.integer("pos"):
+        places = frame[table.roles["pos"]]
+        if not ((places < 1) | (places > 2**53)).any():
+            return
     if pos := table.integer("pos"):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):

@@ -9,14 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import duckdb
+import polars as pl
 
+from rankql.arrow import stream_to_polars
 from rankql.errors import RankqlError
-from rankql.evaluation.ctes import Unique
+from rankql.evaluation.ctes import Unique, with_source_ctes
 from rankql.evaluation.evaluation import Evaluation
+from rankql.evaluation.in_memory import source_frame
 from rankql.macros import quote
 from rankql.registry import column_names
 from rankql.sources.doubts.account import KEY_PLACES
 from rankql.sources.open.frames import may_lack_threads
+from rankql.sources.open.private import create_macros
 from rankql.sources.open.reader import count_values, fetch
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, is_id, is_number, quote_name
@@ -46,28 +50,33 @@ SHARED = "several items share a position"
 # A system may lack a few of the queries.
 NEARLY_ALL = 0.9
 # polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
-# not apply. For fewer rows it is not worth the import of pyarrow.
-IN_POLARS = range(500_000, 20_000_000)
+# not apply.
+IN_POLARS = range(50_000, 20_000_000)
 # The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
 
 
 def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
-    inputs = evaluation.inputs
+    inputs, rows = evaluation.inputs, source_frame(evaluation, source)
+    if rows is not None and (not where or where.startswith("WHERE pos <= ")):
+        some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
+        return bool(some.select(columns.split(", ")).is_duplicated().any())
     tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
-    rows = sum(count_values(evaluation.session, table, [])[0] for table in tables)
+    count = sum(count_values(evaluation.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
-    if rows in IN_POLARS and not may_lack_threads():
-        hashes = evaluation.run_frame(sql)["h"]
+    if count in IN_POLARS and not may_lack_threads():
+        query = with_source_ctes(inputs, evaluation.conventions) + sql
+        con = evaluation.session.con  # a stream needs no pyarrow
+        hashes = stream_to_polars(con.sql(create_macros(con, query)))["h"]
         return hashes.n_unique() < len(hashes)
-    count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
+    repeats = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
     try:
-        return bool(evaluation.run_sql(count)[0][0])
+        return bool(evaluation.run_sql(repeats)[0][0])
     except duckdb.OutOfMemoryException:  # compare the hashes in parts
         conditions = (f"WHERE h % {PARTS} = {part}" for part in range(PARTS))
-        return any(evaluation.run_sql(f"{count} {where}")[0][0] for where in conditions)
+        return any(evaluation.run_sql(f"{repeats} {where}")[0][0] for where in conditions)
 
 
 def find_duplicates(

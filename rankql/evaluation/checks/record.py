@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.checks.causes import Causes
 from rankql.evaluation.checks.counters import Counters, ItemMatch, find_judged_queries, match_items
 from rankql.evaluation.checks.looks import (
     LAST,
@@ -85,10 +86,16 @@ class Evidence:
     # The queries, of which some are looked at, and the cutoff of ties, if metrics do not say it.
     queries: pl.Series | None = None
     k: int = LAST
+    # The looks that have a cause; without it, all are taken.
+    causes: Causes | None = None
     # Whether the caller can average over ties, which `explain` cannot.
     averages: bool = True
     # The tables as the caller has them, if the evaluation reads others.
     original: Inputs | None = None
+
+    def has_cause(self, name: str) -> bool:
+        """Has a look a cause?"""
+        return self.causes is None or getattr(self.causes, name)
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""

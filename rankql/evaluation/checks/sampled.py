@@ -24,6 +24,8 @@ def _named(evidence: Evidence) -> set[str]:
 def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
     if not evidence.inputs.scored or {"descending", "order"} & _named(evidence):
         return
+    if not evidence.has_cause("reversed"):
+        return
     for each in evidence.rankings:
         forward, backward = each.forward, each.backward
         if each.z < REVERSED_Z and backward > 1.5 * forward:
@@ -35,7 +37,7 @@ def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _self_match(evidence: Evidence) -> Iterable[Facts]:
-    for each in evidence.rankings:
+    for each in evidence.rankings if evidence.has_cause("finds_itself") else ():
         mostly = each.same > each.queries / 2 and each.small < each.queries / 2
         if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
             table = evidence.inputs.run_of(each.system)
@@ -54,7 +56,7 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
             conventions = replace(evaluation.conventions, ties="expected")
             require_compatible(evaluation.inputs, evaluation.metrics, conventions)
             call = ". To average over all orders, pass ties='expected'"
-    for each in evidence.rankings:
+    for each in evidence.rankings if evidence.has_cause("tied") else ():
         if each.tied > _MUCH_TIED * each.queries:
             yield {"system": each.system, "count": each.tied, "total": each.queries,
                    "extent": evidence.extent, "call": call}  # fmt: skip
@@ -62,7 +64,7 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
 
 def _spelling(evidence: Evidence) -> Iterable[Facts]:
     session = evidence.evaluation.session
-    for each in evidence.spellings:
+    for each in evidence.spellings if evidence.has_cause("spelled") else ():
         one, other = each.pairs[0]
         repair = describe_repair(session, evidence.inputs, each.pairs)
         yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,

@@ -378,9 +378,9 @@ def _require_one_name(
 
 def _differ(session: Session, table: Table, key: str | None, role: str, names: list[str]) -> bool:
     """Do two scores order items differently, or other numbers differ in a row?"""
-    first = first_rows(session, table, key, names)
+    first = first_rows(session, table, names, key)
     if role != "score":
-        return any(one != other for _, one, other in first.rows)
+        return any(one != other for *_, one, other in first.rows)
     also, lowest = map(is_distance, names)
     return first.disagreement(lowest, also) > 0
 

@@ -45,8 +45,11 @@ def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str
     """
     rel = table.roles["rel"]
     ids = [table.roles["query"], table.roles["item"]]
-    hashes = f"hash({', '.join(map(quote, ids))})"
-    repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
+    if (frame := session.frames.get(table.sql)) is not None:
+        repeated = frame.height - frame.select(ids).n_unique()
+    else:
+        hashes = f"hash({', '.join(map(quote, ids))})"
+        repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
     if not repeated:
         return table
     names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]

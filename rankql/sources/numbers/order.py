@@ -44,7 +44,7 @@ def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
     unknown = score not in table.computed and words.isdisjoint(words_of(score))
     if not pos and not (named and unknown):
         return ()
-    first = first_rows(session, table, table.roles["query"], names)
+    first = first_rows(session, table, names)
     if pos:
         return _check_positions(session, table, first, pos, score if score in names else "")
     is_place = not PLACES.isdisjoint(words_of(score))
@@ -118,7 +118,7 @@ def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> It
         return
     if {"score", "order", "descending"} & named or (lowest and not (shape or is_distance(name))):
         return
-    first = first_rows(session, table, table.roles["query"], [name])
+    first = first_rows(session, table, [name])
     lists, label = [x for x in first.lists if len(x) > 1], table.label
     falls = all(x == sorted(x, reverse=True) for x in lists)
     rises = all(x == sorted(x) for x in lists)

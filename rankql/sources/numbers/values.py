@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import polars as pl
+
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.sources.open.padding import LOWEST
@@ -67,16 +69,27 @@ def _read_na(session: Session, table: Table, name: str) -> Table:
 def refuse_padding(session: Session, table: Table) -> None:
     """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
     name = table.roles.get("item", "")
-    kind, value = table.columns.get(name, ""), quote(name)
+    kind = table.columns.get(name, "")
     if not (is_text(kind) or is_number(kind)):
         return
-    if is_text(kind):
-        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
-    if session.value(f"SELECT min({value}) = -1 FROM {table.sql}"):
+    if _has_minus_one(session, table, name):
         raise RankqlError(
             f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
             f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
         )
+
+
+def _has_minus_one(session: Session, table: Table, name: str) -> bool:
+    """Is -1 the only id below 0? Ranges spare the other rows of a file, by its statistics."""
+    value, below = quote(name), f"{quote(name)} < 0"
+    frame = session.frames.get(table.sql)
+    if is_text(table.columns[name]):
+        if frame is not None and not frame[name].cast(pl.String).str.starts_with("-").any():
+            return False
+        value, below = f"TRY_CAST({value} AS BIGINT)", f"{value} >= '-' AND {value} < '.'"
+    elif frame is not None:
+        return bool(frame[name].min() == -1)
+    return bool(session.value(f"SELECT min({value}) = -1 FROM {table.sql} WHERE {below}"))
 
 
 def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:

@@ -139,6 +139,16 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
         con.register(name, data)
 
 
+def simple_types(frame: Any) -> dict[str, str] | None:
+    """The types of the columns of a polars frame in DuckDB; None if DuckDB must say them."""
+    if not isinstance(frame, pl.DataFrame):
+        return None
+    names = {polars_type: name for name, polars_type in TYPES.items()}
+    types = {name: names.get(kind, "") for name, kind in frame.schema.items()}  # type: ignore[call-overload]
+    distinct = len({name.lower() for name in types}) == len(types)
+    return types if distinct and all(types.values()) else None
+
+
 def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]] | None:
     """The rows of a polars frame, and in how many there is a value, by the name of its column.
 

@@ -209,10 +209,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def number_column(
-    pairs: Sequence[tuple[Any, Any]], queries: pl.Series, label: str, role: str, hint: str
+    ids: Sequence[Any], numbers: list[Any], queries: pl.Series, label: str, role: str, hint: str
 ) -> pl.Series:
-    """A column of numbers: Python's int as integers, so that few grades stay fast."""
-    numbers = [number for _, number in pairs]
+    """A column of the numbers of items: Python's int as integers, so that few grades stay fast."""
     types = _types(numbers)
     if not types <= {int, float, str}:
         numbers = [*map(unwrap, numbers)]
@@ -225,7 +224,7 @@ def number_column(
     if not all(issubclass(each, Real | Decimal) for each in types):
         wrong = next(i for i, x in enumerate(numbers) if not isinstance(x, Real | Decimal | None))
         raise RankqlError(
-            f"{label}: the {role} of item {pairs[wrong][0]!r} of query {queries[wrong]!r} must be "
+            f"{label}: the {role} of item {ids[wrong]!r} of query {queries[wrong]!r} must be "
             f"a number, not {numbers[wrong]!r}. {hint}"
         )
     if not types <= {int, float}:

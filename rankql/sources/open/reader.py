@@ -42,8 +42,10 @@ class Reader:
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         # Whether a query has rows, by its SQL.
         self.answers: dict[str, bool] = {}
-        # The numbers in the first rows, by their query.
+        # The first rows of runs, by their query.
         self.first: dict[str, First] = {}
+        # The polars frames that were registered, by the SQL of their table.
+        self.frames: dict[str, pl.DataFrame] = {}
         # The rows of iterators, by iterator.
         self.iterated: dict[Any, list[Any]] = {}
         self.hint = "No table has this name"
@@ -109,7 +111,13 @@ class Reader:
             raise RankqlError(f"{label} cannot be read: {reword_error(error)}") from error
         self.registered.append(name)
         self._names.add(name)
-        table = self.describe(label, quote(name), ordered=True)
+        columns = None if self._settings[0] else frames.simple_types(data)
+        if columns is None:
+            table = self.describe(label, quote(name), ordered=True)
+        else:
+            table = Table(label, quote(name), columns, ordered=True)
+        if isinstance(data, pl.DataFrame):
+            self.frames[table.sql] = data
         self.counts[table.sql] = frames.polars_counts(data, table.columns)
         return table
 
@@ -355,20 +363,20 @@ def refuse_rounded(session: Reader, table: Table, column: str, ids: str, kind: s
 
 
 class First(NamedTuple):
-    """Numbers in the first rows: of each its query, as text, and one or two numbers or None."""
+    """The first rows of a run: of each its query and item as text, and one or two numbers."""
 
     rows: Sequence[tuple[Any, ...]]
 
     @property
     def values(self) -> list[float]:
         """The first numbers in the order of the rows."""
-        return [row[1] for row in self.rows if row[1] is not None]
+        return [row[2] for row in self.rows if row[2] is not None]
 
     @property
     def lists(self) -> list[list[float]]:
         """The first numbers by query."""
         lists: dict[str, list[float]] = {}
-        for query, number, *_ in self.rows:
+        for query, _, number, *_ in self.rows:
             if number is not None:
                 lists.setdefault(query, []).append(number)
         return [*lists.values()]
@@ -379,7 +387,7 @@ class First(NamedTuple):
         lowest, also: is the lowest number best in the second, and in the first?
         """
         pairs: dict[str, list[tuple[float, float]]] = {}
-        for query, one, other in self.rows:
+        for query, _, one, other in self.rows:
             if one is not None and other is not None:
                 pair = (one if also else -one), (other if lowest else -other)
                 pairs.setdefault(query, []).append(pair)
@@ -387,12 +395,39 @@ class First(NamedTuple):
         return sum(x != sorted(x) for x in orders) / (len(orders) or 1)
 
 
-def first_rows(session: Reader, table: Table, key: str | None, names: Sequence[str]) -> First:
-    """The numbers of these columns in the first rows, which a session reads once."""
-    query = f"CAST({quote(key)} AS VARCHAR)" if key and table.has(key) else "''"
-    numbers = ", ".join(map(table.number_or_null, names))
-    sql = f"SELECT {query}, {numbers} FROM {table.sql} LIMIT {FIRST_ROWS}"
+def first_rows(
+    session: Reader, table: Table, names: Sequence[str] | None = None, key: str | None = None
+) -> First:
+    """The ids and these numbers of the first rows, which a session reads once.
+
+    By default the numbers are the positions and scores, and the ids those of the roles.
+    """
+    if names is None:
+        numbers = [table.roles.get(role, "") for role in ("pos", "score")]
+        names = [x for x in numbers if x and (is_number(table.columns[x]) or table.text)]
+    ids = [key or table.roles.get("query"), table.roles.get("item")]
+    texts = [f"CAST({quote(x)} AS VARCHAR)" if x and table.has(x) else "''" for x in ids]
+    columns = ", ".join([*texts, *map(table.number_or_null, names)])
+    sql = f"SELECT {columns} FROM {table.sql} LIMIT {FIRST_ROWS}"
     if sql not in session.first:
-        rows = session.rows(sql)
+        rows = _first_of_frame(session, table, [*ids, *names]) or session.rows(sql)
         session.first[sql] = First([tuple(x if x == x else None for x in row) for row in rows])
     return session.first[sql]
+
+
+def _first_of_frame(
+    session: Reader, table: Table, names: Sequence[str | None]
+) -> list[tuple[Any, ...]]:
+    """The first rows of a frame in memory, without a query; nothing of another table."""
+    frame = session.frames.get(table.sql)
+    if frame is None or any(name not in (None, *frame.columns) for name in names):
+        return []
+    kinds = (pl.String, pl.String, *[pl.Float64] * (len(names) - 2))
+    columns = []
+    for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        column = pl.lit("") if name is None else pl.col(name)
+        known = frame.schema.get(name or "", pl.String())
+        if not (known.is_integer() or known == kind or (known.is_float() and i > 1)):
+            return []
+        columns.append(column.cast(kind).alias(str(i)))
+    return frame.head(FIRST_ROWS).select(columns).rows()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, islice
 from numbers import Real
+from operator import is_not
 from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
@@ -78,7 +79,29 @@ def _is_row(value: Any) -> bool:
 
 def kinds_of(data: Mapping[Any, Any]) -> list[str]:
     """What the values are: see `_kind_of`."""
-    return list(dict.fromkeys(filter(None, map(_kind_of, data.values()))))
+    values = data.values()
+    if kind := _plain_kind(values):
+        return [kind]
+    return list(dict.fromkeys(filter(None, map(_kind_of, values))))
+
+
+def _plain_kind(found: Iterable[Any]) -> str:
+    """The kind of dicts of numbers, or of lists of ids or of pairs; "" if each is to be looked at.
+
+    Types of all values are compared at once: a question for each query takes longer than all else.
+    """
+    values = [*filter(None, found)] if {*map(type, found)} <= {dict, list} else []
+    types = {*map(type, values)}
+    if types == {dict}:
+        found_types = {*map(type, chain.from_iterable(map(dict.values, values)))}
+        is_answer_like = not _OF_ANSWERS.isdisjoint(chain.from_iterable(values))
+        return "numbers" * (found_types <= _SCALARS and not is_answer_like)
+    first = [x[0] for x in values] if types == {list} else []
+    types = {*map(type, first)}
+    if types == {tuple} and {*map(len, first)} == {2}:
+        ids, numbers = ({*map(type, x)} for x in zip(*first, strict=True))
+        return "pairs" * (ids <= _SCALARS and numbers <= {int, float})
+    return "items" * bool(types and types <= _SCALARS)
 
 
 def _kind_of(value: Any) -> str:
@@ -177,16 +200,24 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     return table or load_shape(reader, label, "the dict", BY_QUERY, [data])
 
 
+def _unwrapped(data: dict[Any, Any]) -> dict[Any, Any]:
+    """The dict with lists and dicts of Python as values."""
+    if all(issubclass(kind, (*LISTS, *DICTS)) for kind in {*map(type, data.values())}):
+        return data
+    own = (*LISTS, *DICTS)
+    return {name: x if isinstance(x, own) else plain.unwrap(x) for name, x in data.items()}
+
+
 def _load_by_query(
     reader: Reader, label: str, source: str, objects: Sequence[Mapping[Any, Any]]
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
     merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-    own = {x: y if isinstance(y, (*LISTS, *DICTS)) else plain.unwrap(y) for x, y in merged.items()}
+    own = _unwrapped(merged)
     lists: list[Any] = [*own.values()]
-    arrays = any(own[x] is not y for x, y in merged.items())
-    ends = (x[-1] for x in lists if isinstance(x, list) and x)
-    if {*map(type, lists)} == {list} and any(x == -1 or (arrays and is_nothing(x)) for x in ends):
+    arrays = any(map(is_not, lists, merged.values()))
+    ends = [x[-1] for x in lists if x] if {*map(type, lists)} == {list} else []
+    if -1 in ends or (arrays and any(map(is_nothing, ends))):
         own = dict(zip(own, without_padding(reader, label, lists), strict=True))
     return load_shape(reader, label, source, BY_QUERY, [own])
 
@@ -360,12 +391,12 @@ Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
     merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-    own = (*LISTS, *DICTS)
-    data = {query: x if isinstance(x, own) else plain.unwrap(x) for query, x in merged.items()}
+    data = _unwrapped(merged)
     kinds, hint = kinds_of(data), _hint(label)
     judged, values = label == "qrels", list(data.values())
     columns = kinds == ["items"] and len({str(x).lower() for x in data} & _NAMES) > 1
-    sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
+    types = {*map(type, values)}
+    sets = kinds == ["items"] and any(issubclass(x, set | frozenset) for x in types)
     other = len(kinds) > 1 or not {*kinds} <= {"numbers", "items", "pairs"}
     for wrong, why in (
         (other, f"must be one table of queries, not {' and '.join(kinds)}. {hint}"),
@@ -374,10 +405,11 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         (sets and not judged, "has a set of items, which has no order. Pass a list"),
     ):
         require(not wrong, f"{label} {why}")
-    fields = {"empty": judged and not all(map(len, values))}
+    fields: dict[str, Any] = {"empty": judged and not all(map(len, values))}
     if judged:  # a query without a relevant item is judged too
         nothing: Any = [None] if kinds == ["items"] else {None: 0}
-        values = [value if len(value) else nothing for value in values]
+        empty = fields["empty"]
+        values = [x if len(x) else nothing for x in values] if empty else values
     rows = pl.DataFrame(
         {"query": plain.id_column(list(data), label, "query", hint), "n": list(map(len, values))}
     )
@@ -385,14 +417,24 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
     queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
     if kinds == ["items"]:
         items = plain.id_column(list(chain.from_iterable(values)), label, "item", hint)
+        if judged:
+            grades = pl.repeat(1, len(items), dtype=pl.Int32, eager=True).alias("rel")
+            fields["origins"] = {"rel": "1 for every row"}
+            return pl.DataFrame([queries, items, grades]), fields | {"unit": "ids"}
         places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
-        frame = pl.DataFrame([queries, items, *([] if judged else [places])])
+        frame = pl.DataFrame([queries, items, places])
         return frame, fields | {"unit": "ids"}
-    pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
-    paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
-    require(paired, f"{label}: some items are pairs, others are not. {hint}")
-    items = plain.id_column([item for item, _ in pairs], label, "item", hint)
-    numbers = plain.number_column(pairs, queries, label, "rel" if judged else "score", hint)
+    if {*map(type, values)} == {dict}:
+        ids = [*chain.from_iterable(values)]
+        found = [*chain.from_iterable(map(dict.values, values))]
+    else:
+        pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
+        paired = all(issubclass(x, list | tuple) for x in {*map(type, pairs)})
+        paired = paired and {*map(len, pairs)} <= {2}
+        require(paired, f"{label}: some items are pairs, others are not. {hint}")
+        ids, found = map(list, zip(*pairs, strict=True))
+    items = plain.id_column(ids, label, "item", hint)
+    numbers = plain.number_column(ids, found, queries, label, "rel" if judged else "score", hint)
     shape = "map" if kinds == ["numbers"] else "pairs"
     return pl.DataFrame([queries, items, numbers]), fields | {"shape": shape}
 

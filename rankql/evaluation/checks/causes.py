@@ -1,0 +1,169 @@
+"""Which closer looks have a cause: what a reduction and the first rows show without another pass.
+
+Each look is a query of several milliseconds over a sample. `check` takes all of them; `evaluate`
+takes those whose fault may be there:
+
+- ties that decide: two of the best scores are equal in enough queries;
+- a query that finds itself: an item of the first rows is its query;
+- reversed scores: relevant items rank below chance among the first k, or hardly any is there;
+- ids that are spelled differently: those of the first rows of run and judgments have not one form.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import polars as pl
+
+from rankql.evaluation.reduce import Reduction
+from rankql.sources.open.reader import first_rows
+from rankql.sources.tables import is_text
+
+# Ties are looked at in more queries than this share: a note is made from 0.05 on.
+_TIED = 0.04
+# Standard errors below chance from which on all ranks are looked at: from -2.3 on it is reported.
+_BELOW_CHANCE = -1.0
+# The order among the first k says enough from so many queries on that have a hit there.
+_FEW = 30
+# RR in reverse order is at most 1, and is reported if it is 1.5 times RR.
+_GOOD_RR = 2 / 3
+# About so many items of rankings are read, and so many ids of each table.
+_CELLS, _IDS = 5000, 300
+
+
+@dataclass(frozen=True)
+class Causes:
+    """The faults that the rows of a reduction do not rule out."""
+
+    reduction: Reduction
+
+    @cached_property
+    def _systems(self) -> Sequence[pl.DataFrame]:
+        """The judged rankings of each system."""
+        frame = self.reduction.frame
+        judged = frame.filter(pl.col("rows").is_not_null() & (pl.col("judged") > 0))
+        return judged.partition_by("system") if self.reduction.inputs.many else [judged]
+
+    @cached_property
+    def tied(self) -> bool:
+        """May equal scores decide?"""
+        return not self.reduction.has("tied") or any(
+            x["tied"].sum() > _TIED * x.height for x in self._systems
+        )
+
+    @cached_property
+    def finds_itself(self) -> bool:
+        """Is an item of the first rows its query, or one at the top of those in memory?"""
+        if (ranked := self.reduction.ranked) is not None:
+            same = pl.col("query").cast(pl.String) == pl.col("item").cast(pl.String)
+            return bool(ranked.select((same & (pl.col("pos") == 1)).any()).item())
+        session, runs = self.reduction.evaluation.session, self.reduction.inputs.runs
+        firsts = (first_rows(session, table) for table in runs.values())
+        return any(query == item for first in firsts for query, item, *_ in first.rows)
+
+    @cached_property
+    def reversed(self) -> bool:
+        """May relevant items rank below chance?"""
+        if not self.reduction.metrics:
+            return True
+        low = any(map(self._ranks_low, self._systems))
+        return low and (self.reduction.ranked is None or self._all_ranks_low(self.reduction.ranked))
+
+    def _all_ranks_low(self, ranked: pl.DataFrame) -> bool:
+        """May they rank below chance among all rows, which are in memory?"""
+        n, hit = pl.len(), pl.col("rel") >= self.reduction.conventions.threshold
+        h, places = hit.sum(), pl.col("pos").filter(hit).sum()
+        gap = h * (2 * n + 1 - h) / 2 - places - h * (n - h) / 2
+        gaps = ranked.group_by("query").agg(gap=gap, variance=h * (n - h) * (n + 1) / 12)
+        within, variance = gaps.select(pl.col("gap", "variance").sum()).row(0)
+        tied = "equal" in ranked.columns and ranked["equal"].any()
+        return bool(tied or within < 2 * _BELOW_CHANCE * math.sqrt(variance))
+
+    def _ranks_low(self, frame: pl.DataFrame) -> bool:
+        reduction, listed = self.reduction, self.reduction.form == "lists"
+        if not reduction.ranks_ties and reduction.has("tied"):  # their items have no order
+            frame = frame.filter(~pl.col("tied"))
+        some = frame.gather_every(frame.height * reduction.k // _CELLS + 1)
+        counts = reduction.grade_counts.read("ideal", some)
+        judged = counts[min(math.ceil(reduction.conventions.threshold), len(counts)) - 1]
+        within = among = variance = spread = reciprocal = known = 0.0
+        for places, length, total in zip(self._places(some), some["placed"], judged, strict=True):
+            n, h = (length if listed else min(length, reduction.k)), len(places)
+            if n < length:  # hits that chance brings into the first n
+                share = n / length
+                among += h - total * share
+                spread += total * share * (1 - share)
+            if 0 < h < n:
+                known, reciprocal = known + 1, reciprocal + 1 / min(places)
+                # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
+                within += h * (2 * n + 1 - h) / 2 - sum(places) - h * (n - h) / 2
+                variance += h * (n - h) * (n + 1) / 12
+        if reciprocal > _GOOD_RR * known:
+            return False
+        few = known < _FEW and among < _BELOW_CHANCE * math.sqrt(spread)
+        return few or within < _BELOW_CHANCE * math.sqrt(variance)
+
+    def _places(self, frame: pl.DataFrame) -> Iterable[Sequence[int]]:
+        """The positions of the relevant items of each ranking that are read."""
+        threshold = self.reduction.conventions.threshold
+        if self.reduction.form == "lists":
+            for places, rels in zip(frame["places"], frame["rels"], strict=True):
+                pairs = zip(places, rels, strict=True) if places is not None else ()
+                yield [place for place, rel in pairs if rel >= threshold]
+            return
+        grades = [grade.to_list() for grade in self.reduction.words.read(frame)]
+        for row in zip(*grades, strict=True):
+            yield [i for i, grade in enumerate(row, 1) if grade >= threshold]
+
+    @cached_property
+    def spelled(self) -> bool:
+        """May ids be spelled differently in run and judgments?"""
+        session, inputs = self.reduction.evaluation.session, self.reduction.inputs
+        if inputs.qrels is None or not any(
+            is_text(table.columns[table.roles["item"]]) for table in inputs.tables
+            if "item" in table.roles
+        ):  # fmt: skip
+            return False
+        known = _form(x[1] for x in first_rows(session, inputs.qrels).rows)
+        forms = (_form(x[1] for x in first_rows(session, x).rows) for x in inputs.runs.values())
+        return any(not _is_one_form(form, known) for form in forms)
+
+
+# A letter, an upper one and a digit stand for all of their kind.
+_KINDS = str.maketrans(
+    {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "a"),
+     **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "A"), **dict.fromkeys("012345678", "9")}
+)  # fmt: skip
+_LEADING_ZERO, _REPEATED = re.compile(r"(?<![0-9])0[0-9]"), re.compile(r"(.)\1+")
+
+
+class _Form(NamedTuple):
+    """How some ids are written: their forms, as a9 of doc12, their characters and lengths."""
+
+    shapes: set[str]
+    characters: set[str]
+    lengths: set[int]
+    # Does a number begin with 0?
+    zeros: bool
+
+
+def _form(ids: Iterable[str | None]) -> _Form:
+    some = [*{x for x in ids if x is not None}]
+    some = some[:: len(some) // _IDS + 1]
+    kinds = [x.translate(_KINDS) for x in some]
+    shapes = {_REPEATED.sub(r"\1", x) for x in kinds}
+    zeros = any(map(_LEADING_ZERO.search, some))
+    return _Form(shapes, {*"".join(kinds)}, {*map(len, some)}, zeros)
+
+
+def _is_one_form(one: _Form, other: _Form) -> bool:
+    """Have all ids one form, or the same length and kinds of characters?"""
+    same_shape = len(one.shapes | other.shapes) == 1 and not (one.zeros or other.zeros)
+    return same_shape or (
+        len(one.lengths | other.lengths) == 1 and one.characters == other.characters
+    )
