@@ -25,7 +25,7 @@ from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
 from support import samples
-from support.parameters import slow
+from support.parameters import few, slow
 from support.samples import simulated
 
 QUERY = "SELECT ndcg(rel, pos, 10) FROM t"
@@ -121,8 +121,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("command", "function", "arguments", "options"), COMMANDS)
+@few(2)(("command", "function", "arguments", "options"), COMMANDS)
 def test_a_command_prints_what_its_function_returns(files, command, function, arguments, options):
     with contextlib.chdir(files):
         expected = function(*arguments, **options)
@@ -168,8 +167,7 @@ def test_lists_of_ids_and_chunks(tmp_path, positions, means):
     assert [row["mean"] for row in rows] == pytest.approx(means)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("arguments", "mean"),
     [
         ("ranked.csv", 0.75),
@@ -183,8 +181,7 @@ def test_inputs(files, arguments, mean):
     assert read_json(files, f"eval {arguments} -m RR")["table"][0]["mean"] == mean
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("options", "float32"), [("--conventions trec_eval", True), ("--float32", True), ("", False)]
 )
 def test_what_is_not_set_is_not_passed(files, options, float32):
@@ -246,8 +243,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("command", PRINTED)
+@few(3)("command", PRINTED)
 def test_a_command_prints(files, command):
     """In the words of the command line."""
     printed, text = "".join(run(files, command)), PRINTED[command]
@@ -260,8 +256,7 @@ def test_a_check_ends_with_1_if_it_has_errors(files):
     assert "conflicting-judgments" in run(files, "check one.run repeated", code=1)[0]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("command", "suffix", "start"),
     [("eval", "csv", "slice,metric"), ("explain", "md", "- nDCG@10 is 0."),
      ("check", "html", "<!doctype html>"), ("gate --min AP>=0", "json", "{")],
@@ -314,8 +309,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.few(9)
-@pytest.mark.parametrize(
+@few(9)(
     "arguments",
     [pytest.param(x, marks=[pytest.mark.report] if "page.html" in x else []) for x in ERRORS],
 )
@@ -368,8 +362,7 @@ def test_help_lists_every_command_in_a_line(tmp_path):
     assert "_RANKQL_COMPLETE=zsh_source rankql" in out
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize("name", main.commands)
+@few(8)("name", main.commands)
 def test_help(tmp_path, name):
     """Two or three examples that parse, then the options by group: the common ones, or all."""
     command = main.commands[name]
@@ -571,8 +564,7 @@ def test_columns_called_like_their_role_are_not_listed():
         assert {*result.columns["run"]} == {"query", "item", "score"} | ({"pos"} & {*one.columns})
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("command", "name", "form"),
     [("eval", "Note: x", "table"), ("compare", "Columns: x", "markdown"),
      ("compare", "Method: %", "latex"), ("eval", "Queries: 1 of 9", "csv"),
@@ -604,10 +596,7 @@ def test_quiet_keeps_warnings_of_small_shares(tmp_path):
     assert "few queries for values this skewed" not in done.output
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("form", "judged"), [("table", 39), ("table", 30), ("markdown", 39), ("latex", 30)]
-)
+@few(2)(("form", "judged"), [("table", 39), ("table", 30), ("markdown", 39), ("latex", 30)])
 def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
     queries = [f"q{i}" for i in range(40)]
     run = pl.DataFrame({"query": queries, "item": "x", "score": 1.0})

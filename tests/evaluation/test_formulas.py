@@ -14,7 +14,7 @@ from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reductions import compare
 from support.samples import SHAPES, ranked, ranked_table
 
@@ -73,8 +73,7 @@ def any_metric(draw):
     return f"{name}({options})" + (f"@{cutoff}" if cutoff else "")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("end", [*ENDS, 0.5, 7])
+@few(1)("end", [*ENDS, 0.5, 7])
 @given(data=st.data())
 def test_any_rankings_and_metrics(end, data):
     """In any shape, with metrics that have no columns, in batches of any size."""
@@ -155,8 +154,7 @@ def test_every_convention(options, shape, metrics):
 OWN_LEVELS = [f"{name}(rel={rel})@5" for name in ("P", "AP", "RR", "R") for rel in (1, 2, 3)]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("metrics", "options"),
     [
         *([OWN_LEVELS, {"threshold": threshold}] for threshold in (0, 0.5, 1, 1.5, 2, 5)),
@@ -170,8 +168,7 @@ def test_options_of_a_metric_win_over_the_conventions(metrics, options):
     compare(ranked(3), None, metrics, **options)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("metrics", ["R2@2", ["R2@2", "R2(rel=1)@2", "nDCG@2", "P@2", OWN]])
+@few(2)("metrics", ["R2@2", ["R2@2", "R2(rel=1)@2", "nDCG@2", "P@2", OWN]])
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     """The default of its macro, whatever computes it."""

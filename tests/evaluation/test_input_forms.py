@@ -17,7 +17,7 @@ import pytest
 
 import rankql
 from support import metric_engines
-from support.parameters import slow
+from support.parameters import few, slow
 from support.samples import METRICS, QRELS, RUN, expected, same
 
 
@@ -61,8 +61,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("kind", FRAMES)
+@few(3)("kind", FRAMES)
 def test_frames(kind):
     assert_expected(FRAMES[kind](RUN), FRAMES[kind](QRELS))
 
@@ -91,8 +90,7 @@ FILES = {
 }
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("name", FILES)
+@few(4)("name", FILES)
 def test_files(name, tmp_path):
     for folder, frame in {"run": RUN, "qrels": QRELS}.items():
         (tmp_path / folder).mkdir()
@@ -227,8 +225,7 @@ IDS = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", IDS)
+@few(1)("kind", IDS)
 def test_types_of_ids(kind):
     ids = pl.DataFrame({"query": NAMES, "id": IDS[kind]})
     run, qrels = (
@@ -281,8 +278,7 @@ GRADES = pl.DataFrame({"query": [*"qqQ"], "item": [*"Abb"], "rel": [1, 2, 1], "k
 MIRRORED = LETTERS.with_columns(pl.col("score") * -1, system=pl.lit("M"))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("run", "options"),
     [
         (LETTERS, {}),
@@ -340,8 +336,7 @@ def test_all_runs_have_positions_and_some_have_scores():
     assert result.summary["mean"].to_list() == [0.5, 0.5]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     "text",
     [
         "# run of May, 2024\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
@@ -355,10 +350,7 @@ def test_files_with_a_title_or_an_index_without_a_name(tmp_path, text):
     assert evaluate(tmp_path / "x.csv", None, "P@2")["P@2"] == 0.5
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("space", "where"), [(" ", slice(1)), ("\t", slice(2, 3)), ("   ", slice(3))]
-)
+@few(2)(("space", "where"), [(" ", slice(1)), ("\t", slice(2, 3)), ("   ", slice(3))])
 def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
     """As in trec_eval: ignored in a run, refused in judgments."""
     lines = [["q1", "Q0", item, "0", score, "tag"] for item, score in ("a3", "b2", "c1")]

@@ -8,7 +8,7 @@ from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.protocol import MAX_HITS
 from rankql.sources.open.session import open_session
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reductions import compare, make_request
 from support.samples import SHAPES, ranked, ranked_table
 
@@ -37,8 +37,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("shape", "metric"), FORMS)
+@few(3)(("shape", "metric"), FORMS)
 def test_a_form_has_the_columns_of_the_table(shape, metric):
     reduction = reduce(shape, METRICS[metric])
     assert reduction.form == FORMS[shape, metric]
@@ -46,8 +45,7 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
+@few(2)(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
 def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
     names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
     names += ["nDCG@90", "RPrec"]
@@ -73,8 +71,7 @@ def test_every_form_and_column_is_in_use():
     assert not unused
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
+@few(3)("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
 @pytest.mark.parametrize("integer", [False, True])
 @pytest.mark.parametrize("end", protocol.SCALES)
 def test_counts_of_grades(rows, integer, end):
@@ -106,10 +103,7 @@ def test_counts_of_a_billion_items_do_not_overflow():
                 assert value == (most if name == f"n {grade}" else 0)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2])
-)
+@few(2)(("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2]))
 def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
     """All are counted at once; each is looked at only if a position is shared."""
     table = ranked(3)

@@ -6,6 +6,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from support import metric_engines
+from support.parameters import few
 from support.samples import METRICS, QRELS, RUN, expected, joined, same, with_segments
 
 
@@ -42,8 +43,7 @@ def test_attributes_may_be_in_any_table(source):
 
 
 # Reduced to words, lists, the best items, sums, and counters only.
-@pytest.mark.few(2)
-@pytest.mark.parametrize("source, metric, place, joined", [
+@few(2)("source, metric, place, joined", [
     ("run", "nDCG@5", "score", True), ("qrels", "nDCG@5", "score", True),
     ("attributes", "nDCG@5", "score", True), ("run", "AP", "score", True),
     ("run", "nDCG@5", "score", False), ("run", "nDCG@5", "pos", False),
@@ -85,8 +85,7 @@ def test_micro_averages():
     assert result["mean"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("denominator", ["retrieved", "min"])
+@few(1)("denominator", ["retrieved", "min"])
 def test_micro_precision_by_denominator(denominator):
     """The convention is that of the metric's option, for tied scores of any order too."""
     own = [f"microP(denominator={denominator}){cutoff}" for cutoff in ("@4", "@50", "")]
@@ -114,8 +113,7 @@ def test_many_systems():
         result["AP"]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("options", [{"ties": "best"}, {"unjudged": "remove"}])
+@few(1)("options", [{"ties": "best"}, {"unjudged": "remove"}])
 @pytest.mark.parametrize("home", [0, 1])
 def test_attributes_where_all_items_are_joined(home, options):
     tables = [RUN, QRELS]
@@ -154,8 +152,7 @@ def test_micro_metrics_have_no_zero_for_undefined():
     assert result.summary["mean"].to_list() == [0, 0, None]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
+@few(2)("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
 def test_names_of_users_join_queries_and_some_are_never_queries(name):
     run = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "score": [1.0] * 4})
     users = pl.DataFrame({"query": list("abcd"), name: ["u", "u", "v", "v"]})

@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.parameters import few
 
 RUN = pl.DataFrame(
     [
@@ -34,8 +35,7 @@ def means(result):
     return result.summary.select(*keys, "mean", "queries", "missing").rows()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("text", [False, True])
+@few(1)("text", [False, True])
 def test_they_count_as_judged_with_nothing_relevant(text):
     bought = BOUGHT.with_columns(pl.col("user").cast(pl.String)) if text else BOUGHT
     expected = rankql.evaluate(RUN, WITH_ZEROS, METRICS, undefined="zero", by="country")
@@ -60,8 +60,7 @@ def test_the_line_of_queries_left_out_names_it():
     assert "10 of 30 not judged and left out" in own and "'count'" not in own
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("k", ["", "@3"])
+@few(3)("k", ["", "@3"])
 @pytest.mark.parametrize(
     "rules",
     [{}, {"unjudged": "remove"}, {"negative": "unjudged"}, {"conventions": "trec_eval"},
@@ -118,8 +117,7 @@ def test_explain_check_combine_and_the_manifest_know_it():
     assert result.manifest()["call"]["options"]["unjudged_queries"] == "count"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("undefined", ["zero", "skip"])
+@few(1)("undefined", ["zero", "skip"])
 def test_results_with_and_without_it_do_not_go_together(undefined, tmp_path):
     """Although their undefined values count alike."""
     both = [{"unjudged_queries": x, "undefined": undefined} for x in ("count", None)]

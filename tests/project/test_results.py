@@ -19,6 +19,7 @@ import rankql
 from rankql.errors import RankqlError
 from rankql.manifest import embed_manifest
 from rankql.results import SUFFIXES, TableResult, drop_idle_columns
+from support.parameters import few
 
 EVIL = "<b>a&b</b>|50%_$"
 ITEMS = 6
@@ -111,8 +112,7 @@ def test_every_result_class_is_tested_and_exported():
                 assert name in rankql.__all__, f"{function.__qualname__} returns {name}"
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(6)("name", INSTANCES)
 def test_attributes_and_conversions(name):
     result = make(name)
     assert isinstance(result.table, pl.DataFrame) and len(result.summary)
@@ -140,8 +140,7 @@ def test_attributes_and_conversions(name):
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(3)("name", INSTANCES)
 def test_saved(name, tmp_path):
     result = make(name)
     texts = {".json": result.to_json, ".md": result.to_markdown, ".tex": result.to_latex}
@@ -184,8 +183,7 @@ def test_other_suffixes_are_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(5)("name", INSTANCES)
 def test_escaped(name):
     result = make(name)
     page, text, latex = result._repr_html_(), result.to_markdown(), result.to_latex()
@@ -246,8 +244,7 @@ def test_idle_columns_are_left_out():
     assert "p" in one.columns and "p_adjusted" not in one.columns
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(4)("name", INSTANCES)
 def test_notes_and_sentences_are_displayed(name):
     result = make(name)
     remarks, notes = result.remarks(), [f"Note: {note}" for note in result.notes]

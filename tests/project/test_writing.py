@@ -18,6 +18,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
 from rankql.writing import write_file
+from support.parameters import few
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
 ROWS = [(day, f"q{day}{q}", item, pos, 9 - pos, (q + pos) % 2)
@@ -138,8 +139,7 @@ READERS = {
 ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("name", READERS)
+@few(5)("name", READERS)
 def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (VALUES if name in ATTRIBUTES else TABLE).write_parquet(tmp_path / "in.parquet")
@@ -197,8 +197,7 @@ def test_only_regular_files_are_written(name, paths, kind):
 _PAGES = ("save", "rankql report")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     "name",
     [
         *(name for name in WRITERS if name not in _PAGES),

@@ -12,6 +12,7 @@ import pytrec_eval
 import rankql
 from rankql.registry.parse import parse
 from support import other_tools, samples, spark_sessions
+from support.parameters import few
 from support.samples import frames
 
 CUTS = (1, 3, 10, 50)
@@ -52,8 +53,7 @@ PEERS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(2))
+@few(1)("seed", range(2))
 @pytest.mark.parametrize(
     ("profile", "negative"),
     [("trec_eval", False), ("trec_eval", True), ("sklearn", False), ("recbole", False)],
@@ -320,8 +320,7 @@ def test_an_undefined_query_may_count_1(value):
     assert "counted as 1" in " ".join(comparison.notes)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("denominator", "size", "other_metrics"),  # with a cutoff, they are packed alone
     [("k", 20, ["nDCG"]), ("retrieved", 5, []), ("min", 6, ["nDCG"])],
 )

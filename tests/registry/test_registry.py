@@ -9,6 +9,7 @@ from rankql.registry.all_metrics import FUNCTIONS, RECORDS
 from rankql.registry.parse import lower_is_better
 from support import completeness, signatures
 from support.metric_engines import Sql
+from support.parameters import few
 from support.paths import PACKAGE
 from support.samples import columns_of, draw_rows, options_of
 
@@ -58,14 +59,12 @@ COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
 DRAWN = [name for name in COMPLETE if name not in ("false_answer", "forbidden_at")]
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("name", COMPLETE)
+@few(14)("name", COMPLETE)
 def test_undefined_of_nothing_just_where_it_says_so(name):
     assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("name", DRAWN)
+@few(14)("name", DRAWN)
 def test_values_lie_within_the_range(name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
     results = values(name, [draw_rows(name, seed) for seed in range(6)])
@@ -75,8 +74,7 @@ def test_values_lie_within_the_range(name):
     assert highest is None or max(results) <= highest + 1e-12
 
 
-@pytest.mark.few(9)
-@pytest.mark.parametrize(
+@few(9)(
     "name",
     [name for name in DRAWN if columns_of(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
 )
