@@ -6,16 +6,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.evaluate import evaluate_in_duckdb
-from rankql.sources.request import RankingRules, Request, parse_groupings
-
-
-def make_request(run, qrels, metrics, by=(), **options):
-    """The request of `evaluate`."""
-    names = ("con", "weight", "interval", "attributes", "cluster")
-    of_evaluate = {name: options.pop(name) for name in names if name in options}
-    rules = RankingRules.of(options, rankql.evaluate)
-    groupings = parse_groupings(by)
-    return Request(run, qrels, metrics, rules, groupings=groupings, **of_evaluate)
+from support.reading import make_request
 
 
 def evaluate(*args, reduces, **options):
