@@ -25,8 +25,8 @@ from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
 from support import samples
+from support.judged_runs import simulated
 from support.parameters import few, slow
-from support.samples import simulated
 
 QUERY = "SELECT ndcg(rel, pos, 10) FROM t"
 PAIRS = [*itertools.product(range(30), range(5))]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
-from support.samples import corrected, half_width, simulated
+from support.judged_runs import corrected, half_width, simulated
 
 RUN, HUMAN, JUDGE, ABOUT = simulated()
 NOISE = pl.Series(np.random.default_rng(9).normal(0, 2, RUN.height))

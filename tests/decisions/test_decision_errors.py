@@ -7,7 +7,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError, compare, gate, judges, queries_needed
-from support.samples import simulated
+from support.judged_runs import simulated
 
 RUN = pl.DataFrame({"query": [*"aabb"], "item": [*"xyxy"], "score": [2.0, 1, 2, 1]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})

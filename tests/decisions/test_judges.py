@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 import rankql
 from rankql import RankqlError, judges
 from rankql.cli.main import main
-from support import samples
+from support import judged_runs
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -28,7 +28,7 @@ PUBLISHED = {
 
 def simulated(queries=30):
     """Human labels, those of a judge with errors, and three runs, the last the best."""
-    rng, human = np.random.default_rng(3), samples.simulated(queries, queries)[1]
+    rng, human = np.random.default_rng(3), judged_runs.simulated(queries, queries)[1]
     slips = pl.Series(rng.choice([-1, 0, 0, 1], human.height))
     llm = human.with_columns(rel=(pl.col("rel") + slips).clip(0, 3))
     noise = {name: pl.Series(rng.normal(0, s, human.height)) for name, s in (("a", 3), ("b", 1))}

@@ -7,7 +7,7 @@ import pytest
 import rankql
 from rankql.decisions.gate import gate_comparison
 from rankql.output import charts
-from support import samples
+from support import judged_runs
 from support.own_values import compare_values
 
 # By system: the change of each query against the old system, by part.
@@ -135,7 +135,7 @@ def test_the_report_has_the_table_of_the_gate(tmp_path):
 
 def test_a_judge_corrects_the_comparison():
     """The corrected interval decides, where that of people alone does not."""
-    run, human, judge, _ = samples.simulated()
+    run, human, judge, _ = judged_runs.simulated()
     noise = pl.Series(np.random.default_rng(9).normal(0, 2, run.height))
     runs = {"old": run.with_columns(pl.col("score") + noise), "new": run}
     alone, both = (

@@ -8,8 +8,8 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.judged_runs import corrected, half_width, simulated
 from support.parameters import few
-from support.samples import corrected, half_width, simulated
 
 METRICS = ["nDCG@5", "P@3"]
 RUN, HUMAN, JUDGE, ABOUT = simulated()

@@ -20,8 +20,8 @@ from research.judge_simulation import (
 )
 from research.judge_simulation import corrected as simulated
 from research.simulation import REPEATS, at_most
+from support.judged_runs import corrected, half_width
 from support.paths import DL19
-from support.samples import corrected, half_width
 
 # The example of ppi-python, three times: fewer than 20 queries are too few.
 TIMES = 3
