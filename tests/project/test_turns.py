@@ -117,5 +117,5 @@ def test_repetitions_of_what_a_commit_changes_run(changed, runs):
 
 def test_the_turn_is_said():
     turn = Turn(4, ())
-    assert str(turn).startswith("turn 2 of 3, Spark: list, without the oldest versions")
+    assert str(turn).startswith("turn 5 of 6, Spark: list, without the oldest versions")
     assert "with the oldest" in str(Turn(4, ("pyproject.toml",)))

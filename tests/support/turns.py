@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # One of so many commits runs a repetition. Of the Spark matrix each runs a family.
-REPETITIONS = 3
+REPETITIONS = 6
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
 SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
