@@ -42,7 +42,8 @@ _GROUPS = {
         "unjudged_queries", "none_judged", "named_qrels", "seen", "min_score", "runs", "database",
         "min_scores", "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models",
         "consensus", "dialect", "day", "period", "share", "since", "n", "basket", "users", "split",
-        "moment",
+        "moment", "mean", "digits", "sd", "sd_difference", "unpaired", "baseline_queries",
+        "systems",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
@@ -60,7 +61,7 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "plain", "help_all",
+    "plain", "help_all", "mean", "systems", "unpaired", "fail",
 )  # fmt: skip
 
 
