@@ -105,12 +105,12 @@ def mark_repetitions(items):
         if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
             tests[item.path, item.originalname].append(item)
     for parameters in tests.values():
+        values = {item: values_of(item) for item in parameters}
         seen = set()
-        for _ in range(min(len(parameters), parameters[0].get_closest_marker("few").args[0])):
-            first = max(parameters, key=lambda item: len(values_of(item) - seen))
-            seen |= values_of(first)
-            parameters.remove(first)
-        for place, item in enumerate(parameters):
+        for _ in range(min(len(values), parameters[0].get_closest_marker("few").args[0])):
+            first = max(values, key=lambda item: len(values[item] - seen))
+            seen |= values.pop(first)
+        for place, item in enumerate(values):
             item.add_marker("slow")
             result[item] = place
     return result

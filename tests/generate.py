@@ -13,18 +13,16 @@ import polars as pl
 
 from rankql import macros
 from rankql.cli import demo
-from support import (
-    case_table,
-    copies,
-    doc_blocks,
-    metric_pages,
-    native_files,
-    negative_grades,
-    notebooks,
-    other_names_table,
-    tools_table,
-)
+from support import copies, native_files
 from support.paths import ROOT
+
+sys.path.append(str(ROOT / "tests" / "docs"))
+import case_table
+import doc_blocks
+import metric_pages
+import negative_grades
+import notebooks
+import tools_table
 
 
 def docs():
@@ -58,7 +56,7 @@ def cases():
 
 def names():
     """The names that mean something else in other tools, in docs/coming-from.md."""
-    other_names_table.PAGE.write_text(other_names_table.with_table(), "utf-8")
+    tools_table.PAGES["en"].write_text(tools_table.with_names(), "utf-8")
 
 
 def tools():

@@ -24,9 +24,9 @@ import rankql
 from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
-from support import other_tools
+from support import samples
 from support.judged_runs import simulated
-from support.parameters import slow
+from support.parameters import few, slow
 
 QUERY = "SELECT ndcg(rel, pos, 10) FROM t"
 PAIRS = [*itertools.product(range(30), range(5))]
@@ -36,7 +36,7 @@ PAIRS = [*itertools.product(range(30), range(5))]
 def files(tmp_path_factory):
     """A run, its reverse and judgments as TREC files, the judgments as Parquet, and odd tables."""
     folder = tmp_path_factory.mktemp("cli")
-    scores, qrels = other_tools.random_data(2)
+    scores, qrels = samples.random_data(2)
     for name, sign in (("one", 1), ("two", -1)):
         lines = [f"{q} Q0 {d} 0 {sign * s!r} t" for q, x in scores.items() for d, s in x.items()]
         (folder / f"{name}.run").write_text("\n".join(lines))
@@ -121,7 +121,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "function", "arguments", "options"), COMMANDS)
+@few(2)(("command", "function", "arguments", "options"), COMMANDS)
 def test_a_command_prints_what_its_function_returns(files, command, function, arguments, options):
     with contextlib.chdir(files):
         expected = function(*arguments, **options)
@@ -167,7 +167,7 @@ def test_lists_of_ids_and_chunks(tmp_path, positions, means):
     assert [row["mean"] for row in rows] == pytest.approx(means)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("arguments", "mean"),
     [
         ("ranked.csv", 0.75),
@@ -181,7 +181,7 @@ def test_inputs(files, arguments, mean):
     assert read_json(files, f"eval {arguments} -m RR")["table"][0]["mean"] == mean
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("options", "float32"), [("--conventions trec_eval", True), ("--float32", True), ("", False)]
 )
 def test_what_is_not_set_is_not_passed(files, options, float32):
@@ -233,22 +233,21 @@ PRINTED = {
     "check reverse.csv first.csv --descending": "pass --ascending",
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
     "metrics": "ndcg(rel, pos).",
-    "sql": macros.read_sql(),
-    f"sql '{QUERY}' --dialect spark": rankql.translate(QUERY, "spark") + "\n",
-    "sql --engine clickhouse": rankql.native_sql("clickhouse"),
-    "sql --plain -m RR@5 shown --rel grade": rankql.plain_sql("RR@5", "shown", rel="grade"),
-    "sql --engine postgres --schema shop": rankql.native_sql("postgres", schema="shop"),
+    "sql": macros.read_sql,
+    f"sql '{QUERY}' --dialect spark": lambda: rankql.translate(QUERY, "spark") + "\n",
+    "sql --engine clickhouse": lambda: rankql.native_sql("clickhouse"),
+    "sql --plain -m RR@5 shown --rel grade": lambda: rankql.plain_sql("RR@5", "shown", rel="grade"),
+    "sql --engine postgres --schema shop": lambda: rankql.native_sql("postgres", schema="shop"),
     "sql shop.run shop.qrels --dialect postgres -m nDCG@5": 'ndcg(rel, pos, 5) AS "nDCG@5"',
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',
 }
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("command", PRINTED)
+@few(3)("command", PRINTED)
 def test_a_command_prints(files, command):
     """In the words of the command line."""
-    printed = "".join(run(files, command))
-    assert PRINTED[command] in printed
+    printed, text = "".join(run(files, command)), PRINTED[command]
+    assert (text if isinstance(text, str) else text()) in printed
     assert "CLI" not in printed and "descending=" not in printed
 
 
@@ -257,8 +256,7 @@ def test_a_check_ends_with_1_if_it_has_errors(files):
     assert "conflicting-judgments" in run(files, "check one.run repeated", code=1)[0]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("command", "suffix", "start"),
     [("eval", "csv", "slice,metric"), ("explain", "md", "- nDCG@10 is 0."),
      ("check", "html", "<!doctype html>"), ("gate --min AP>=0", "json", "{")],
@@ -311,7 +309,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(
+@few(9)(
     "arguments",
     [pytest.param(x, marks=[pytest.mark.report] if "page.html" in x else []) for x in ERRORS],
 )
@@ -364,8 +362,7 @@ def test_help_lists_every_command_in_a_line(tmp_path):
     assert "_RANKQL_COMPLETE=zsh_source rankql" in out
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize("name", main.commands)
+@few(8)("name", main.commands)
 def test_help(tmp_path, name):
     """Two or three examples that parse, then the options by group: the common ones, or all."""
     command = main.commands[name]
@@ -567,7 +564,7 @@ def test_columns_called_like_their_role_are_not_listed():
         assert {*result.columns["run"]} == {"query", "item", "score"} | ({"pos"} & {*one.columns})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("command", "name", "form"),
     [("eval", "Note: x", "table"), ("compare", "Columns: x", "markdown"),
      ("compare", "Method: %", "latex"), ("eval", "Queries: 1 of 9", "csv"),
@@ -599,9 +596,7 @@ def test_quiet_keeps_warnings_of_small_shares(tmp_path):
     assert "few queries for values this skewed" not in done.output
 
 
-@pytest.mark.parametrize(
-    ("form", "judged"), [("table", 39), ("table", 30), ("markdown", 39), ("latex", 30)]
-)
+@few(2)(("form", "judged"), [("table", 39), ("table", 30), ("markdown", 39), ("latex", 30)])
 def test_quiet_keeps_only_notes_of_many_queries(form, judged, tmp_path):
     queries = [f"q{i}" for i in range(40)]
     run = pl.DataFrame({"query": queries, "item": "x", "score": 1.0})

@@ -69,6 +69,7 @@ def test_the_only_column_of_dates_is_the_time(tmp_path, monkeypatch):
     run_cli(*command, "--moment", "released")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -19,6 +19,7 @@ def run_cli(command):
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_judgments_may_be_named(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

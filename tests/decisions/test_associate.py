@@ -275,6 +275,7 @@ def test_keys_of_other_types_match(kind):
     assert row(result)["n"] == 4
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [pl.Datetime("ms"), pl.Datetime("ns"), pl.String])
 def test_midnight_is_its_day(kind):
     """pandas has times for days."""
@@ -356,6 +357,7 @@ def counts(**columns):
     return {"outcomes": COUNTS.with_columns(**columns)}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -168,6 +168,7 @@ def test_columns_may_have_any_name():
         assert rankql.compare(values, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
 def test_differences_are_those_of_the_table(rules):
     runs = {"old": OLD, "short": run(a="xy", b="yx")}

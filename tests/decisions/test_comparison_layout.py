@@ -149,7 +149,7 @@ WIDE = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("names", "by"),
     [(names, by) for names in WIDE for by in (None, [["国家"], ["国家", "device"]])
@@ -371,6 +371,7 @@ def test_slices_by_two_attributes():
         result.wide(n=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("values", [("NULL", None), ("'NULL'", "NULL"), ("", None), (1.5, None)])
 def test_slices_by_two_attributes_have_a_place_each(values):
     """Values that look alike are told apart as in the labels of slices."""

@@ -126,6 +126,7 @@ def test_too_few_other_queries_leave_the_result_of_people():
         assert repr(result).count("Not corrected by the judge (lambda 0): 1 of 1 mean") == 1
 
 
+@pytest.mark.slow
 def test_the_judge_of_a_difference_is_chosen_for_the_difference():
     """The means of both systems are close to 1, where the judge widens intervals."""
     rng, size = np.random.default_rng(8), 300

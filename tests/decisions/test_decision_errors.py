@@ -33,6 +33,7 @@ def require_refused(text, function, *arguments, **keywords):
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("keywords", "text"),
     [
@@ -55,6 +56,7 @@ def test_options_of_compare(keywords, text):
     require_refused(text, compare, RUNS, QRELS, "RR", **keywords)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "keywords", "text"),
     [
@@ -83,6 +85,7 @@ def test_inputs_of_compare(arguments, keywords, text):
     require_refused(text, compare, *arguments, **keywords)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("arguments", "keywords", "text"),
     [
@@ -147,6 +150,7 @@ def test_queries_needed(arguments, text):
     require_refused(text, queries_needed, *arguments)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("change", "keywords", "text"),
     [

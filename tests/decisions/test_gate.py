@@ -63,6 +63,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 # Drops
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_run_with_positions_too_is_read_by_score_as_in_compare(turned):
     rows = [(q, x, (q * 7 + x * 5) % 11) for q in range(5) for x in range(9)]
@@ -90,6 +91,7 @@ def test_a_drop_beyond_its_limit_fails():
     assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("argument", "limits", "checks"),
     [
@@ -198,6 +200,7 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert bounded and not any("A limit of 0" in note for note in bounded.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["AP", "RMSE"])
 @pytest.mark.parametrize("gain", [0.0, 0.009, 0.03, -0.03])
 def test_equivalence_limits_drop_and_gain(name, gain):
@@ -657,6 +660,7 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     assert statuses(sliced).count("too few queries") == 100
 
 
+@pytest.mark.slow
 def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     """As evaluate and compare have them; on the command line too.
 

@@ -370,6 +370,7 @@ def test_two_columns_of_one_table(tmp_path):
     assert "Pass --rel human --judge-rel llm" in printed.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("human", "llm"),
     [

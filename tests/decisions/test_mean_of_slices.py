@@ -65,6 +65,7 @@ def test_by_hand():
     assert result.summary.filter(pl.col("slice") != MEAN_OF_SLICES).equals(plain.summary)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"weight": "weight"}])
 def test_it_is_the_mean_of_the_means_as_printed(options):
     result = rankql.evaluate(
@@ -106,6 +107,7 @@ def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves
     assert row(result.summary)["mean"] == pytest.approx(two.mean()) and row(result.summary)["lo"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("test", ["auto", "t", "randomisation"])
 def test_compare_tests_the_difference_within_slices(test):
     runs = {"a": ranked(1), "b": ranked(2)}
@@ -155,6 +157,7 @@ def small_slices(sizes):
     return ranked(1, n), ranked(2, n), pl.DataFrame(rows, schema=qrels.schema)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("sizes", "small"),
     [([23, 10], 0), ([24, 10], 1), ([40, 300], 0), ([39, 300], 1), ([10, 10], 0), ([5], 1),
@@ -229,6 +232,7 @@ def test_a_gate_on_its_drop_is_then_inconclusive():
     assert bound.table["hi"].item() == pytest.approx(mean["hi"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -118,6 +118,7 @@ def test_queries_needed(effect, alpha, power):
     assert n == 2 or power_of(abs(effect), n - 1, alpha) < power + 1e-9
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("units", [3, 5, 6, 12])
 def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     """With 5 queries the smallest p of the randomisation test is 2 / 2^5."""
@@ -168,6 +169,7 @@ def test_sampled_randomisation_is_the_exact_one(draw, seed):
     assert outcome("randomisation", d, seed=seed + 1, **options) != result
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("n", [7, 12, 40])
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
 @pytest.mark.parametrize("draw", [normal, skewed])
@@ -357,6 +359,7 @@ def frames(values, metrics=("AP",), queries=QUERIES, **attributes):
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("clusters", [False, True])
 @pytest.mark.parametrize("name", TESTS)
 def test_compare_prints_the_numbers_of_the_test(name, clusters):
@@ -375,6 +378,7 @@ def test_compare_prints_the_numbers_of_the_test(name, clusters):
     assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", TESTS)
 def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
@@ -455,6 +459,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     assert "nan" not in "\n".join(compared.pairs["sentence"]).lower()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", TESTS)
 def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""

@@ -27,6 +27,7 @@ def compare(*systems, **options):
     return compare_values(frames, by="part", **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("new", "start", "end"), [
     ("up", "Is up better than old? Yes: +0.10 AP overall and nowhere significantly worse", ""),
     ("down", "Is down better than old? No: -0.10 AP overall", ""),
@@ -51,6 +52,7 @@ def table(**changes):
     return pl.DataFrame({"query": range(60), "part": ["x", "y"] * 30, **data})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("changes", "words"), [
     ({"AP": (0.1, 0.1), "RR": (-0.1, -0.1)}, "+0.10 AP overall, but -0.10 RR overall"),
     ({"AP": (0.1, 0.1), "RR": (0.1, -0.1)},

@@ -86,6 +86,7 @@ def test_rare_losses_that_few_queries_do_not_show_are_noted(queries, noted):
         assert sum("Rare losses" in note for note in notes) == noted
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("queries", "losses", "size", "noted"),
     [(59, 0, 0, True), (149, 2, 0.9, True), (150, 2, 0.9, False), (100, 3, 0.25, False),
@@ -105,6 +106,7 @@ def test_few_or_small_losses_of_up_to_149_queries_may_hide_rarer_ones(queries, l
         assert not any("Rare losses" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_the_note_is_there_where_a_rare_loss_is_not_seen():
     """One query in fifty loses half, the others gain: b is found better in one sample of seven."""
     rng, false = np.random.default_rng(4), 0

@@ -80,6 +80,7 @@ def saved(suffix=".md", run=None, **options):
     return f"saved{suffix}"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("function", "suffix"),
     [("evaluate", ".json"), ("compare", ".md"), ("wide", ".parquet"), ("one system", ".md"),
@@ -113,6 +114,7 @@ OPTIONS = {
 TABLES = ("attributes", "train", "catalogue")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_come_from_the_file(name):
     options = {"metrics": METRICS, **OPTIONS[name]}
@@ -287,6 +289,7 @@ def test_files_of_earlier_versions_are_read():
         rankql.compare(both)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", MARKED)
 def test_a_manifest_is_text(suffix):
     """A label is no part of a page or a comment, and the file is still verified."""
@@ -344,6 +347,7 @@ def test_a_manifest_names_no_file_to_read_or_to_write():
     assert {*parts(rankql.verify("y.json", RUNS, QRELS))} >= {"file"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", MARKED)
 def test_a_line_end_is_no_change_but_a_digit_is(suffix):
     path = Path(saved(suffix))
@@ -439,6 +443,7 @@ def run_cli(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
+@pytest.mark.slow
 def test_command():
     for name, frame in {"a": OLD, "b": NEW, "q": QRELS, "t": TRAIN}.items():
         frame.write_parquet(f"{name}.parquet")

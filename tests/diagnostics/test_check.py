@@ -16,7 +16,7 @@ from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.evaluation.evaluate import evaluate
 from support import faults
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.paths import DL19
 
 check_module = importlib.import_module("rankql.diagnostics.check")
@@ -103,7 +103,7 @@ def test_every_check_is_in_the_matrix_of_faults():
     }
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("found", "ids", "noted", "form"),
     [
         (11, "doc{}", True, "distance"), (10, "doc{}", False, "pos"), (11, "9000{}", True, "pos"),
@@ -165,8 +165,7 @@ def test_spelling_across_types():
     assert list(check(scored(("a", "z1", 0.5), ("a", "100", 0.4)), qrels, k=2)) == []
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
+@few(2)(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
 def test_a_judged_share_below_one_half_is_a_warning(judged_items, levels):
     run = scored(rows=[("a", f"d{i}", -float(i)) for i in range(4)])
     qrels = judged(rows=[("a", f"d{i}", 1) for i in range(judged_items)])
@@ -279,8 +278,7 @@ def test_text_files(tmp_path):
     assert list(check(run, judged(rows=QRELS[:2]).with_columns(query=1), k=2)) == []
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("rows", "findings"),
     [
         ("a Q0 x 0 2.5 t\na Q0 y 1 1.5 t\n", []),
@@ -294,8 +292,7 @@ def test_ranks_of_trec_files_are_checked_too(rows, findings, tmp_path):
     assert levels(check(tmp_path / "a.run", tmp_path / "a.qrels", k=2)) == findings
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", ['a"b', "drop table x; --", "it's {0} ünï %s"])
+@few(1)("name", ['a"b', "drop table x; --", "it's {0} ünï %s"])
 def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     """As column, system, id and table; the findings are those of frames."""
     run = pl.concat([scored(), scored(rows=RUN[:1])]).with_columns(sys=pl.lit(name))
@@ -316,8 +313,7 @@ def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [(name,)]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
+@few(1)("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
 def test_ids_of_any_type(kind):
     value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")
     con = duckdb.connect()
@@ -370,8 +366,7 @@ def test_dl19():
     assert report.findings[0].message == "judged items in the top 10: 92.6% (398 of 430)"
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("judged", [True, False])
+@few(2)("judged", [True, False])
 @pytest.mark.parametrize("collapse", ["#", "document"])
 def test_chunks_are_checked_as_documents(judged, collapse):
     """With collapse=, the findings are those of the documents."""
@@ -387,9 +382,7 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
 
 
-@pytest.mark.parametrize(
-    ("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""])
-)
+@few(2)(("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""]))
 def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
     read = check_module.read_rankings
 

@@ -8,6 +8,7 @@ import pytest
 
 from rankql import RankqlError, check, explain, funnel, monitor
 from support import metric_engines
+from support.parameters import few
 
 RUN = pl.DataFrame({"query": [*["q"] * 5, "not judged"], "item": [*"xedana"]})
 RUN = RUN.with_columns(score=-pl.int_range(pl.len()).cast(pl.Float64))
@@ -69,15 +70,14 @@ MESSAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("call, message", MESSAGES, ids=[message for _, message in MESSAGES])
+@few(9)("call, message", MESSAGES, ids=[message for _, message in MESSAGES])
 def test_messages(call, message):
     with pytest.raises(RankqlError) as caught:
         call()
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.few(13)
-@pytest.mark.parametrize("engine", ["sql", "polars"])
+@few(7)("engine", ["sql", "polars"])
 @pytest.mark.parametrize(
     ("metric", "group", "options", "message"),
     [
@@ -99,7 +99,7 @@ def test_messages_of_metrics_of_two_rankings(metric, group, options, message, en
     assert metric_engines.complaint(lambda: run(metric, [group], options)).startswith(message)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("rows", "options", "message"),
     [
         ([[0.1, "a", 1]] * 2, "", "day 2026-09-01 occurs twice. Name the column of the series"),

@@ -17,6 +17,7 @@ import rankql
 from rankql import RankqlError, explain
 from rankql.cli.main import main
 from rankql.diagnostics.explain import EXPLAINED
+from support.parameters import few
 
 WORTH = ["contribution", "ideal_contribution", "loss"]
 NEAR = 1e-12
@@ -63,8 +64,7 @@ def test_ndcg_by_hand():
         assert result.positions[column].drop_nulls().to_list() == approx(shares, abs=NEAR)
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
+@few(3)(
     ("metric", "value", "ideal", "losses"),
     [
         # Precisions 1/2 and 2/3, of three.
@@ -130,7 +130,7 @@ def test_rows_beyond_the_cutoff_and_of_a_longer_ideal():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", ["P", "P(denominator=retrieved)@9", "AP(denominator=k)"])
+@few(2)("metric", ["P", "P(denominator=retrieved)@9", "AP(denominator=k)"])
 def test_the_ideal_is_as_long_as_the_run(metric):
     """Two items are retrieved, three are relevant: the ideal has two of these."""
     result = one("xa", {"a": 1, "b": 1, "c": 1}, metric)
@@ -276,8 +276,7 @@ def test_the_largest_losses_come_first():
     assert overall.queries.dtypes[1:] == [pl.Float64] * 3
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("as_column", [False, True])
+@few(1)("as_column", [False, True])
 def test_several_systems(as_column):
     (first, qrels), (second, _) = draw(1), draw(2)
     runs = each = {"one": first, "o'two": second}
@@ -324,8 +323,7 @@ def test_positions_need_not_be_dense():
         explain(shared, {"q": {"a": 1, "b": 1}}, "q", "nDCG@6")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("query", "dtype"),
     [(17, pl.UInt8), ("q'17\"; --", pl.String), ("q'17", pl.Categorical), (2**62, pl.Int64),
      ("日本\n{x}{place}%s", pl.String)],
@@ -389,8 +387,7 @@ def test_missing_and_undefined():
     assert barren.items.is_empty() and barren._repr_html_()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"missing": "skip"}], ids=str)
+@few(1)("options", [{}, {"undefined": "zero"}, {"missing": "skip"}], ids=str)
 def test_losses_of_queries_and_of_items_add_up_to_the_mean_loss(options):
     run, qrels = MORE
     overall = explain(run, qrels, **options)

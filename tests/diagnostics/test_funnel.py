@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few
 
 QRELS = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
 RETRIEVAL = pl.DataFrame({"query": 1, "item": ["x", "a"]})
@@ -59,8 +60,7 @@ def by_definition(stages, qrels, query, k):
     return [*losses, value], lost
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("nested", [True, False])
+@few(1)("nested", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_against_the_definition(seed, nested):
     stages, qrels = draw(f"{seed} {nested}", nested)
@@ -109,6 +109,7 @@ def test_by_hand():
     assert perfect.title == "nDCG@10 is 1.000: nothing is lost"
 
 
+@pytest.mark.slow
 def test_slices_are_funnels_of_their_queries():
     stages, qrels = draw("slices", nested=True)
     qrels = qrels.with_columns(part=pl.col("query") % 2)
@@ -120,8 +121,7 @@ def test_slices_are_funnels_of_their_queries():
         assert sliced.filter(slice=f"part={part}").select(columns).equals(alone.select(columns))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["paths", "list", "distance", "text ids"])
+@few(1)("form", ["paths", "list", "distance", "text ids"])
 def test_forms_of_stages(form, tmp_path):
     stages, qrels = draw("kinds", nested=True)
     expected = rankql.funnel(stages, qrels, 3).table
@@ -208,8 +208,7 @@ def test_chart(tmp_path):
     assert page.index("<table") < page.index("<svg") and funnel.title in page
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("one", "piece"), [("red shoe", "shoe"), ("d0, large", "d0")])
+@few(1)(("one", "piece"), [("red shoe", "shoe"), ("d0, large", "d0")])
 def test_ids_with_blanks_or_commas_are_one_id(one, piece):
     rows = [("a", one, 1), ("b", one, 1), ("a", piece, 1)]
     frame = pl.DataFrame({"query": ["a", "b"], "item": [one, one], "score": [1.0, 1.0]})
@@ -248,9 +247,7 @@ def chunked(stages, by):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("collapse", "by", "judged"), [("#", "score", "chunks"), ("document", "pos", "documents")]
-)
+@few(1)(("collapse", "by", "judged"), [("#", "score", "chunks"), ("document", "pos", "documents")])
 def test_chunks_of_documents(collapse, by, judged):
     """The funnel of chunks with collapse= is that of documents."""
     stages, qrels = draw("chunks", nested=True)
@@ -268,8 +265,7 @@ def test_chunks_of_documents(collapse, by, judged):
     assert found.items["position"].to_list() == expected.items["position"].to_list()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["lists", "lists of chunks", "files"])
+@few(1)("form", ["lists", "lists of chunks", "files"])
 def test_the_judgments_are_lists_of_the_stages(form, tmp_path):
     gold = [["a", "b"], ["c"]]
     first = {"query": ["q", "p"], "retrieved_ids": [["x", "a", "b"], ["d"]], "relevant_ids": gold}
@@ -338,7 +334,7 @@ def lossy(queries, retrieved, shown):
     return rankql.funnel({"retrieved": first, "shown": last}, {q: {"a": 1} for q in names})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("queries", "retrieved", "shown", "lose"),
     [
         (40, range(4), range(4, 8), "retrieved and shown lose most: 0.100 and 0.100"),

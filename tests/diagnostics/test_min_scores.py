@@ -12,6 +12,7 @@ from sklearn.metrics import roc_curve
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.parameters import few
 
 
 def questions(count=80, seed=3, answerable=0.7):
@@ -33,7 +34,7 @@ def best_scores(run, qrels):
     return best.join(qrels, on="query").sort("query")
 
 
-@pytest.mark.parametrize("form", ["scores", "distances"])
+@few(1)("form", ["scores", "distances"])
 def test_the_curve_is_that_of_the_best_score(form):
     run, qrels = questions()
     run = run.with_columns(pl.col("score").round(1))
@@ -71,6 +72,7 @@ def test_each_row_is_an_evaluation_with_this_score():
     assert not any("NULL" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_quantiles_of_the_best_scores_are_the_default():
     run, qrels = questions()
     best = best_scores(run, qrels)["score"]
@@ -97,7 +99,7 @@ def test_systems_that_differ_only_in_silence_are_told_apart():
     assert rankql.gate(silent, qrels, baseline=run, max_drop=limit).passed
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("change", "message"),
     [
         ({"min_scores": []}, "min_scores is empty"),
@@ -161,7 +163,7 @@ def test_items_that_are_not_shown_are_noted(column, words):
                for note in rankql.min_scores(run, metrics="P@1").notes)  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["scores", "distances"])
+@few(1)("form", ["scores", "distances"])
 def test_the_lowest_score_with_few_false_answers_is_marked(form):
     """Of distances it is the highest, which shows most."""
     run, qrels = questions()
@@ -186,7 +188,7 @@ def test_the_lowest_score_with_few_false_answers_is_marked(form):
     assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
 
 
-@pytest.mark.parametrize("form", ["scores", "distances"])
+@few(5)("form", ["scores", "distances"])
 @pytest.mark.parametrize("limit", [0, 0.04, 0.1, 0.5, 1])
 @pytest.mark.parametrize("decimals", [1, 3])
 def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):
@@ -217,6 +219,7 @@ def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):
     )
 
 
+@pytest.mark.slow
 def test_no_score_of_the_run_is_within_the_limit():
     """The best score is that of a question without an answer."""
     run, qrels = questions(40)

@@ -17,6 +17,7 @@ from rankql.cli.command import write_options
 from rankql.cli.main import main
 from rankql.evaluation.values import _may_be_lower
 from support import metric_engines
+from support.parameters import few
 
 FIRST, TENTH = date(2026, 9, 1), date(2026, 1, 14)
 
@@ -88,8 +89,7 @@ BASELINES = {
 }
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
+@few(3)(
     ("name", "days"),
     [*itertools.product(("normal", "rounded", "constant"), (1, 5, 7)), ("almost constant", 5)],
 )
@@ -136,8 +136,7 @@ def test_weekends_have_a_spread_of_their_own():
     assert alarmed(rows)[0] == date(2026, 3, 3)  # its second day
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("losses", "expected"),
     [
         ({40: 0.06}, []),  # one bad day
@@ -175,7 +174,7 @@ def baseline_weeks(values):
     return ((last - first).days + 1) / 7
 
 
-@pytest.mark.parametrize(("days", "weeks"), [(40, 4), (62, 4), (63, 5), (111, 11), (300, 12)])
+@few(2)(("days", "weeks"), [(40, 4), (62, 4), (63, 5), (111, 11), (300, 12)])
 def test_the_baseline_grows_by_the_week_while_28_days_follow(days, weeks):
     assert baseline_weeks(np.resize(NORMAL, days)) == weeks
 
@@ -259,7 +258,7 @@ def drop_on_phones(seed, size=0.12):
                          "device": np.where(phone, "phone", "desktop"), "ndcg": value})  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(2))
+@few(1)("seed", range(2))
 def test_a_drop_that_lasts_is_an_alarm_on_its_last_day(seed):
     """With 28 days of baseline it was seen in one of eight, and the title forgot it."""
     result = rankql.monitor(drop_on_phones(seed), by="device")
@@ -294,9 +293,7 @@ def test_alarms_that_began_at_different_times_each_say_when():
         "(sudden drop since 2026-10-26)")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("weeks", "cause"), [(3, "drop"), (6, "drop"), (14, "drop"), (14, "drift")]
-)
+@few(2)(("weeks", "cause"), [(3, "drop"), (6, "drop"), (14, "drop"), (14, "drift")])
 def test_a_drop_within_a_week_is_no_drift(weeks, cause):
     """Its first week has a part of it."""
     days, rng = 7 * (20 + weeks), np.random.default_rng(weeks)
@@ -371,8 +368,7 @@ def test_days_of_few_queries_without_a_hit_are_no_alarm():
     assert rankql.monitor(frame, metrics="P@1", baseline=56).passed
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("undefined", ["skip", "zero"])
+@few(1)("undefined", ["skip", "zero"])
 def test_a_day_on_which_half_of_the_sessions_have_no_click(undefined):
     """Their metric is undefined, so the mean does not show it."""
     frame = log(queries=300).with_columns(rel=pl.col("rel") > 1)
@@ -413,8 +409,7 @@ def watch_outage(queries, last, more=(), **options):
     return rankql.monitor(frame, metrics="nDCG@3", baseline=56, **options)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("last", [[9], [1, 9], [5] * 28])
+@few(2)("last", [[9], [1, 9], [5] * 28])
 def test_an_outage_goes_on_if_the_last_days_have_few_queries(last):
     result = watch_outage(14, last)
     newest = FIRST + timedelta(83 + len(last))
@@ -434,8 +429,7 @@ def test_an_outage_is_not_kept_for_ever():
     assert result.displayed()[0].filter(metric="nDCG@3")["alarm"][-1] == "ended"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("closed", "state"), [(28, "alarm"), (29, "ended")])
+@few(1)(("closed", "state"), [(28, "alarm"), (29, "ended")])
 def test_a_closed_slice(closed, state):
     """It keeps its alarm for 28 days, and then has ended."""
     slice = pl.col("query") + 1000, pl.lit("closed")
@@ -454,7 +448,7 @@ def test_a_closed_slice(closed, state):
 NOTHING = "Nothing was compared in the 7 days to 2026-10-15"
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("few", "code", "title"),
     [
         (6, 0, f"No alarm on {ON - timedelta(6)}; nothing was compared since"),
@@ -508,8 +502,7 @@ def weekly(weeks=30, queries=14, broken=None, weekday=0, seed=5):
     return frame.with_columns(day=monday + pl.duration(days=week), seen=pl.col("query") % 7)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("weekday", "day"),
     [(0, "day"), (6, "day"), (0, "date_trunc('week', day)"), (0, "date_trunc('week', stamp)")],
 )
@@ -530,8 +523,7 @@ def test_weeks_are_recognised(weekday, day):
     )
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("weeks", "exit_code"), [(8, 1), (7, None)])
+@few(1)(("weeks", "exit_code"), [(8, 1), (7, None)])
 def test_a_baseline_of_weeks_has_eight(weeks, exit_code):
     frame = weekly(weeks=20, broken=15)
     if exit_code:
@@ -579,7 +571,7 @@ def test_options_that_change_the_means_are_refused():
             rankql.monitor(LOG, metrics="nDCG@3", **{name: None})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("weekdays", "unit", "period"),
     [([1], "week", None), ([4], "week", "day"), (range(1, 6), "day", None),
      (range(2, 8), "day", "day"), ([1, 3, 5], None, None)],
@@ -703,7 +695,7 @@ def test_a_negated_expression_is_not_asked_about():
         rankql.monitor(frame, metrics={"loss": "avg(rel)"})
 
 
-@pytest.mark.parametrize("metrics", [None, "nDCG@3"])
+@few(1)("metrics", [None, "nDCG@3"])
 def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(metrics, tmp_path):
     """Of values and of rankings, and in a file of text."""
     frame = log(broken=40, queries=10) if metrics else daily()
@@ -824,7 +816,7 @@ def test_a_week_has_as_many_days_as_most_weeks(extra):
     assert dict(states["slice", "state"].rows()) == {"part=a": "fine", "part=b": "not compared"}
 
 
-@pytest.mark.parametrize("shape", ["queries", "rankings", "judged days"])
+@few(2)("shape", ["queries", "rankings", "judged days"])
 def test_a_week_of_one_bad_day_is_no_alarm(shape):
     """Mondays are low, and the last week has only one; the others have no row, or no value."""
     monday = date(2026, 5, 4)
@@ -872,7 +864,7 @@ def test_slices_of_own_values_are_spelled_in_any_case(columns):
     assert len(titles) == 1 and "ndcg [Country=de]" in titles.pop()
 
 
-@pytest.mark.parametrize("kind", ["DECIMAL(8, 4)", "DOUBLE"])
+@few(1)("kind", ["DECIMAL(8, 4)", "DOUBLE"])
 def test_own_values_may_be_decimals_next_to_an_enum(kind):
     frame = daily().with_columns(pl.col("ndcg").round(4))
     con = duckdb.connect()
@@ -974,7 +966,7 @@ def test_the_chart_begins_with_the_alarm_and_its_band_stays_within_the_range():
     assert any(row["better"] == 1 for row in bands[0])
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("call", "name"),
     [
         (", value := 'x'", "day"), (", day := 'at'", "value"),

@@ -44,7 +44,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("form", "side"), cycled([*FORMS], ["run", "qrels"]))
 def test_ids_in_another_form_are_repaired(form, side):
     pairs, change = FORMS[form]

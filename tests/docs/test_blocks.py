@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
+from doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.profiles import TOOLS
 from support import components, native_databases
-from support.doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from support.environments import run
 from support.paths import ROOT
 
@@ -36,12 +36,9 @@ def demo_folder(tmp_path_factory):
     return folder
 
 
-# Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start", "gain")
-
-
 def marks(page):
-    needed = [] if page.stem in LIGHT else [pytest.mark.slow]
+    """One page is light. The oldest DuckDB cannot read text of pandas 3."""
+    needed = [] if page.stem == "gain" else [pytest.mark.slow]
     needed += [pytest.mark.tea_tasting] if page.stem == "experiment" else []
     blocks = BLOCK.findall(page.read_text())
     draws = any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)

@@ -10,19 +10,20 @@ import pytest
 import pytrec_eval
 
 import rankql
+import tools_table
+from doc_blocks import cells, run_blocks
 from rankql.registry.conventions import PROFILES
 from rankql.registry.parse import find_shown, parse
-from support import metric_engines, other_names_table, other_tools, tools_table
-from support.doc_blocks import cells, run_blocks
-from support.other_tools import frames
+from support import metric_engines, other_tools, samples
 from support.paths import ROOT
+from support.samples import frames
 
 PAGE = (ROOT / "docs" / "coming-from.md").read_text()
 NAMES = PAGE.partition("## The names\n\n")[2].partition("\n\n")[0]
 CHINESE = (ROOT / "docs" / "zh" / "coming-from.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in NAMES.splitlines()]
 # Queries that both have: what the means make of others is in the blocks of the page.
-RUN, QRELS = other_tools.random_data(4, longest=12)
+RUN, QRELS = samples.random_data(4, longest=12)
 RUN, QRELS = ({q: items[q] for q in sorted(RUN.keys() & QRELS.keys())} for items in (RUN, QRELS))
 
 
@@ -59,7 +60,7 @@ def test_the_chinese_page_has_the_same_names():
 
 
 def test_a_name_that_means_something_else_is_accepted_or_says_so():
-    table = other_names_table.with_table()
+    table = tools_table.with_names()
     assert table == PAGE, "run python tests/generate.py names"
     rows = [row.strip("|").split("|") for row in table.partition("<!-- other")[2].splitlines()]
     rows = [row for row in rows if len(row) == 4 and row[0].startswith(" `")]

@@ -79,6 +79,7 @@ def test_a_recommender_from_a_log(rng):
     assert rankql.evaluate(run, split, "R@10", seen="drop")["R@10"] == pytest.approx(np.mean(hits))
 
 
+@pytest.mark.slow
 def test_rag_with_questions_that_nothing_answers(rng, tmp_path):
     rows = [
         {
@@ -219,6 +220,7 @@ def test_learning_to_rank_with_arrays(rng):
     assert mine == pytest.approx(np.mean(theirs))
 
 
+@pytest.mark.slow
 def test_an_installation_without_extras():
     code = "import sys; sys.modules['scipy'] = None; import rankql; rankql.{}"
     for call, command in (

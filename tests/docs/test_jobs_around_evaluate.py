@@ -142,6 +142,7 @@ def test_stages_queries_and_two_scores(tmp_path):
     assert both.result.frame()["RR"].to_list() == ones
 
 
+@pytest.mark.slow
 def test_words_of_other_tools(con, tmp_path):
     """--qrels, F2 and GAP."""
     SHOWN.write_csv(tmp_path / "run.csv")

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
+from doc_blocks import cells
+from notebooks import EXAMPLES, JUPYTER, MARIMO, PATH, executed, nbformat
 from support.components import optional
-from support.doc_blocks import cells
-from support.notebooks import EXAMPLES, JUPYTER, MARIMO, PATH, executed, nbformat
 from support.screens import SCREENS
 
 sync_api = optional("playwright.sync_api")

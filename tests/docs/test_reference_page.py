@@ -10,12 +10,13 @@ import re
 
 import pytest
 
+import doc_tables
 import rankql
+from doc_blocks import ENGLISH, PAGES, with_english_blocks
 from rankql.cli.main import main
 from rankql.macros import read_comments
 from rankql.registry.all_metrics import FUNCTIONS
-from support import doc_tables, signatures
-from support.doc_blocks import ENGLISH, PAGES, with_english_blocks
+from support import signatures
 from support.paths import PACKAGE, ROOT
 
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}

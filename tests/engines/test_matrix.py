@@ -7,7 +7,8 @@ from itertools import chain
 
 import pytest
 
-from support import case_matrix, case_table, hand_cases
+import case_table
+from support import case_matrix, hand_cases
 from support.parameters import slow
 
 
@@ -18,7 +19,7 @@ def place(request):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("family", [x if x == "gain" else slow(x) for x in hand_cases.FAMILIES])
+@pytest.mark.parametrize("family", [x if x == "rating" else slow(x) for x in hand_cases.FAMILIES])
 @pytest.mark.parametrize(
     ("place", "name"),
     [pytest.param(e.place, e.name, marks=e.marks, id=e.name) for e in case_matrix.ENGINES.values()],

@@ -25,11 +25,13 @@ from support import (
     metric_engines,
     native_databases,
     native_files,
-    random_runs,
+    samples,
 )
+from support.case_matrix import assert_alike
 from support.native_databases import handlers, options_of, run_node, run_python
 from support.paths import ROOT
-from support.small_evaluation import QRELS, RUN, assert_alike
+from support.samples import SMALL_QRELS as QRELS
+from support.samples import SMALL_RUN as RUN
 
 EXECUTED = {name: getattr(pytest.mark, name) for name in ("postgres", "clickhouse")}
 HANDLERS = {"snowflake": (run_python, ()), "bigquery": (run_node, pytest.mark.bigquery)}
@@ -624,7 +626,7 @@ def test_translate_says_what_to_install(dialect):
 
 # Evaluations
 
-METRICS = [*random_runs.METRICS, "nDCG(gain=exp2)@5", "P(rel=2)@5", "NumRet", "Judged@5"]
+METRICS = [*samples.METRICS, "nDCG(gain=exp2)@5", "P(rel=2)@5", "NumRet", "Judged@5"]
 METRICS += ["Bpref", "IPrec@0.5", "infAP"]
 
 
@@ -656,7 +658,7 @@ def assert_evaluated(database, run, qrels, metrics=METRICS, **options):
 
 
 def test_evaluations_equal_those_of_duckdb(database):
-    run, qrels = random_runs.data(3)
+    run, qrels = samples.random_frames(3)
     assert_evaluated(database, run, qrels)
     assert_evaluated(database, run, qrels, ["nDCG@3", "AP"], gain="binary", threshold=2)
 
@@ -670,7 +672,7 @@ def test_evaluations_break_ties_by_the_bytes_of_the_item(database):
 
 
 def test_evaluations_of_positions_and_scores(database):
-    run, qrels = random_runs.data(4)
+    run, qrels = samples.random_frames(4)
     run = run.with_columns(
         pos=pl.col("score").rank("ordinal", descending=True).over("query").cast(pl.Int64)
     )
@@ -766,7 +768,7 @@ def test_names_in_quotes_pairs_and_columns_of_events():
 
 @pytest.mark.postgres
 def test_evaluations_of_postgres_take_all_options(server):
-    run, qrels = random_runs.data(5)
+    run, qrels = samples.random_frames(5)
     metrics = ["nDCG@10", "P@5", "AP@5", "F1@5", "IPrec@0.5", "nERR(max_rel=3)@5"]
     options = {"ideal": "retrieved", "precision_denominator": "min", "ap_denominator": "R"}
     assert_evaluated(server, run, qrels, metrics, recall_rounding="nearest", **options)

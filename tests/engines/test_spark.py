@@ -14,11 +14,13 @@ from rankql.cli.demo import write_shop
 from rankql.engines import partitions
 from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
-from support import case_matrix, metric_rows, signatures, spark_sessions
+from support import case_matrix, samples, signatures, spark_sessions
+from support.case_matrix import assert_alike
 from support.components import optional
 from support.environments import run
 from support.paths import ROOT
-from support.small_evaluation import QRELS, RUN, assert_alike
+from support.samples import SMALL_QRELS as QRELS
+from support.samples import SMALL_RUN as RUN
 
 deltalake, metrics = optional("deltalake"), optional("rankql.spark")
 functions = optional("pyspark.sql.functions")
@@ -334,7 +336,7 @@ def test_every_metric_of_a_ranking_is_translated():
 def test_which_metrics_beyond_accuracy_are_translated():
     def translated(name):
         try:
-            return translate_expression(metric_rows.call(name))
+            return translate_expression(samples.call_of(name))
         except rankql.RankqlError as error:
             assert "has no translation" in str(error)
 
@@ -357,15 +359,15 @@ def test_metrics_beyond_accuracy_equal_duckdb(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""
     con = duckdb.connect()
     rankql.register(con)
-    columns = metric_rows.columns(name)
-    rows = [[g, *row] for g in range(6) for row in metric_rows.draw(name, g)]
+    columns = samples.columns_of(name)
+    rows = [[g, *row] for g in range(6) for row in samples.draw_rows(name, g)]
     rows += [[6, *(None for _ in columns)], *([7, *row[1:-1], None] for row in rows[:3])]
-    kinds = [metric_rows.KINDS.get(column, "DOUBLE") for column in columns]
+    kinds = [samples.KINDS.get(column, "DOUBLE") for column in columns]
     typed = ", ".join(f'"{c}" {kind}' for c, kind in zip(columns, kinds, strict=True))
     con.execute(f"CREATE TABLE drawn (g INT, {typed})")
     con.executemany(f"INSERT INTO drawn VALUES ({', '.join('?' * (len(columns) + 1))})", rows)
     framed(spark, con.sql("FROM drawn").pl()).createOrReplaceTempView("drawn")
-    text = f"SELECT g, {metric_rows.call(name)} AS value FROM drawn GROUP BY g ORDER BY g"
+    text = f"SELECT g, {samples.call_of(name)} AS value FROM drawn GROUP BY g ORDER BY g"
     theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
     assert_frame_equal(con.sql(text).pl(), theirs, check_exact=False, abs_tol=1e-12, rel_tol=0)
 

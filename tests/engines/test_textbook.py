@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+import metric_pages
 import rankql
 from rankql.cli.main import main
 from rankql.engines import textbook
@@ -29,14 +30,7 @@ from rankql.registry.all_metrics import (
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
-from support import (
-    hand_cases,
-    metric_engines,
-    metric_pages,
-    native_databases,
-    signatures,
-    spark_sessions,
-)
+from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
 from support.paths import ROOT
 
 STATEMENTS = textbook.read_textbook()

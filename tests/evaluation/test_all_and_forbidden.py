@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few
 
 QRELS = pl.DataFrame(
     {
@@ -105,7 +106,7 @@ def forbidding():
     return rows.select("query", "item", rel=grade, withdrawn=pl.col("pos") == 3)
 
 
-@pytest.mark.parametrize("ties", ["item", "expected", "best", "worst"])
+@few(2)("ties", ["item", "expected", "best", "worst"])
 def test_a_gate_tells_two_runs_apart_that_no_other_metric_distinguishes(ties):
     option = {"forbidden": "withdrawn", "ties": ties}
     means = []
@@ -149,9 +150,7 @@ GRADED = pl.DataFrame(
 )
 
 
-@pytest.mark.parametrize(
-    ("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")]
-)
+@few(2)(("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")])
 def test_grades_below_0_are_read_whatever_negative_is(negative, missing):
     """The run lacks e, which shows nothing; c has no forbidden item."""
     options = {"negative": negative, "missing": missing}

@@ -10,7 +10,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.calls import connected
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 RUN = pl.DataFrame(
     [
@@ -44,6 +44,7 @@ def value_of(run, metric):
     return con.sql(f"SELECT {METRICS[metric]} FROM input_rows").fetchall()[0][0]
 
 
+@pytest.mark.slow
 def test_values_of_slices_are_those_of_their_rankings():
     """Without an interval, and without a value per query. Some rows lack their slice."""
     slice_ = pl.when(pl.col("query") < "u3").then(pl.lit("x")).otherwise(pl.lit("y"))
@@ -60,8 +61,7 @@ def test_values_of_slices_are_those_of_their_rankings():
     assert result["gini@3"] == pytest.approx(value_of(RUN, "gini@3"))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("missing", ["zero", "skip"])
+@few(1)("missing", ["zero", "skip"])
 def test_judged_queries_count_and_missing_ones_show_nothing(missing):
     early = pl.col("query") < "u6"
     qrels = QRELS.filter(pl.col("query") != "u5")
@@ -118,7 +118,7 @@ def test_gate_holds_values_to_limits():
             rankql.gate(new, **options, **refused)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "metric, options, message",
     [
         ("gini(item)", {}, "^catalogue must be given: the number of items"),
@@ -204,8 +204,7 @@ def frames(judged, run):
     return run, pl.DataFrame(judged, schema=["query", "subtopic", "item", "rel"], orient="row")
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("seed", "form", "alpha"),
     cycled(range(1, 6), ["file", "frame", "lists", "positions"], [0.5, 0.3]),
 )

@@ -9,6 +9,7 @@ from rankql import RankqlError
 from rankql.evaluation.evaluate import render_query
 from support import metric_engines
 from support.calls import assert_table_refused
+from support.parameters import few
 
 # By place: A, A, B, A, C. Relevant: B and C (and D, which is not retrieved).
 RUN = pl.DataFrame(
@@ -33,8 +34,7 @@ def values(run, qrels=QRELS, metrics=METRICS, **options):
     return pytest.approx(result.per_query.rows()[0][1:], abs=1e-12)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("rule", ["document", "#", "split_part(item, '#', 1)"])
+@few(1)("rule", ["document", "#", "split_part(item, '#', 1)"])
 def test_columns_separators_and_expressions_name_documents(rule):
     distances = RUN.select(pl.exclude("score"), distance=-pl.col("score"))
     shuffled = RUN.sample(fraction=1, shuffle=True, seed=1)
@@ -132,8 +132,7 @@ def test_ids_that_look_like_chunks_are_noted_or_refused_without_collapse():
         rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\", "_chunk_"])
+@few(3)("separator", ["#", "::", "-", ".", "_", "\\", "_chunk_"])
 def test_the_last_separator_counts(separator):
     document = f"a{separator}b"
     run = {"q": [f"{document}{separator}12", f"c{separator}1"]}
@@ -143,7 +142,7 @@ def test_the_last_separator_counts(separator):
 NO_IDS = PLACED.drop("item", "document").with_columns(rel=1)
 
 
-@pytest.mark.parametrize(
+@few(3)(
     "run, options, message",
     [
         (RUN, {"collapse": "documnet"}, r"^collapse='documnet': no column of that name in run\."),
@@ -167,8 +166,7 @@ def test_wrong_rules_and_runs_are_refused(run, options, message):
         rankql.evaluate(run, QRELS if "item" in run.columns else None, "RR", **options)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     "frame, options, pattern",
     [
         (pl.concat([PLACED, PLACED]), {}, "several items share a position: .*"),
@@ -184,8 +182,7 @@ def test_wrong_tables_are_refused_by_the_macro(frame, options, pattern):
 # The macro, and its function
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("positions, expected", [("renumber", RENUMBERED), ("keep", KEPT)])
+@few(1)("positions, expected", [("renumber", RENUMBERED), ("keep", KEPT)])
 def test_the_macro_does_the_same(positions, expected):
     other = PLACED.with_columns(query=pl.lit("r"), pos=pl.Series([2, None, 9, 4, 5]))
     chunks = pl.concat([PLACED, other]).sample(fraction=1, shuffle=True, seed=1)

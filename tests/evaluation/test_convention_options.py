@@ -9,8 +9,8 @@ import pytest
 
 import rankql
 from rankql.registry.conventions import CHOICES, choose
-from support.parameters import cycled
-from support.random_runs import QRELS, RUN, same
+from support.parameters import cycled, few
+from support.samples import QRELS, RUN, same
 
 
 def test_best_and_worst_of_unjudged_and_grade_0():
@@ -34,10 +34,7 @@ def test_gain_by_dict_and_by_name():
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "options", [{}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}]
-)
+@few(2)("options", [{}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}])
 def test_queries_without_grades_are_left_out_of_ranked_tables(options):
     run = pl.DataFrame({"query": [*"aabbc"], "item": [*"xyxyx"], "score": [3.0, 2, 2, 1, 1]})
     qrels = pl.DataFrame({"query": [*"acc"], "item": [*"yxy"], "rel": [1, -1, 2]})
@@ -112,8 +109,7 @@ TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "re
 JUDGMENTS = TABLE.select("query", "item", "rel")
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("ties", "descending"),
     cycled(["item", "order", "best", "worst", "expected"], [True, False]),
 )
@@ -141,8 +137,7 @@ def test_positions_have_no_ties(float32):
     assert result["AUC"] == pytest.approx(7 / 9)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("ties", "judged"), cycled(["item", "best", "expected"], [False, True]))
+@few(2)(("ties", "judged"), cycled(["item", "best", "expected"], [False, True]))
 def test_float32_rounds_only_to_compare(ties, judged):
     # 0.1 and its neighbour are equal as float32, and stand in the order of items.
     scores = [0.1, 0.1 + 1e-12]
@@ -174,8 +169,7 @@ def notes_of(qrels, metrics="AP", run=RATED, **options):
     return rankql.evaluate(run, qrels, metrics, interval=None, **options).notes
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["frame", "csv", "alone", "integers"])
+@few(1)("form", ["frame", "csv", "alone", "integers"])
 def test_ratings_ask_for_a_threshold(form, tmp_path):
     qrels, run = judgments(RATINGS), RATED
     if form == "csv":
@@ -199,8 +193,7 @@ def test_ratings_ask_for_a_threshold(form, tmp_path):
         assert notes_of(qrels, "P@5", run, threshold=threshold) == []
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     "grades",
     [
         [1, 2, 3],

@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 
 from rankql.errors import RankqlError
 from rankql.evaluation.convert import convert
+from support.parameters import few
 
 RUN = pl.DataFrame(
     {"query": ["a", "a", "a", "b"], "item": ["x", "z", "y", "x"], "score": [1.0, 2.5, 2.5, -1.0]}
@@ -59,8 +60,7 @@ def test_tables(tmp_path):
     assert path.read_text() == "query,item,rel\na,01,1\na,02,0\n"
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".run", ".run.gz", ".txt"])
+@few(3)("suffix", [".parquet", ".csv", ".csv.gz", ".run", ".run.gz", ".txt"])
 def test_round_trip(tmp_path, suffix):
     for table, name, text in ((RUN, "run", TREC), (QRELS, "qrels", JUDGMENTS)):
         path = convert(table, tmp_path / f"{name}{suffix}")
@@ -104,7 +104,7 @@ def test_systems(tmp_path):
     assert "model is empty or has white space" in refused(run, tmp_path / "b", system="model")
 
 
-@pytest.mark.parametrize("bad", ["x y", "x\ty", "x\n", " x", "", "x\u00a0y", "x\u2003", "\u0085"])
+@few(4)("bad", ["x y", "x\ty", "x\n", " x", "", "x\u00a0y", "x\u2003", "\u0085"])
 @pytest.mark.parametrize(("table", "role"), [(RUN, "query"), (QRELS, "item")])
 def test_white_space(tmp_path, bad, table, role):
     message = refused(
@@ -113,8 +113,7 @@ def test_white_space(tmp_path, bad, table, role):
     assert f"{role} is empty or has white space" in message and f"(1 row, {bad!r})" in message
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("word", ['a"b', '"a', "it's", "a,b", "{0}", "ünï", "%s", "select", "\\n"])
+@few(2)("word", ['a"b', '"a', "it's", "a,b", "{0}", "ünï", "%s", "select", "\\n"])
 def test_odd_ids_and_names(tmp_path, word):
     run = pl.DataFrame({word: [word, word], "doc": [f"{word}1", f"{word}2"], "sim": [2.0, 1.0]})
     text = f"{word} Q0 {word}1 1 2.0 {word}\n{word} Q0 {word}2 2 1.0 {word}\n"
@@ -139,7 +138,7 @@ def test_grades_and_ranking_in_one_table(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@few(6)(
     ("source", "name", "options", "message"),
     [
         (RUN, "nowhere/a.run", {}, "does not exist"),

@@ -8,6 +8,7 @@ import pytrec_eval
 
 import rankql
 from rankql import RankqlError
+from support.parameters import few
 
 METRICS = ["ndcg_cut_10", "map", "recip_rank", "P_5", "recall_10"]
 
@@ -31,7 +32,7 @@ def frame(data, value):
     return pl.DataFrame(rows, ["query", "item", value], orient="row")
 
 
-@pytest.mark.parametrize("form", ["scores", "positions", "one table"])
+@few(2)("form", ["scores", "positions", "one table"])
 def test_identical_ids_are_ignored_as_by_pytrec_eval_without_them(form):
     run, qrels = duplicates()
     without = {q: {item: x for item, x in items.items() if item != q} for q, items in run.items()}
@@ -81,7 +82,7 @@ QRELS = pl.DataFrame({"query": [*"abcd"], "item": [*"yzxx"], "rel": [1, 0, 1, 1]
 NAMES = ["RR", "FalseAnswer", "FalseAbstention"]
 
 
-@pytest.mark.parametrize("form", ["scores", "distances", "positions", "system"])
+@few(3)("form", ["scores", "distances", "positions", "system"])
 @pytest.mark.parametrize(
     ("least", "expected"),
     [

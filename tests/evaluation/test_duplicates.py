@@ -6,14 +6,13 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.parameters import cycled
-from support.random_runs import QRELS, RUN
+from support.parameters import cycled, few
+from support.samples import QRELS, RUN
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("form", "role", "value"),
     cycled(["pandas", "polars", "parquet", "float32"] * 2, ["query", "item"],
            [*FLOATS.values()] * 2 + [1.5, 2.0**53] * 2),
@@ -47,8 +46,7 @@ def test_integers_that_became_floats_in_text_are_named(role, tmp_path):
         rankql.evaluate(tmp_path / "run.csv", tmp_path / "qrels.csv", "RR")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+@few(1)("blank", [" ", "\t", "  "])
 def test_comments_that_look_like_rows_are_counted(blank, tmp_path):
     run, qrels = (tmp_path / name for name in ("a.run", "a.qrels"))
     rows = ["#1 Q0 d1 1 3 t", "#1 Q0 d2 2 2 t", "# made by me", "2 Q0 d1 1 3 t"]
@@ -94,8 +92,7 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
 READS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "Bpref", "Judged@10", "infAP", "Rprec"]
 
 
-@pytest.mark.few(12)
-@pytest.mark.parametrize(
+@few(6)(
     ("metric", "copies", "grades"),
     cycled(READS * 4, [1, 2500], [[1, -1], [-2, 0], [-1, -2], [1, 2], [0, 0], [-1, -1], [0, 0]]),
 )  # as many copies as counters or polars compare

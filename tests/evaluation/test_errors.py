@@ -9,11 +9,11 @@ import pytest
 
 import rankql
 from support import metric_engines
-from support.parameters import cycled
-from support.random_runs import QRELS, RUN
+from support.parameters import cycled, few
+from support.samples import QRELS, RUN
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("name", "text", "message"),
     [
         ("x.run", "q1 Q0 d1 1 2.0 t\nq1 Q0 d2\n", "has a line without 6 columns: 'q1 Q0 d"),
@@ -135,15 +135,14 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), CALLS)
+@few(19)(("call", "message"), CALLS)
 def test_errors(call, message):
     with pytest.raises(rankql.RankqlError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("column", ["score", "pos", "rel"])
+@few(1)("column", ["score", "pos", "rel"])
 def test_nan_in_parquet(tmp_path, column):
     """Whose statistics leave NaN out: DuckDB 2.0 answers isnan() and comparisons from them."""
     rows = {"query": ["q"] * 3, "item": ["a", "b", "c"], "rel": [1.0, 0.0, 1.0]}
@@ -212,7 +211,7 @@ def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
         rankql.evaluate(path, metrics)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("make", "group"), cycled([list, tuple, np.array, pl.Series], [[], [[0, 0, 1]], [[0, 0, 1]]])
 )
 def test_arrays_of_labels_and_scores_are_asked_for_as_a_frame(make, group):

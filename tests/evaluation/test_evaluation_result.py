@@ -15,12 +15,11 @@ from rankql.evaluation.means import Meta
 from rankql.results import ROWS
 from support import metric_engines
 from support.own_values import compare_values
-from support.parameters import slow
-from support.random_runs import METRICS, QRELS, RUN, same, with_segments
+from support.parameters import few, slow
+from support.samples import METRICS, QRELS, RUN, same, with_segments
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     "options",
     [
         {},
@@ -45,6 +44,7 @@ def test_conventions_are_part_of_every_result():
         assert "ap_denominator" in printed and "trec_eval" in printed and "float32" in printed
 
 
+@pytest.mark.slow
 def test_parts_in_memory_and_in_files_are_combined(tmp_path):
     metrics, path = [*METRICS, "microR@5"], tmp_path / "values.parquet"
     options = {"by": "segment", "attributes": with_segments()}
@@ -185,7 +185,7 @@ def test_an_attribute_may_have_the_name_of_another_column(name):
     assert comparison.table[f"by_{name}"].to_list() == ["all", "a", "b"]
 
 
-@pytest.mark.parametrize("by", ["group", ["group"], ()])
+@few(2)("by", ["group", ["group"], ()])
 def test_latex_of_means_is_one_table_with_caption_and_label(by):
     result = rankql.evaluate({"a": OLD, "b": OLD}, metrics=["P@1", "RR"], by=by)
     for each in (result, result.wide(), rankql.evaluate(OLD, metrics="P@1", by=by)):
@@ -230,8 +230,7 @@ def result_of(run, qrels, how, tmp_path, **options):
     return evaluated
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("how", ["memory", "output", "saved"])
+@few(2)("how", ["memory", "output", "saved"])
 @pytest.mark.parametrize("other", ["memory", "output"])
 def test_different_judgments_are_refused(how, other, tmp_path):
     old, new = result_of(FEW_RUN, FEW_QRELS, how, tmp_path), result_of(OTHER, MORE, other, tmp_path)
@@ -288,7 +287,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
             use()
 
 
-@pytest.mark.parametrize("change", ["close", "frame", "gain", "pickle", "copy"])
+@few(2)("change", ["close", "frame", "gain", "pickle", "copy"])
 def test_sql_is_written_late_and_stays_the_same(change):
     """It is made of texts and names: neither the tables nor the options are read again."""
     frame = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

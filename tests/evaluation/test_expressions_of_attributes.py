@@ -8,6 +8,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from rankql.sources.open.private import create_macros, private_connection
+from support.parameters import few
 
 DAYS = [datetime(2026, 1, 1) + timedelta(days=i) for i in range(40)]
 RUN = pl.DataFrame([
@@ -36,8 +37,7 @@ def means(run, **options):
     return rankql.evaluate(run, QRELS, "RR", **options).summary.select("mean", "lo", "hi")
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("options", "columns"), [
+@few(4)(("options", "columns"), [
     ({"by": "date_trunc('month', timestamp)"}, {"by": "month"}),
     ({"by": [["date_trunc('month', timestamp) AS m", "user"]]}, {"by": [["month", "user"]]}),
     ({"weight": "log2(1 + traffic)"}, {"weight": "busy"}),
@@ -98,7 +98,7 @@ BOUGHT = pl.DataFrame({"query": ["a", "a", "b", "c"], "item": ["y", "w", "x", "x
 EXPECTED = [("a", 30.0, 15.0, 0.5), ("b", 5.0, 5.0, 1.0), ("c", None, None, 0.0)]
 
 
-@pytest.mark.parametrize("kind", ["frames", "csv", "ranked", "runs"])
+@few(2)("kind", ["frames", "csv", "ranked", "runs"])
 def test_columns_of_the_run(kind, tmp_path):
     metrics = [{"price": "avg(price)", "price@2": "avg(price)"}, "RR"]
     data, qrels, expected = LOG, BOUGHT, EXPECTED
@@ -123,7 +123,7 @@ def test_own_metrics_with_other_conventions(options):
     assert values["known@2", "dear"].rows()[:2] == [(2, 20), (1, 5)]
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("data", "metrics", "options", "message"),
     [
         (LOG, {"x": "avg(prize)"}, {}, "^metrics='prize': no column of that name"),

@@ -14,8 +14,9 @@ from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
-from support.parameters import cycled
-from support.reductions import SHAPES, compare, frame, ranked
+from support.parameters import cycled, few
+from support.reductions import compare
+from support.samples import SHAPES, ranked, ranked_table
 
 ENDS = protocol.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
@@ -72,8 +73,7 @@ def any_metric(draw):
     return f"{name}({options})" + (f"@{cutoff}" if cutoff else "")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("end", [*ENDS, 0.5, 7])
+@few(1)("end", [*ENDS, 0.5, 7])
 @given(data=st.data())
 def test_any_rankings_and_metrics(end, data):
     """In any shape, with metrics that have no columns, in batches of any size."""
@@ -86,7 +86,7 @@ def test_any_rankings_and_metrics(end, data):
     shape = data.draw(st.sampled_from(sorted(SHAPES)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduce, "CELLS", data.draw(st.sampled_from([1, 300, reduce.CELLS])))
-        compare(*SHAPES[shape](frame(rows)), [*dict.fromkeys(metrics)])
+        compare(*SHAPES[shape](ranked_table(rows)), [*dict.fromkeys(metrics)])
 
 
 # The third does not reach the end of its scale.
@@ -154,8 +154,7 @@ def test_every_convention(options, shape, metrics):
 OWN_LEVELS = [f"{name}(rel={rel})@5" for name in ("P", "AP", "RR", "R") for rel in (1, 2, 3)]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("metrics", "options"),
     [
         *([OWN_LEVELS, {"threshold": threshold}] for threshold in (0, 0.5, 1, 1.5, 2, 5)),
@@ -169,8 +168,7 @@ def test_options_of_a_metric_win_over_the_conventions(metrics, options):
     compare(ranked(3), None, metrics, **options)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("metrics", ["R2@2", ["R2@2", "R2(rel=1)@2", "nDCG@2", "P@2", OWN]])
+@few(2)("metrics", ["R2@2", ["R2@2", "R2(rel=1)@2", "nDCG@2", "P@2", OWN]])
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     """The default of its macro, whatever computes it."""
@@ -188,7 +186,7 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     try:
         for cached in caches:
             cached.cache_clear()
-        table = frame([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
+        table = ranked_table([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
         for options in ({}, {"threshold": 3}):
             values = compare(table, None, metrics, **options).per_query
             assert values["R2@2"].unique().to_list() == [0.5]
@@ -223,7 +221,7 @@ def test_metrics_keep_the_order_of_the_request(shape):
 def test_grades_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too, and further ones, by turns."""
     places = protocol.Words(end, 1).places
-    full = frame([(1, end, pos) for pos in range(1, 120)])
+    full = ranked_table([(1, end, pos) for pos in range(1, 120)])
     cutoffs = (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1)
     for k in cutoffs:
         assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1

@@ -17,8 +17,8 @@ import pytest
 
 import rankql
 from support import metric_engines
-from support.parameters import slow
-from support.random_runs import EXPECTED, METRICS, QRELS, RUN, same
+from support.parameters import few, slow
+from support.samples import METRICS, QRELS, RUN, expected, same
 
 
 def evaluate(run=RUN, qrels=QRELS, metrics=METRICS, **options):
@@ -26,7 +26,7 @@ def evaluate(run=RUN, qrels=QRELS, metrics=METRICS, **options):
 
 
 def assert_expected(run=RUN, qrels=QRELS, **options):
-    same(evaluate(run, qrels, **options).per_query, EXPECTED)
+    same(evaluate(run, qrels, **options).per_query, expected())
 
 
 def connect(**tables):
@@ -61,8 +61,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("kind", FRAMES)
+@few(3)("kind", FRAMES)
 def test_frames(kind):
     assert_expected(FRAMES[kind](RUN), FRAMES[kind](QRELS))
 
@@ -91,8 +90,7 @@ FILES = {
 }
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("name", FILES)
+@few(4)("name", FILES)
 def test_files(name, tmp_path):
     for folder, frame in {"run": RUN, "qrels": QRELS}.items():
         (tmp_path / folder).mkdir()
@@ -227,8 +225,7 @@ IDS = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", IDS)
+@few(1)("kind", IDS)
 def test_types_of_ids(kind):
     ids = pl.DataFrame({"query": NAMES, "id": IDS[kind]})
     run, qrels = (
@@ -239,11 +236,11 @@ def test_types_of_ids(kind):
     if kind == "uuid":
         con.execute("ALTER TABLE run ALTER query TYPE UUID")
     result = evaluate("run", qrels, con=con)
-    same(result.per_query.drop("query"), EXPECTED.drop("query"))
+    same(result.per_query.drop("query"), expected().drop("query"))
     text = evaluate(run, qrels.with_columns(pl.col("query").cast(pl.String))).per_query
     assert text["query"].dtype == pl.String
     order = pl.col("query").cast(int) if "int" in kind else pl.col("query")
-    same(text.sort(order).drop("query"), EXPECTED.drop("query"))
+    same(text.sort(order).drop("query"), expected().drop("query"))
 
 
 def test_intervals_are_refused():
@@ -268,7 +265,7 @@ def test_odd_names_of_columns():
     qrels = QRELS.rename({name: ODD[name] for name in QRELS.columns})
     qrels = qrels.with_columns(pl.lit("<b>'1'</b>").alias(attribute))
     result = evaluate(run, qrels, by=attribute, **ODD)
-    same(result.per_query.drop(attribute).rename({ODD["query"]: "query"}), EXPECTED)
+    same(result.per_query.drop(attribute).rename({ODD["query"]: "query"}), expected())
     assert f"{attribute}=<b>'1'</b>" in result.summary["slice"].to_list()
     assert result.columns["run"] == {name: ODD[name] for name in RUN.columns}
 
@@ -281,8 +278,7 @@ GRADES = pl.DataFrame({"query": [*"qqQ"], "item": [*"Abb"], "rel": [1, 2, 1], "k
 MIRRORED = LETTERS.with_columns(pl.col("score") * -1, system=pl.lit("M"))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("run", "options"),
     [
         (LETTERS, {}),
@@ -340,7 +336,7 @@ def test_all_runs_have_positions_and_some_have_scores():
     assert result.summary["mean"].to_list() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "text",
     [
         "# run of May, 2024\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
@@ -354,9 +350,7 @@ def test_files_with_a_title_or_an_index_without_a_name(tmp_path, text):
     assert evaluate(tmp_path / "x.csv", None, "P@2")["P@2"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("space", "where"), [(" ", slice(1)), ("\t", slice(2, 3)), ("   ", slice(3))]
-)
+@few(2)(("space", "where"), [(" ", slice(1)), ("\t", slice(2, 3)), ("   ", slice(3))])
 def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
     """As in trec_eval: ignored in a run, refused in judgments."""
     lines = [["q1", "Q0", item, "0", score, "tag"] for item, score in ("a3", "b2", "c1")]

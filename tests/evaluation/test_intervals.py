@@ -19,7 +19,7 @@ from rankql.stats.means import (
     t_quantile,
 )
 from rankql.stats.sample import Sample
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 
 @pytest.mark.parametrize("p", [0.5, 0.505, 0.75, 0.95, 0.975, 0.995, 0.9995, 0.99995])
@@ -56,8 +56,7 @@ def test_one_value_has_no_interval(interval):
     assert one == ("part=one", 1, None)
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
+@few(5)(
     ("confidence", "interval", "weight"),
     cycled([1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53] * 2, ["auto", "t"], [None, None, "w"]),
 )
@@ -73,8 +72,7 @@ def test_any_confidence(confidence, interval, weight):
     assert math.isclose(row["mean"], 0.75)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("n", "weight"), cycled([1, 2, 6, 50], [None, "w", "w", None]))
+@few(3)(("n", "weight"), cycled([1, 2, 6, 50], [None, "w", "w", None]))
 def test_equal_values_are_no_certainty(weight, n):
     """For 0 and 1, the exact interval of a share."""
     options = {"confidence": 0.9, "weight": weight}
@@ -94,8 +92,7 @@ def ranked(values, **columns):
     return pl.DataFrame(rows | columns)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("metric", "options"),
     cycled(["DCG@1", "P@1"], [{}, {"weight": "w"}, {"cluster": "user"},
                               {"weight": "w", "cluster": "user"}, {"cluster": "user"}]),
@@ -136,8 +133,7 @@ def test_clusters(tmp_path):
             rankql.evaluate(data, metrics="P@1", cluster=cluster)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("metric", "values", "noted"),
     [
         ("DCG@1", [0] * 19 + [30], True),
@@ -172,7 +168,7 @@ def test_a_note_on_skewed_values_names_the_slices():
     assert note in repr(rankql.evaluate(two, metrics="DCG@1", by=["part", "x"]))
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("columns", "noted"),
     [
         ({"user": [x // 2 for x in range(20)]}, True),
@@ -217,7 +213,7 @@ def test_strong_skewness_narrows_no_interval():
     assert ends[1].hi == pytest.approx(2.725, abs=1e-3) and min(x.hi for x in ends[2:]) > 8
 
 
-@pytest.mark.parametrize(("n", "least"), [(20, 0.89), (50, 0.875), (100, 0.87)])
+@few(2)(("n", "least"), [(20, 0.89), (50, 0.875), (100, 0.87)])
 def test_intervals_of_0_and_1_contain_the_share(n, least):
     """Computed from the binomial distribution: the page says how often at least."""
     samples = (np.repeat([1.0, 0.0], [count, n - count]) for count in range(n + 1))

@@ -9,8 +9,9 @@ import pytest
 
 import rankql
 from rankql.evaluation.checks import duplicates
-from support.parameters import cycled
-from support.reductions import SHAPES, compare, evaluate, frame, require_equal
+from support.parameters import cycled, few
+from support.reductions import compare, evaluate, require_equal
+from support.samples import SHAPES, ranked_table
 
 TIES = ["item", "order", "expected", "best", "worst"]
 
@@ -49,8 +50,7 @@ CASES = {
 READS = ["all items", "first items", "first items, expected"]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("case", "read"), cycled([*CASES], READS))
+@few(4)(("case", "read"), cycled([*CASES], READS))
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -65,7 +65,7 @@ def test_values_notes_and_errors_are_the_same(case, read):
 
 def of_one(*rows):
     """A ranking of these (rel, pos) beside another one."""
-    return frame([(8, *row) for row in rows] + [(2, 1, 1)])
+    return ranked_table([(8, *row) for row in rows] + [(2, 1, 1)])
 
 
 def require_refused(run, qrels, metrics, duplicate, **options):
@@ -96,8 +96,7 @@ def test_repeated_positions_are_refused(scale, place):
             require_refused(*SHAPES["joined"](run), metrics, f"query 8, pos {pos}")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("pos", [2, 20, 21, 30])
+@few(1)("pos", [2, 20, 21, 30])
 def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
     table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
     for metrics in ([f"nDCG@{pos - 1}", "P@1"], ["nDCG@1", f"nDCG(base=3)@{pos - 1}"]):
@@ -107,8 +106,7 @@ def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
         require_refused(table, None, metrics, f"query 8, pos {pos}")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", ["Bpref", "Judged", "Judged@9"])
+@few(1)("metric", ["Bpref", "Judged", "Judged@9"])
 @pytest.mark.parametrize("shape", ["ranked", "joined"])
 def test_judged_items_may_not_share_a_position(metric, shape):
     """Relevant or not, if a metric reads both."""
@@ -129,8 +127,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("metric", "twice", "queries"),
     cycled(VERDICTS * 3, [0, None, 1] * 9, [1] * 9 + [300] * 9 + [1] * 9),
 )
@@ -139,7 +136,7 @@ def test_a_ranked_table_and_a_run_with_judgments_have_one_verdict(metric, twice,
     for pos in (10, 90, 200):
         run = of_one((0, 1), (3, 2), (twice, pos), (twice, pos), (2, pos + 1))
         more = [(100 + query, rank % 4, rank) for query in range(queries) for rank in range(1, 40)]
-        run = pl.concat([run, frame(more)]).with_columns(item=pl.int_range(pl.len()))
+        run = pl.concat([run, ranked_table(more)]).with_columns(item=pl.int_range(pl.len()))
         within = "@" not in metric or pos <= int(metric.partition("@")[2])
         for shape in ("ranked", "joined"):
             data = SHAPES[shape](run)
@@ -149,8 +146,7 @@ def test_a_ranked_table_and_a_run_with_judgments_have_one_verdict(metric, twice,
                 assert not isinstance(compare(*data, metric), str)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("k", [5, 20, 90])
+@few(2)("k", [5, 20, 90])
 @pytest.mark.parametrize("items", [2, 3_000_000])
 def test_one_position_of_many_items_is_refused(items, k):
     """A sum may exceed what DOUBLE holds exactly, or 64 bits. The user's transaction goes on."""
@@ -161,8 +157,7 @@ def test_one_position_of_many_items_is_refused(items, k):
     assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("shape", "unjudged", "metrics"),
     cycled(
         [shape for shape in SHAPES if "without" not in shape] * 2,
@@ -195,8 +190,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("case", "ties", "tied", "metrics"),
     cycled(
         [*REPEATED] * 2, TIES, [None, "a", "d", "a", None],
@@ -239,8 +233,7 @@ def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
         require_equal(values, evaluate(run, qrels, ["AP", "R"], reduces=False, ties=ties).per_query)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("shape", ["ranked", "ranked without items", "joined"])
+@few(3)("shape", ["ranked", "ranked without items", "joined"])
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
 def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudged):
     data = SHAPES[shape](of_one((1, 2), (2, 2), (None, 1), (3, 3)))
@@ -254,14 +247,13 @@ def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudg
 def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
     """In few rows and in many, for one metric and for several."""
     rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]
-    table = frame([(query, *row) for query in range(queries) for row in rows])
+    table = ranked_table([(query, *row) for query in range(queries) for row in rows])
     for reduces in (True, False):
         result = evaluate(table, None, metrics, reduces=reduces)
         assert result.startswith("run has duplicates: query 0, pos 2; query")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("in_polars", [duplicates.IN_POLARS, range(2000)])
+@few(3)("in_polars", [duplicates.IN_POLARS, range(2000)])
 @pytest.mark.parametrize("table", ["run", "qrels", None])
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
 def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metric, monkeypatch):
@@ -281,8 +273,7 @@ def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metr
         assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
+@few(3)("metric", ["nDCG@10", "AP"])
 @pytest.mark.parametrize("case", ["all judged", "no judged query", "NaN"])
 def test_transactions_of_the_user_go_on(case, metric):
     """An error of our checks does not end the transaction, as one of DuckDB would."""

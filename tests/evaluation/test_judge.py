@@ -9,6 +9,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.judged_runs import corrected, half_width, simulated, student_width
+from support.parameters import few
 
 METRICS = ["nDCG@5", "P@3"]
 RUN, HUMAN, JUDGE, ABOUT = simulated()
@@ -32,8 +33,7 @@ def arrays(metric):
     return tuple(part[metric].to_numpy() for part in parts)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", [*METRICS, "AP(rel=3)"])
+@few(1)("metric", [*METRICS, "AP(rel=3)"])
 def test_means_are_corrected(metric):
     """With t and the range of the metric; undefined values too, of AP(rel=3)."""
     row = evaluate(metric, interval="t").summary.row(0, named=True)
@@ -94,7 +94,7 @@ def near_one(seed):
     return {"run": keys.with_columns(score=1.0), **labels, "human": labels["human"].head(60)}
 
 
-@pytest.mark.parametrize(("seed", "used"), [(3, False), (10, True)])
+@few(1)(("seed", "used"), [(3, False), (10, True)])
 def test_means_do_not_depend_on_confidence_or_interval(seed, used):
     """At 95%, the corrected interval of one is wider, as it is of the other at 99% only."""
     tables = near_one(seed)
@@ -133,8 +133,8 @@ def test_clusters_count_where_they_are_few():
     clustered, plain = evaluate("P@3", **options), evaluate("P@3")
     uncorrected = "Too few human queries or clusters"
     assert uncorrected in repr(clustered) and uncorrected not in repr(plain)
-    for result, few in ((clustered, "clusters"), (plain, "human")):
-        assert any(note.startswith(f"With fewer than 200 {few}") for note in result.notes)
+    for result, what in ((clustered, "clusters"), (plain, "human")):
+        assert any(note.startswith(f"With fewer than 200 {what}") for note in result.notes)
 
 
 def test_slices_systems_and_weights():
@@ -210,7 +210,7 @@ def test_queries_of_the_run_without_any_label_are_noted():
 NINE = [f"q{i:03}" for i in range(9)]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("options", "word"),
     [
         ({"human": of_queries(JUDGE, NINE)}, "at least 20"),

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import rankql
-from support.random_runs import same
+from support.samples import same
 
 
 def connect(limit=None, query="q"):

@@ -11,6 +11,7 @@ from scipy.stats import mannwhitneyu
 
 import rankql
 from rankql.evaluation.checks import looks, record
+from support.parameters import few
 
 # One id as run and judgments write it.
 ALIKE = {
@@ -60,7 +61,7 @@ def notes(*tables, metrics="RR", **options):
     return rankql.evaluate(*tables, metrics=metrics, interval=None, **options).notes
 
 
-@pytest.mark.parametrize("name", ALIKE)
+@few(4)("name", ALIKE)
 def test_ids_in_another_form_are_noted_with_a_call(name):
     run, qrels = tables(*ALIKE[name])
     (note,) = (x for x in notes(run, qrels) if "spelled differently" in x)
@@ -72,12 +73,12 @@ def test_ids_in_another_form_are_noted_with_a_call(name):
     assert rankql.evaluate(run, qrels, "RR", interval=None, item=value)["RR"] == 1
 
 
-@pytest.mark.parametrize("name", APART)
+@few(2)("name", APART)
 def test_ids_of_other_things_are_not_noted(name):
     assert not any("spelled" in note for note in notes(*tables(*APART[name], other=True)))
 
 
-@pytest.mark.parametrize("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
+@few(2)("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
 @pytest.mark.parametrize("queries", [3, 40])
 def test_an_expression_that_repairs_all_ids_is_in_the_error(change, queries):
     if queries == 3 and change is not str.upper:
@@ -151,7 +152,7 @@ OTHER_IDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHER_IDS)
+@few(2)("name", OTHER_IDS)
 def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     monkeypatch.setattr(looks, "_ROWS", 200)
     data = ranking([3, 2, 2, 1], [0, 1, 0, 0], range(1000))
@@ -161,7 +162,7 @@ def test_of_many_queries_some_are_looked_at(name, monkeypatch):
     assert 20 <= count <= 100 and "queries of a sample" in note
 
 
-@pytest.mark.parametrize("queries", [1, 3, 1000])
+@few(2)("queries", [1, 3, 1000])
 def test_of_a_large_file_ranges_of_queries_are_copied(queries, monkeypatch, tmp_path):
     """Into temporary tables, of which nothing is left."""
     monkeypatch.setattr(looks, "_ROWS", 2)

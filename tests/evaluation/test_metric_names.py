@@ -6,7 +6,7 @@ import pytest
 import rankql
 from rankql.registry import parse as names
 from rankql.registry.conventions import choose
-from support.random_runs import QRELS, RUN
+from support.samples import QRELS, RUN
 
 
 @pytest.mark.parametrize(
@@ -186,6 +186,7 @@ def test_a_name_of_catboost_is_not_an_expression(name):
         rankql.gate(frame, None, minimum=f"{name}>=0.5")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sql", ["10", "1 + 1", "pi()", "exp2_gain(3)"])
 def test_an_expression_without_column_and_aggregate_is_refused(sql):
     frame = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "b"], "rel": [1, 0], "pos": [1, 2]})

@@ -8,7 +8,7 @@ import pytest
 
 import rankql
 from rankql.evaluation.means import COUNTED
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 HIGHER = [
     "nDCG@10", "DCG@10", "CG@10", "AP", "RR", "P@3", "R@3", "F1@3", "Success@1", "Rprec", "IPrec",
@@ -46,7 +46,7 @@ def without_worst(run, seed, metric, count):
     return run.filter(~pl.col("query").is_in(worst.implode()))
 
 
-@pytest.mark.parametrize(("metric", "seed"), cycled(HIGHER + LOWER, [1, 2]))
+@few(6)(("metric", "seed"), cycled(HIGHER + LOWER, [1, 2]))
 def test_no_run_gains_by_leaving_out_its_worst_queries(metric, seed):
     run, qrels = rankings(seed)
     part = without_worst(run, seed, metric, 10)
@@ -140,7 +140,7 @@ EMPTY = {x for x in IDS if int(x[1:]) % 7 == 0}
 NAMES = ["nDCG@3", "P@3", "RMSE", "FalseAnswer", "microP@3"]
 
 
-@pytest.mark.parametrize("compared", [False, True])
+@few(2)("compared", [False, True])
 @pytest.mark.parametrize(("missing", "undefined"), [("zero", "skip"), ("skip", "zero")])
 def test_a_query_is_missing_or_undefined_or_counts(missing, undefined, compared):
     function = rankql.compare if compared else rankql.evaluate

@@ -5,6 +5,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.parameters import few
 
 # What a template of str.format, of SQL or of a regular expression would read.
 WORDS = ["{0}", "{}", "{", "}", "{query!r}", "%s100%", "it's", 'a"b', "\\1", "^$"]
@@ -29,8 +30,7 @@ def make_tables(word):
     return run, qrels, names
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("word", WORDS)
+@few(1)("word", WORDS)
 def test_names_and_ids_are_no_templates(word):
     run, qrels, names = make_tables(word)
     plain, judged, plainly = make_tables("p")
@@ -51,8 +51,7 @@ def test_names_and_ids_are_no_templates(word):
     assert repr(f"{word}c") in result.notes[0]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("word", WORDS)
+@few(1)("word", WORDS)
 def test_all_commands_read_such_names(word):
     run, qrels, names = make_tables(word)
     other = run.with_columns(-pl.col(names["score"]))
@@ -67,8 +66,7 @@ def test_all_commands_read_such_names(word):
     assert f"{word}x" in str(explained)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("word", WORDS)
+@few(1)("word", WORDS)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -92,8 +90,7 @@ def test_errors_have_such_ids_as_they_are(word, change, message):
     assert str(error.value).startswith(message.format(**ids))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("word", WORDS)
+@few(1)("word", WORDS)
 def test_files_of_such_names(word, tmp_path):
     run, qrels, names = make_tables(word)
     files = tmp_path / f"run{word}.parquet", tmp_path / f"qrels{word}.csv"

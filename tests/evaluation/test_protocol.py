@@ -8,8 +8,9 @@ from rankql.evaluation import compute, protocol
 from rankql.evaluation.plan import make_plan
 from rankql.evaluation.protocol import MAX_HITS
 from rankql.sources.open.session import open_session
-from support.parameters import cycled
-from support.reductions import SHAPES, compare, frame, make_request, ranked
+from support.parameters import cycled, few
+from support.reductions import compare, make_request
+from support.samples import SHAPES, ranked, ranked_table
 
 # A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
 METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
@@ -36,7 +37,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("shape", "metric"), FORMS)
+@few(3)(("shape", "metric"), FORMS)
 def test_a_form_has_the_columns_of_the_table(shape, metric):
     reduction = reduce(shape, METRICS[metric])
     assert reduction.form == FORMS[shape, metric]
@@ -44,12 +45,12 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
-@pytest.mark.parametrize(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
+@few(2)(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
 def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
     names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
     names += ["nDCG@90", "RPrec"]
     table = ranked(3, most=last)
-    table = pl.concat([table, frame([(500, 2.0, last), (500, 1.0, last - 1)])])
+    table = pl.concat([table, ranked_table([(500, 2.0, last), (500, 1.0, last - 1)])])
     reduction = reduce("ranked", names, table)
     assert reduction.form == "words" and {"nDCG@90", "RPrec"}.isdisjoint(reduction.metrics)
     assert len(reduction.metrics) == (1 if last > MAX_HITS else 6)
@@ -59,7 +60,7 @@ def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
 @pytest.mark.parametrize("rels", [(1, 1), (1, 0), (0, 0)])
 def test_items_that_share_a_position_below_the_first_are_an_error(rels):
     rows = [(query, 1.0, pos) for query in range(9) for pos in (1, 70)]
-    table = frame([*rows, *((9, float(rel), 80) for rel in rels)])
+    table = ranked_table([*rows, *((9, float(rel), 80) for rel in rels)])
     assert "has duplicates: query 9, pos 80" in compare(table, None, ["AP(rel=2)", "P@5"])
 
 
@@ -70,7 +71,7 @@ def test_every_form_and_column_is_in_use():
     assert not unused
 
 
-@pytest.mark.parametrize("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
+@few(3)("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
 @pytest.mark.parametrize("integer", [False, True])
 @pytest.mark.parametrize("end", protocol.SCALES)
 def test_counts_of_grades(rows, integer, end):
@@ -102,9 +103,7 @@ def test_counts_of_a_billion_items_do_not_overflow():
                 assert value == (most if name == f"n {grade}" else 0)
 
 
-@pytest.mark.parametrize(
-    ("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2])
-)
+@few(2)(("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2]))
 def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
     """All are counted at once; each is looked at only if a position is shared."""
     table = ranked(3)

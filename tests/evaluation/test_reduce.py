@@ -14,8 +14,9 @@ import rankql
 from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
 from support import metric_engines
-from support.parameters import cycled, slow
-from support.reductions import SHAPES, compare, evaluate, frame, join, ranked, require_equal, score
+from support.parameters import cycled, few, slow
+from support.reductions import compare, evaluate, require_equal
+from support.samples import SHAPES, join, ranked, ranked_table, score
 
 SMALL = ["nDCG@5", "AP@20", "P(rel=2)@10", "ERR@10"]
 DEEP = ["AP", "Bpref", "Rprec", "R@100", "nDCG@5", "Judged@10"]
@@ -45,10 +46,7 @@ def as_run(table):
 # Ties.
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("ties", "seed", "shape"), cycled(TIES * 3, range(len(SCORES)), ["own", "joined", "deep"])
-)
+@few(1)(("ties", "seed", "shape"), cycled(TIES * 3, range(len(SCORES)), ["own", "joined", "deep"]))
 def test_ties(ties, seed, shape):
     """Within the first items and across the last, in rankings of few items; of several systems."""
     table = draw_scores(seed, SCORES[seed])
@@ -77,8 +75,7 @@ def test_an_item_that_is_tied_with_a_judged_one_moves_it():
 # What the reduction depends on.
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("shape", "metrics", "options"),
     [
         ("ranked without items", ["nDCG@5", "own = count(rel)"], {}),
@@ -107,7 +104,7 @@ def test_rankings_with_more_judged_items_than_columns(grade, tied):
     """They are read by the readable query; others are not."""
     sizes = (reduce.MAX_LISTED - 1, reduce.MAX_LISTED, reduce.MAX_LISTED + 1, 3)
     rows = [(q, pos % 3 + 1, pos) for q, size in enumerate(sizes) for pos in range(1, size + 1)]
-    table = frame(rows).with_columns(pl.col("rel") * grade)
+    table = ranked_table(rows).with_columns(pl.col("rel") * grade)
     for data in ((table, None), (score(table, tied), None), join(score(table, tied))):
         compare(*data, ["AP", "nDCG@1000", "Bpref", "R@205"])
         compare(*data, "nDCG", ideal="retrieved")
@@ -252,8 +249,7 @@ def test_scores_are_compared_in_their_own_type(kind, ties, options):
         compare(*data, ["nDCG@5", "AP", "R@100"], **options)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metrics", ["nDCG@3", "AP", ["AP", "own = sum(rel)"]])
+@few(1)("metrics", ["nDCG@3", "AP", ["AP", "own = sum(rel)"]])
 def test_scores_and_ids_of_several_systems_are_their_own(metrics):
     """Whole numbers of one and fractions of another, whose ids are text."""
     qrels = pl.DataFrame({"query": 1, "item": [*range(8)], "rel": [0, 1, 2, 0, 0, 1, 0, 3]})
@@ -265,8 +261,7 @@ def test_scores_and_ids_of_several_systems_are_their_own(metrics):
         require_equal(both.filter(system=name).drop("system", "query"), alone.drop("query"))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("kind", "tied"), cycled(
+@few(1)(("kind", "tied"), cycled(
     ["UUID", "BIT", "BLOB", "DATE", "TIME", "HUGEINT", "VARCHAR", "VARCHAR COLLATE nocase", "ENUM"],
     [1, 0, 1, 9]))  # fmt: skip
 def test_queries_of_any_type(kind, tied):
@@ -335,15 +330,16 @@ def test_transaction_sees_its_own_rows():
         assert values.filter(query=1)["nDCG@10"].item() is None
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("rel", "pos", "shape"),
     cycled([0.5, 2.999, 6, 1e300, -1, -0.5, 0.5], [1, None], ["ranked", "ranked", "joined"]),
 )
 def test_one_other_grade(rel, pos, shape):
     """Then no grades are counted."""
     one = [(7_000, rel, pos), (7_000, 1, 2), (7_000, 3, None)]
-    data = SHAPES[shape](pl.concat([ranked(3), frame(one).with_columns(pl.col("item") + 10**6)]))
+    data = SHAPES[shape](
+        pl.concat([ranked(3), ranked_table(one).with_columns(pl.col("item") + 10**6)])
+    )
     compare(*data, ["nDCG@5", "AP@5", *([] if rel == 1e300 else ["ERR@5"])])
 
 

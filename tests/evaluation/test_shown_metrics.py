@@ -16,6 +16,7 @@ from rankql import RankqlError
 from rankql.evaluation import filters
 from rankql.logs.table_macros import value_sql
 from support import definitions, metric_engines
+from support.parameters import few
 
 NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
 LISTS = ("Popularity", "Novelty", "Serendipity", "Repeats")
@@ -65,8 +66,7 @@ def by_definition(run, test, train, k):
     }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("seed", [1, 2])
+@few(1)("seed", [1, 2])
 @pytest.mark.parametrize("form", ["positions", "scores", "systems"])
 def test_values_are_the_definitions(seed, form):
     run, test, train = recommender(seed)
@@ -90,7 +90,7 @@ def test_values_are_the_definitions(seed, form):
     assert result.per_query.columns[-8:] == [f"{name}@{k}" for name in LISTS for k in (4, 6)]
 
 
-@pytest.mark.parametrize("form", ["positions", "scores", "graded"])
+@few(2)("form", ["positions", "scores", "graded"])
 def test_seen_items_are_dropped(form):
     run, test, train = recommender(4)
     kept = run.join(train, on=["user", "item"], how="anti", maintain_order="left")
@@ -117,7 +117,7 @@ def test_seen_items_are_dropped(form):
         assert any("seen='drop' removes them" in x for x in untouched.notes)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "items, seen, relevant, place",
     [("abc", "b", "c", 2), ("abcd", "b", "d", 3), ("abcd", "abc", "d", 1), ("abd", "a", "d", 2)],
 )
@@ -131,7 +131,7 @@ def test_items_below_a_position_without_items_move_up(items, seen, relevant, pla
     assert result["RR@5"] == 1 / place
 
 
-@pytest.mark.parametrize("split", ["leave_one_out", "time_split"])
+@few(1)("split", ["leave_one_out", "time_split"])
 def test_a_split_log_is_judgments_and_train(split, tmp_path):
     run, _, log = recommender(6)
     log = log.unique(maintain_order=True).sample(fraction=1, shuffle=True, seed=1)
@@ -213,7 +213,7 @@ def test_catalogue_as_a_table_or_a_number():
     assert exact["Gini@6"] == pytest.approx(run.select(by_hand).item(), abs=1e-12)
 
 
-@pytest.mark.parametrize("judged", [True, False])
+@few(1)("judged", [True, False])
 def test_a_system_has_the_same_values_alone_and_beside_another(judged):
     """The catalogue is that of train, and of judgments in a table of their own."""
     run, test, train = recommender(11)
@@ -241,7 +241,7 @@ def test_grades_in_a_run_add_no_item_to_the_catalogue():
     assert rankql.evaluate(graded, None, metrics, train=train).summary["mean"].to_list() == without
 
 
-@pytest.mark.parametrize(
+@few(4)(
     "metric, options, message",
     [
         ("Novelty@4", {}, r"^Novelty@4 needs the interactions of training. Pass train="),
@@ -275,7 +275,7 @@ AMONG_TIES = (1 + 1 / log2(3)) / 3
 DROPPED = (1 + 1 / log2(3)) / 2
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("form", "metric", "options", "value"),
     [
         ("train", "nDCG@2", {"ties": "expected"}, AMONG_TIES),

@@ -6,13 +6,14 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from support import metric_engines
-from support.random_runs import EXPECTED, METRICS, QRELS, RUN, joined, same, with_segments
+from support.parameters import few
+from support.samples import METRICS, QRELS, RUN, expected, joined, same, with_segments
 
 
 def test_slices_are_means_of_their_queries():
     about, groups = with_segments(), [["segment"], ["segment", "device"]]
     result = rankql.evaluate(RUN, QRELS, METRICS, attributes=about, by=groups, interval=None)
-    rows = EXPECTED.join(about, on="query")
+    rows = expected().join(about, on="query")
     for keys in groups:
         for values, part in rows.group_by(keys):
             words = ["NULL" if value is None else value for value in values]
@@ -23,7 +24,7 @@ def test_slices_are_means_of_their_queries():
             for metric, mean, undefined in means.select("metric", "mean", "undefined").rows():
                 assert undefined == part[metric].null_count()
                 assert mean == pytest.approx(part[metric].mean(), abs=1e-12)
-    assert result.summary.filter(pl.col("slice") == "all")["queries"][0] == len(EXPECTED)
+    assert result.summary.filter(pl.col("slice") == "all")["queries"][0] == len(expected())
     assert result.summary.columns[:3] == ["slice", "segment", "device"]
     assert result.per_query.columns == ["query", "segment", "device", *METRICS]
 
@@ -34,15 +35,15 @@ def test_attributes_may_be_in_any_table(source):
     tables = {"run": RUN, "qrels": QRELS, "attributes": QRELS.select("query").unique()}
     tables[source] = tables[source].join(about, on="query", how="left")
     result = rankql.evaluate(**tables, metrics="nDCG@10", by="segment").per_query
-    expected = EXPECTED.select("query", "nDCG@10").join(about, on="query")
+    means = expected().select("query", "nDCG@10").join(about, on="query")
     if source == "run":  # which lacks the attributes of missing queries
         in_run = pl.col("query").is_in(RUN["query"].unique().implode())
-        expected = expected.with_columns(segment=pl.when(in_run).then("segment"))
-    same(result.sort("query"), expected.select("query", "segment", "nDCG@10").sort("query"))
+        means = means.with_columns(segment=pl.when(in_run).then("segment"))
+    same(result.sort("query"), means.select("query", "segment", "nDCG@10").sort("query"))
 
 
 # Reduced to words, lists, the best items, sums, and counters only.
-@pytest.mark.parametrize("source, metric, place, joined", [
+@few(2)("source, metric, place, joined", [
     ("run", "nDCG@5", "score", True), ("qrels", "nDCG@5", "score", True),
     ("attributes", "nDCG@5", "score", True), ("run", "AP", "score", True),
     ("run", "nDCG@5", "score", False), ("run", "nDCG@5", "pos", False),
@@ -84,8 +85,7 @@ def test_micro_averages():
     assert result["mean"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("denominator", ["retrieved", "min"])
+@few(1)("denominator", ["retrieved", "min"])
 def test_micro_precision_by_denominator(denominator):
     """The convention is that of the metric's option, for tied scores of any order too."""
     own = [f"microP(denominator={denominator}){cutoff}" for cutoff in ("@4", "@50", "")]
@@ -113,8 +113,7 @@ def test_many_systems():
         result["AP"]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("options", [{"ties": "best"}, {"unjudged": "remove"}])
+@few(1)("options", [{"ties": "best"}, {"unjudged": "remove"}])
 @pytest.mark.parametrize("home", [0, 1])
 def test_attributes_where_all_items_are_joined(home, options):
     tables = [RUN, QRELS]
@@ -153,7 +152,7 @@ def test_micro_metrics_have_no_zero_for_undefined():
     assert result.summary["mean"].to_list() == [0, 0, None]
 
 
-@pytest.mark.parametrize("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
+@few(2)("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
 def test_names_of_users_join_queries_and_some_are_never_queries(name):
     run = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "score": [1.0] * 4})
     users = pl.DataFrame({"query": list("abcd"), name: ["u", "u", "v", "v"]})

@@ -15,7 +15,7 @@ from scipy.stats import t
 import rankql
 from rankql.evaluation.means import summarise
 from rankql.sources.open import private
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 
 def test_intervals_stay_in_the_range():
@@ -53,7 +53,7 @@ NO_VALUE = "Note: {}: no query has a value"
 UNDEFINED = rankings("ab", rel=0)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("tables", "options", "line"),
     [
         ((rankings("a"),), {"metrics": "AP"}, NO_INTERVAL),
@@ -105,8 +105,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
         assert_frame_equal(summary, expected, check_exact=True)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("missing", "undefined", "means"),
     [
         ("zero", "skip", [1 / 4, 1 / 8]),
@@ -155,8 +154,7 @@ def test_means_lose_no_digits():
     assert rankql.evaluate(ranked, None, "own = sum(rel)")["own"] == 0.1
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("relevant", "options", "noted", "output"),
     [
         (15, {}, True, None),

@@ -9,6 +9,7 @@ import pytest
 import rankql
 from rankql.registry.all_metrics import EVALUATED, SHOWN
 from rankql.registry.parse import _SUBTOPIC_METRICS
+from support.parameters import few
 
 NAMES = [
     "nDCG@3", "nDCG", "DCG@3", "CG@2", "IDCG@3", "AP", "AP@3", "AP(denominator=found)",
@@ -34,7 +35,7 @@ def list_orders(scores):
         yield {item: float(len(items) - place) for place, item in enumerate(items)}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@few(1)("seed", range(3))
 def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     rng = random.Random(seed)
     grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]
@@ -78,7 +79,7 @@ SUBTOPICS = pl.DataFrame(
 TRAIN = pl.DataFrame({"query": ["a", "b", "b"], "item": ["d1", "d1", "d2"]})
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("metric", "options"),
     [
         *((f"{name}@2", {"qrels": SUBTOPICS}) for name in _SUBTOPIC_METRICS),

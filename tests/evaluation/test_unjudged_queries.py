@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.parameters import few
 
 RUN = pl.DataFrame(
     [
@@ -34,7 +35,7 @@ def means(result):
     return result.summary.select(*keys, "mean", "queries", "missing").rows()
 
 
-@pytest.mark.parametrize("text", [False, True])
+@few(1)("text", [False, True])
 def test_they_count_as_judged_with_nothing_relevant(text):
     bought = BOUGHT.with_columns(pl.col("user").cast(pl.String)) if text else BOUGHT
     expected = rankql.evaluate(RUN, WITH_ZEROS, METRICS, undefined="zero", by="country")
@@ -57,7 +58,7 @@ def test_the_line_of_queries_left_out_names_it():
     assert "10 of 30 not judged and left out" in own and "'count'" not in own
 
 
-@pytest.mark.parametrize("k", ["", "@3"])
+@few(3)("k", ["", "@3"])
 @pytest.mark.parametrize(
     "rules",
     [{}, {"unjudged": "remove"}, {"negative": "unjudged"}, {"conventions": "trec_eval"}],
@@ -87,6 +88,7 @@ def test_metrics_of_answers_keep_the_queries_they_have_without_it(rules, k):
     assert "1 of 21 rows of qrels have no grade" in repr(result)
 
 
+@pytest.mark.slow
 def test_explain_check_combine_and_the_manifest_know_it():
     result = rankql.evaluate(RUN, BOUGHT, METRICS, **COUNT)
     with duckdb.connect() as con:

@@ -65,6 +65,7 @@ APPS = pd.DataFrame(
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["app_name", "app_id", "model", "experiment"])
 def test_apps_are_systems(name):
     """Records of TruLens 2.16: two apps were one mean."""

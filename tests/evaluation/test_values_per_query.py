@@ -14,7 +14,7 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 QRELS = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "rel": [1, 0] * 3})
 OLD = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "score": [1, 2, 2, 1, 1, 2]})
@@ -45,8 +45,7 @@ def read(*tables, **options):
 # Runs in any form
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("convert", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+@few(1)("convert", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
 def test_a_list_and_a_dict_are_the_same(convert):
     old, new, qrels = map(convert, (OLD, NEW, QRELS))
     expected = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR")
@@ -100,7 +99,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(
+@few(4)(
     "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
 )
 def test_keys_of_several_types_are_text(keys):
@@ -162,8 +161,7 @@ def test_slices_and_clusters_are_not_metrics():
         rankql.compare(read(*data), cluster="shop")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+@few(1)("suffix", ["csv", "parquet", "json"])
 def test_files_of_numbers(tmp_path, suffix):
     files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
     for file, frame in zip(files, (BEFORE, AFTER), strict=True):
@@ -204,7 +202,7 @@ def test_missing_values_and_columns_are_left_out():
     assert left_out in comparison.notes
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "value"),
     cycled(["ndcg", "revenue"], [float("nan"), float("inf"), -float("inf")]),
 )
@@ -260,7 +258,7 @@ SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 TWICE = pl.concat([AFTER, AFTER])
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("arguments", "options", "message"),
     [
         ((SOLD,), {}, r"^No grade column in run"),
@@ -327,7 +325,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("form", WRITTEN)
+@few(1)("form", WRITTEN)
 def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatch):
     """pandas writes its index, which has no name. It would be a metric, and one more test."""
     monkeypatch.chdir(tmp_path)
@@ -350,8 +348,7 @@ def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatc
 # On the command line
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("command", "code", "printed"),
     [
         ("compare before.csv after.parquet", 0, "Lower is better: wait"),
@@ -368,7 +365,7 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         assert done.exit_code == exit_code and text in done.output
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("kind", "case"),
     cycled(["csv", "parquet", "json"], [
         (["user", "revenue"], "", True),

@@ -11,6 +11,7 @@ import rankql
 from rankql.stats.sample import Sample
 from support import metric_engines
 from support.own_values import compare_values, gate_values
+from support.parameters import few
 
 N = 24
 RNG = np.random.default_rng(5)
@@ -75,7 +76,7 @@ def test_macro_by_group():
     assert none == dict.fromkeys(("mean", "lo", "hi", "n_eff"))
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("columns", "message"),
     [
         ({"weight": [1, None]}, "weight must be given in every row: it is NULL. Use 0 where"),
@@ -114,8 +115,7 @@ def test_the_line_counts_what_the_table_counts():
     assert "1 query weighs as much as about 1" in str(result)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("interval", ["auto", "t"])
+@few(1)("interval", ["auto", "t"])
 def test_equal_weights_change_nothing(interval):
     plain = evaluated(by="segment", interval=interval).summary
     same = evaluated("same", by="segment", interval=interval).summary
@@ -266,7 +266,7 @@ def replace(*values):
     return ABOUT.with_columns(same=pl.Series([*values, *ABOUT["same"][len(values) :]]))
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("about", "message"),
     [
         (replace(None), "weight: same is NULL for query 'q00'"),
@@ -289,7 +289,7 @@ VALUES = rankql.read_values(ABOUT.select("query", traffic=pl.lit("high"), AP=pl.
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("call", "arguments", "options", "message"),
     [
         (rankql.evaluate, (RUN, QRELS), {"weight": 2}, "the name of a column, not 2"),

@@ -12,7 +12,7 @@ from scipy.stats import entropy
 import rankql
 from support import calls, metric_engines, signatures
 from support.hand_cases import ALL
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 CASES = [case for case in ALL if case.metric in signatures.BEYOND]
 NAMES = ["sql", "polars", "polars streaming", "sql whole table", "polars select"]
@@ -31,8 +31,7 @@ def agree(metric, groups, options, values, names=NAMES, **types):
 KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
+@few(3)(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_numbers_have_any_type(metric, kind):
     types = {n: kind for n in columns(metric) if metric_engines.BEYOND[n] in (pl.Float64, pl.Int64)}
     types = {n: k for n, k in types.items() if n not in metric_engines.NUMBERS}
@@ -182,8 +181,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(18)
-@pytest.mark.parametrize(("metric", "rows", "options", "message"), ERRORS)
+@few(9)(("metric", "rows", "options", "message"), ERRORS)
 def test_input_is_refused(metric, rows, options, message):
     for name in ("sql", "polars", "polars streaming"):
         complaint = metric_engines.complaint(lambda n=name: run(n, metric, [rows], options))
@@ -206,8 +204,7 @@ WRONG_TYPES = [
 ]
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(("metric", "name", "kind", "message"), WRONG_TYPES)
+@few(5)(("metric", "name", "kind", "message"), WRONG_TYPES)
 def test_columns_of_the_wrong_type_are_refused(metric, name, kind, message):
     value = None if isinstance(kind, pl.List | pl.Array) else 1
     others = {"pos": 1, "item": "a"}
@@ -220,8 +217,7 @@ def test_columns_of_the_wrong_type_are_refused(metric, name, kind, message):
     calls.assert_both_refuse(call, table, f"(?s){name} {message}")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("settings", "collation"),
     [({"default_collation": "NOCASE"}, ""), ({}, "COLLATE NOCASE"), ({}, "COLLATE NOACCENT")],
 )

@@ -11,6 +11,7 @@ import rankql
 from rankql import RankqlError
 from rankql.expressions import by_score
 from support import calls
+from support.parameters import few
 
 METRICS = ("ndcg", "recall_at", "ap")
 
@@ -25,7 +26,7 @@ def scored(levels, rows=600):
     return pl.DataFrame(table).unique(["query", "item"], maintain_order=True)
 
 
-@pytest.mark.parametrize("levels", [3, 200, 10**9])
+@few(1)("levels", [3, 200, 10**9])
 @pytest.mark.parametrize("rows", [by_score.MAX_ROWS, 50])
 def test_frames_of_many_or_few_ties_in_any_number_of_parts(monkeypatch, levels, rows):
     """All equal SQL: every form is chosen by the share of ties, and its parts by their rows."""
@@ -76,7 +77,7 @@ def test_a_query_of_several_columns(query, kind):
     assert [*result["pos"]] == [2, 1, 1, 1]
 
 
-@pytest.mark.parametrize("item", ["item", "doc_id"])
+@few(2)("item", ["item", "doc_id"])
 @pytest.mark.parametrize("ties", ["item", "expected"])
 def test_pandas_needs_no_name_of_the_item_that_polars_finds(item, ties):
     frame = pl.DataFrame({"query": 1, item: [*"abc"], "rel": [0, 1, 0], "score": [2, 2, 1]})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rankql
 from rankql.expressions import gain
 from support import definitions, metric_engines, strategies
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 
 def elsewhere(frame, note=lambda rows: rows):
@@ -62,8 +62,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
+@few(4)("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
 @pytest.mark.parametrize(
     ("grades", "dtype"),
     [(COUNTED, pl.Int8), (COUNTED, pl.Float32), (WHOLE, pl.Int64), (ANY, pl.Float64)],
@@ -87,8 +86,7 @@ KEYS = {
 ORDERS = ["sorted", "descending", "last row first", "random"]
 
 
-@pytest.mark.few(7)
-@pytest.mark.parametrize(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
+@few(4)(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
 def test_order_and_type_of_keys_change_no_value(kind, order):
     draw, (dtype, key) = random.Random(7), KEYS[kind]
     rows = [
@@ -117,8 +115,7 @@ OTHER_KEYS = {
 }
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("kind", OTHER_KEYS)
+@few(4)("kind", OTHER_KEYS)
 @pytest.mark.parametrize("k", [None, 3])
 def test_keys_are_whatever_polars_groups_by(kind, k):
     rows = {"user": OTHER_KEYS[kind], "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]}
@@ -137,8 +134,7 @@ def test_keys_of_objects(form):
     assert FORMS[form](rankql.ndcg, frame, {"k": 10})["ndcg"].to_list() == [1, 1]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("k", [1, 100, 200, 1 << 40])
+@few(4)("k", [1, 100, 200, 1 << 40])
 @pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
 def test_cutoffs_beyond_the_type_of_the_positions(pos, k):
     """A cutoff that the type of the positions does not hold; the highest position of the type."""
@@ -157,7 +153,7 @@ def test_data_from_elsewhere_is_read_once(k, engine):
     assert sum(heights) == frame.height
 
 
-@pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])
+@few(2)("source", [pl.DataFrame.lazy, elsewhere])
 @pytest.mark.parametrize("k", [None, 2])
 def test_wrong_positions_are_refused(source, k):
     """Two items at a position, also without gain, and positions below 1, also without grade."""
@@ -175,8 +171,7 @@ def test_wrong_positions_are_refused(source, k):
         assert k is None or run([*others, *[(1, rel, 3)] * 3]).height == 2
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("k", [51, 52, 53, None])
+@few(3)("k", [51, 52, 53, None])
 @pytest.mark.parametrize("twice", [1, 10, 51, 52, 53])
 def test_a_position_that_repeats_is_refused_up_to_k(k, twice):
     """Up to k = 52, positions are bits of a Float64. Several rows carry to where it rounds."""
@@ -190,8 +185,7 @@ def test_a_position_that_repeats_is_refused_up_to_k(k, twice):
             assert ranking.pipe(rankql.ndcg, by="user", k=k).height == 2
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
+@few(1)("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
 def test_groups_as_large_as_a_counter_and_larger(rows):
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
     for part in (frame, frame.slice(1)):

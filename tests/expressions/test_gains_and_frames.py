@@ -13,7 +13,7 @@ import rankql
 from rankql import RankqlError
 from rankql.errors import Question
 from support import calls, metric_engines
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 
 def fetch(query, *parameters):
@@ -148,7 +148,7 @@ def test_pipe_names_a_missing_column():
 # wide scores, items of other types
 
 
-@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(18,0)"])
+@few(2)("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(18,0)"])
 def test_whole_scores_above_2_to_the_53_are_distinguished(kind):
     low, high = 2**53, 2**53 + 1
     rows = f"(VALUES (0, {low}::{kind}, 'b'), (1, {high}::{kind}, 'a')) t(rel, score, item)"
@@ -167,7 +167,7 @@ def test_items_of_any_type_are_compared_as_text(kind):
     assert calls.both("rr_by_score(rel, score, item)", frame) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("key", "metric"),
     cycled(
         ["query_id", "qid", "query", "topic", "Session-ID", "user"],
@@ -220,8 +220,7 @@ EVENT_ROWS = pl.DataFrame(COLUMNS | {"time": [1, 2, 3, 4]})
 EVENTS = EVENT_ROWS.to_pandas().astype({"score": "Float64"}).set_index([[3, 3, 5, 9]])
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     "function, options",
     [
         (rankql.ndcg, {"by": "user"}),

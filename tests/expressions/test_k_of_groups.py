@@ -42,6 +42,7 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_group_has_its_own_cutoff(name):
     metric = getattr(rankql, name)

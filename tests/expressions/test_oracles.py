@@ -19,13 +19,14 @@ from pytest import approx
 from scipy.stats import kendalltau
 
 import rankql
-from support import definitions, metric_engines, other_tools
+from support import definitions, metric_engines, samples
+from support.parameters import few
 from support.paths import DL19
 
 
 def untied_data():
     """A run without ties, and judgments of the same queries."""
-    run, qrels = other_tools.random_data(2, queries=60)
+    run, qrels = samples.random_data(2, queries=60)
     queries = sorted(run.keys() & qrels.keys())
     run = {q: {item: n / 64 for n, item in enumerate(run[q])} for q in queries}
     return run, {q: qrels[q] for q in queries}
@@ -73,8 +74,7 @@ def dense(seed, kinds, grades=4):
     return rng.integers(0, grades, size=(40, 12)), rng.integers(0, kinds, size=(40, 12)) / 8
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("engine", ["sql score", "polars score"])
+@few(2)("engine", ["sql score", "polars score"])
 @pytest.mark.parametrize("kinds", [2, 10**6])
 def test_sklearn_auc(engine, kinds):
     """With ties, heavy or not; NULL where scikit-learn has none."""
@@ -112,8 +112,7 @@ def test_sklearn_gauc():
     assert result.summary["undefined"].to_list() == [40 - len(both)] * 2
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("engine", metric_engines.ROWS)
+@few(4)("engine", metric_engines.ROWS)
 def test_sklearn_rating(engine):
     truth, scores = dense(9, 100)
     pairs = [*zip(truth.tolist(), scores.tolist(), strict=True)]
@@ -126,7 +125,7 @@ def test_sklearn_rating(engine):
         assert_same(values, [float(theirs(*pair)) for pair in pairs])
 
 
-@pytest.mark.parametrize("engine", ["sql", "polars", "pipe streaming"])
+@few(2)("engine", ["sql", "polars", "pipe streaming"])
 def test_scipy_kendall(engine):
     """Of grades and positions counted from the end; NaN there where all grades are equal."""
     run, end = metric_engines.ENGINES[engine].run, -np.arange(12)
@@ -210,6 +209,7 @@ def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
     assert max(values(engine, "rbo", longer + other, p=p)) <= 1
 
 
+@pytest.mark.few(2)
 @ENGINES
 @pytest.mark.parametrize(("metric", "options"), [("tau_ap", {}), ("rbo", {"p": 0.999})])
 def test_lists_of_10_000_items(metric, options, engine):
@@ -224,7 +224,7 @@ def test_a_tie_beyond_k_is_ignored(engine):
     assert values(engine, "tau_ap", [[(1, 2), (2, 1), (5, 5), (6, 5)]], k=2) == [-1.0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@few(2)("seed", range(3))
 def test_evaluate_averages_them_as_the_page_on_trust_does(seed):
     """The join with the reference gives the definitions, for items of one ranking too."""
     random.seed(seed)

@@ -10,7 +10,7 @@ from rankql.registry.all_metrics import FUNCTIONS
 from support import definitions, metric_engines, signatures, strategies
 from support.hand_cases import ALL, METRICS
 from support.metric_engines import Sql
-from support.parameters import slow
+from support.parameters import few, slow
 
 # A metric of each family.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
@@ -56,10 +56,7 @@ def test_draws_of_a_fixed_seed_have_fractions_and_no_cutoff(metric, data):
     agree(metric, groups, options, ["sql"])
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "metric", [m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}]
-)
+@few(1)("metric", [m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}])
 @given(data=st.data())
 def test_expected_over_ties(metric, data):
     """ties='expected' is the mean over all orders of the tied items, enumerated."""
@@ -82,8 +79,7 @@ FITTING = {
 KINDS = [kind for kind in metric_engines.TYPES if kind != "VARCHAR"]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("kind", sorted(KINDS, key=lambda kind: kind not in ("BIGINT", "FLOAT")))
+@few(2)("kind", sorted(KINDS, key=lambda kind: kind not in ("BIGINT", "FLOAT")))
 @given(data=st.data())
 def test_columns_have_any_numeric_type(kind, data):
     metric = data.draw(st.sampled_from(signatures.RANKING))
@@ -150,8 +146,7 @@ def test_shares_lie_between_0_and_1(name, groups, data):
             assert value is None or 0 <= value <= 1 + 1e-12, (metric, options)
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
+@few(3)("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""
     nothing = 1.0 if metric == "rbp_residual" else 0.0
@@ -168,7 +163,7 @@ def test_no_groups_have_no_values():
 # What the hand-checked cases are. That every engine gives their values is test_matrix.py.
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@few(31)("metric", METRICS)
 def test_definitions_equal_the_hand_cases(metric):
     for case in METRICS[metric]:
         value = definitions.value(case.metric, case.group, **case.options)

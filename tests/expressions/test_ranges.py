@@ -13,7 +13,7 @@ import pytest
 import rankql
 from support import definitions, metric_engines, signatures
 from support.metric_engines import ROWS as ENGINES
-from support.parameters import crossed, cycled
+from support.parameters import crossed, cycled, few
 
 SHARED = "several items share a position"
 # All but those that define what ties are.
@@ -32,8 +32,7 @@ MERGED = [
 ]
 
 
-@pytest.mark.few(12)
-@pytest.mark.parametrize(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
+@few(6)(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
 def test_more_items_than_positions_are_refused(metric, engine):
     """In every form; and nothing is refused once they are told apart."""
     for rows, options in MERGED:
@@ -45,8 +44,7 @@ def test_more_items_than_positions_are_refused(metric, engine):
         assert len(ENGINES[engine].run(metric, [apart], options)) == 1
 
 
-@pytest.mark.few(10)
-@pytest.mark.parametrize("engine", ENGINES)
+@few(10)("engine", ENGINES)
 @pytest.mark.parametrize(
     ("metric", "options"), [("ndcg", {}), ("ndcg", {"k": 5}), ("ap", {}), ("rbp", {"p": 0.2})]
 )
@@ -56,7 +54,7 @@ def test_two_items_at_the_first_position_are_refused(metric, options, engine):
     assert complaint(engine, metric, rows, options).startswith(SHARED)
 
 
-@pytest.mark.parametrize("metric", ["alpha_ndcg", "alpha_dcg", "err_ia", "subtopic_recall"])
+@few(2)("metric", ["alpha_ndcg", "alpha_dcg", "err_ia", "subtopic_recall"])
 @pytest.mark.parametrize("engine", ["sql", "polars"])
 def test_more_subtopic_items_than_positions_are_refused(metric, engine):
     rows = [(["a"], 1), (["b"], 1), (["a"], 2)]
@@ -96,18 +94,14 @@ PERFECT_OPTIONS = [
 FORMS = [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
-    ("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str
-)
+@few(4)(("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str)
 def test_a_perfect_ranking_is_exactly_1(options, engine):
     run = metric_engines.ENGINES[engine]
     groups = PERFECT if engine not in ("sql whole table", "polars select") else PERFECT[:20]
     assert set(run.run("ndcg", groups, options)) == {1.0}
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("metrics", [["nDCG@1", "nDCG@3", "nDCG@10"], ["nDCG", "nDCG@100"]])
+@few(3)("metrics", [["nDCG@1", "nDCG@3", "nDCG@10"], ["nDCG", "nDCG@100"]])
 @pytest.mark.parametrize("grades", [1, 3, 5, 0.5])
 def test_a_perfect_ranking_is_exactly_1_in_evaluate(grades, metrics):
     """Packed tops of whole grades, and the macros; of ranked tables, and joined by scores."""
@@ -124,7 +118,7 @@ def test_a_perfect_ranking_is_exactly_1_in_evaluate(grades, metrics):
             assert set(result.per_query[metric].drop_nulls()) == {1.0}
 
 
-@pytest.mark.parametrize("engine", ["sql", "polars", "pipe", "sql list", "polars list"])
+@few(2)("engine", ["sql", "polars", "pipe", "sql list", "polars list"])
 def test_one_swap_is_below_1(engine):
     """One swap at the bottom of 1,000 shows, also of grades that differ by a thousandth."""
     swapped = [
@@ -135,8 +129,7 @@ def test_one_swap_is_below_1(engine):
     assert max(metric_engines.ENGINES[engine].run("ndcg", swapped, {})) < 1
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.8, 0.95, 0.99])
+@few(6)("p", [0.1, 0.5, 0.8, 0.95, 0.99])
 @pytest.mark.parametrize("engine", ["sql", "polars", "sql list", "polars list"])
 def test_rbp_stays_within_1(p, engine):
     run = metric_engines.ENGINES[engine].run
@@ -168,23 +161,20 @@ CALLS = [
 ]
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
+@few(5)(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
 def test_any_k_runs_in_little_memory(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
     count, mean = small.execute(query).fetchall()[0]
     assert 47_500 < count <= 50_000 and math.isfinite(mean)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("k", LIMITS)
+@few(3)("k", LIMITS)
 def test_any_k_of_a_list_runs_in_little_memory(small, k):
     query = f"SELECT list_ndcg([1, 2, 3], {k}), list_idcg(rels, {k}) FROM (SELECT [1] AS rels)"
     assert small.execute(query).fetchall()[0][1] == 1
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("k", [1, 1000, 2**53])
+@few(2)("k", [1, 1000, 2**53])
 @pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
 def test_evaluate_runs_any_k_in_little_memory(small, columns, k):
     small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t")

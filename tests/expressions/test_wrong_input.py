@@ -15,7 +15,7 @@ import rankql
 from rankql.errors import database_message
 from support import calls, metric_engines, signatures
 from support.metric_engines import Column
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 NAN, INF = math.nan, math.inf
 REQUIRED = signatures.REQUIRED
@@ -98,8 +98,7 @@ def forms_at(metric, place):
     return forms
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
+@few(3)(
     ("metric", "place", "bad"),
     [
         (metric, place, bad)
@@ -123,10 +122,7 @@ def with_query(metric, group):
     return [(*row, 1) for row in group] if metric in signatures.MICRO else group
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize(
-    ("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS)
-)
+@few(8)(("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS))
 def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     remedies = dict.fromkeys((NAN, INF, 2**60), ". Use NULL for items that were not retrieved")
     remedies[0] = ". Position 1 is the top: add 1"
@@ -139,8 +135,7 @@ def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     assert_refused(metric, groups, options_of(metric), pattern, metric_engines.ROWS, pos=kind)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
+@few(2)("metric", [*signatures.RANKING, *signatures.MICRO])
 def test_text_is_refused(assert_refused, metric):
     """Also where it reads as a number."""
     options = REQUIRED.get(metric, {})
@@ -151,8 +146,7 @@ def test_text_is_refused(assert_refused, metric):
     assert_refused(metric, groups, options, pattern, metric_engines.ROWS, pos="VARCHAR")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("metric", "rel"), cycled([*signatures.RANKING], [1, 0, None]))
+@few(3)(("metric", "rel"), cycled([*signatures.RANKING], [1, 0, None]))
 def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric, rel):
     """Also where the item is unjudged or beyond k."""
     groups = [[(1, 2.0, "a"), (1, 3.0, "b"), (0, INF, "c"), (rel, NAN, "d")]]
@@ -205,14 +199,12 @@ def wrong_rows():
     yield "err", [(1, 1), (0, 2)], {"stop": "rel", "max_rel": 4}, pattern, {}
 
 
-@pytest.mark.few(20)
-@pytest.mark.parametrize(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
+@few(10)(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
 def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("lazy", [False, True])
+@few(2)("lazy", [False, True])
 @pytest.mark.parametrize("metric", ["ndcg", "rr"])
 def test_a_null_in_the_last_column_of_by_is_refused_where_the_frame_runs(metric, lazy):
     """As a query that is NULL in evaluate. Columns before the last one may be NULL."""
@@ -225,7 +217,7 @@ def test_a_null_in_the_last_column_of_by_is_refused_where_the_frame_runs(metric,
             frame.pipe(function, by=by).lazy().collect()
 
 
-@pytest.mark.parametrize("metric", ["err", "rbp"])
+@few(2)("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
     options = {"k": 2, "max_rel": 4} | ({"p": 0.5} if metric == "rbp" else {})
@@ -233,8 +225,7 @@ def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
     assert_refused(metric, [PLACES[place](5)], options, pattern, forms_at(metric, place))
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("metric", "group", "k"),
     [
         *((metric, [(1, 1), (1, 2), (0, None)], None) for metric in ("dcg", "ndcg")),
@@ -249,8 +240,7 @@ def test_what_is_not_counted_needs_no_discount(metric, group, k):
         assert text.startswith("no error"), name
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("max_rel", [1e300, 2000])
+@few(1)("max_rel", [1e300, 2000])
 def test_scales_beyond_what_2_can_be_raised_to(max_rel):
     """(2^rel - 1) / 2^max_rel is 0 there for low grades, and 1 for the highest, in each form."""
     for group, value in (([(max_rel, 1), (1, 2)], 1.0), ([(1, 1), (max_rel, 2)], 0.5)):
@@ -312,8 +302,7 @@ def arguments():
                     tried.add(rule)
 
 
-@pytest.mark.few(20)
-@pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
+@few(10)(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
     options = {**REQUIRED.get(metric, {}), name: bad}
@@ -365,8 +354,7 @@ def test_numbers_beyond_floats_and_true_are_refused(metric, options):
         getattr(rankql, metric)("rel", "pos", **options)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("metric", "options"),
     [
         *(("err", {"max_rel": 1}), ("nerr", {"max_rel": 1}), ("infap", {})),
@@ -388,8 +376,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
     calls.assert_both_refuse("exp2_gain(rel)", pl.DataFrame({"rel": [bad]}), pattern)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", signatures.TAKES_IDEAL)
+@few(1)("metric", signatures.TAKES_IDEAL)
 def test_the_ideal_list_is_checked(assert_refused, metric):
     """An ideal that lacks grades of the list would give values above 1."""
     text = (
@@ -457,8 +444,7 @@ SQL_ERRORS = [
 ]
 
 
-@pytest.mark.few(12)
-@pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
+@few(6)(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"
     with pytest.raises(duckdb.ConversionException) as error:
@@ -501,8 +487,7 @@ LITERALS = [
 ]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("column", "literal", "call"), LITERALS)
+@few(4)(("column", "literal", "call"), LITERALS)
 def test_literals_have_a_value_in_every_row(column, literal, call):
     by_column, by_literal = call(column).alias("value"), call(literal).alias("value")
     assert FRAME[:3].select(by_column).rows() == FRAME[:3].select(by_literal).rows()
@@ -542,8 +527,7 @@ FORGOTTEN = [
 ]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("call", FORGOTTEN)
+@few(1)("call", FORGOTTEN)
 def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
     three = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})

@@ -14,7 +14,7 @@ import rankql
 from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 
@@ -41,8 +41,7 @@ CODERS = units(
 PUBLISHED = {"nominal": 0.691, "ordinal": 0.807, "interval": 0.811}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("level", PUBLISHED)
+@few(2)("level", PUBLISHED)
 def test_alpha_is_as_published(level):
     alpha = rankql.krippendorff_alpha(CODERS, level)["krippendorff_alpha"].item()
     assert round(alpha, 3) == PUBLISHED[level]
@@ -60,8 +59,7 @@ LABELS = st.lists(
                                 orient="row"))  # fmt: skip
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("level", [*PUBLISHED, "ratio"])
+@few(1)("level", [*PUBLISHED, "ratio"])
 @given(frame=LABELS)
 def test_alpha_equals_the_package_krippendorff(level, frame):
     pairable, value = frame.drop_nulls("label").filter(pl.len().over("unit") > 1), None
@@ -84,8 +82,7 @@ def test_alpha_is_undefined_without_pairs_or_with_one_label():
             assert run()["krippendorff_alpha"].to_list() == [None] * 3, way
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("frame", "options"),
     [
         *((CODERS.with_columns(pl.col("label") + base), {"level": "interval"})
@@ -111,8 +108,7 @@ def test_cohens_kappa_is_as_published():
         assert_table("cohen_kappa", frame, {"weights": weights}, [row])
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
+@few(1)("weights", ["none", "linear", "quadratic"])
 @given(frame=LABELS)
 def test_cohens_kappa_equals_scikit_learn(weights, frame):
     """For every two annotators over the units that both have labelled."""
@@ -150,8 +146,7 @@ SLICED = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", SLICED)
+@few(3)("name", SLICED)
 def test_slices_of_an_enum_are_in_the_order_of_text(name):
     frame = pl.DataFrame(SLICED[name])
     half = len(frame) // 2
@@ -165,8 +160,7 @@ def test_slices_of_an_enum_are_in_the_order_of_text(name):
             assert run()["grade"].cast(pl.String).to_list() == ["a", "z"]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("unit", "function"),
     cycled(
         [["query_text", "doc_id"], ("query_text", "doc_id"), ["query_text", pl.col("doc_id")],
@@ -189,6 +183,7 @@ def test_a_unit_of_several_columns(function, unit):
     assert con.sql(f"FROM {function.__name__}('coded')").pl().equals(expected)
 
 
+@pytest.mark.slow
 def test_columns_of_annotators_are_rows_of_labels():
     """Of all kinds of frames, with and without a unit, and where a label is missing."""
     wide = pl.DataFrame({"q": [1, 1, 2, 2], "item": [1, 2, 1, 2], "ann": [0, 1, 1, 2],

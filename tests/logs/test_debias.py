@@ -49,6 +49,7 @@ BY_HAND = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("clip", "predicted", "cases"), BY_HAND)
 def test_grades_by_hand(clip, predicted, cases):
     """Of booleans and decimals too."""

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
+from negative_grades import PAGE, with_table
 from support.calls import assert_message, assert_values, connected
-from support.negative_grades import PAGE, with_table
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
@@ -74,7 +74,7 @@ GRADED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "cases"), GRADED)
+@few(2)(("options", "cases"), GRADED)
 def test_grade_of_events(options, cases):
     groups, values = zip(*cases, strict=True)
     expected = dict(enumerate(values))
@@ -103,7 +103,7 @@ CLOCKS = {
 }
 
 
-@pytest.mark.parametrize(("case", "clock"), cycled(FADING, [*CLOCKS]))
+@few(3)(("case", "clock"), cycled(FADING, [*CLOCKS]))
 def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     (options, events, value), on_clock = case, CLOCKS[clock]
     options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}
@@ -111,7 +111,7 @@ def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("frame", "grades", "value"),
     [
         ({"event": ["view", "buy"]}, "{'view': 1, 'buy': 2.5}", 2.5),
@@ -217,7 +217,7 @@ CONSENSUS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "cases"), CONSENSUS)
+@few(2)(("options", "cases"), CONSENSUS)
 def test_consensus_of_votes(options, cases):
     groups, values = zip(*cases, strict=True)
     options = {"weight": "weight", **options}
@@ -245,8 +245,7 @@ def test_consensus_equals_its_definition(groups, how, ties):
 # grade_events
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     "options",
     [
         {},
@@ -271,7 +270,7 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
         assert_frame_equal(result, expected, abs_tol=1e-14, rel_tol=1e-14)
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("options", "message"),
     [
         ({"event": "evnt"}, "log has no column 'evnt'. Pass event='...'"),

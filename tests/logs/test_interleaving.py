@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 import rankql
 from support import calls, metric_engines
 from support.calls import assert_message
+from support.parameters import few
 
 A, B = list("abcd"), list("bcda")
 
@@ -139,7 +140,7 @@ LISTED, TEAMS, SEEDS = (
 )
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("a", "b", "options", "message"),
     [
         (["a", "b"], ["b", "a"], {}, "seed must be given: .*"),
@@ -158,7 +159,7 @@ def test_team_draft_refuses(a, b, options, message):
     assert_message("python", lambda: rankql.team_draft(a, b, **options), message)
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("run", "message"),
     [
         # A text is a list of letters in Python alone.
@@ -176,9 +177,7 @@ def test_arguments_of_the_wrong_type_are_refused(run, message):
     assert_message("", run, message)
 
 
-@pytest.mark.parametrize(
-    "seed", [7, -(2**70), "é:1", "True", UUID("6F9619FF-8B86-D011-B42D-00CF4FC964FF")], ids=str
-)
+@few(2)("seed", [7, -(2**70), "é:1", "True", UUID("6F9619FF-8B86-D011-B42D-00CF4FC964FF")], ids=str)
 def test_a_seed_draws_the_same_in_sql_and_python(seed):
     """Several showings each, so that a toss that differs is seen."""
     text = f"'{seed}'::UUID" if isinstance(seed, UUID) else metric_engines.literal(seed)

@@ -34,6 +34,7 @@ def in_sql(log, options=""):
     return con.sql(f"FROM most_popular({call})").fetchall()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "values"),
     [

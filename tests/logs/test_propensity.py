@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from support.calls import PROPENSITIES, table_ways
 from support.components import optional
+from support.parameters import few
 
 sm = optional("statsmodels.api")
 NAMES = ["randomised_propensity", "harvested_propensity"]
@@ -44,8 +45,7 @@ def assert_same(sql, other):
 HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
+@few(4)(("name", "options"), PROPENSITIES)
 @pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
 def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
     """What comes out is what went in, relative to position 1, above 1 too."""
@@ -158,8 +158,7 @@ def two_queries(*items):
     return [(q, item, k, 10, clicks) for q in (1, 2) for item, k, clicks in items]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "cells", "propensity", "note"),
     [
         *((name, two_queries(("a", 1, 0), ("a", 2, 4)), None, "no click at position 1")
@@ -182,8 +181,7 @@ def test_a_propensity_without_an_interval_has_a_note(name, cells, propensity, no
 # rows
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", NAMES)
+@few(1)("name", NAMES)
 def test_rows_that_were_not_shown_are_left_out(name):
     log = log_of(HAND)
     more = pl.DataFrame([(9, "z", None, None), (9, "z", None, 1)], SCHEMA, orient="row")
@@ -192,8 +190,7 @@ def test_rows_that_were_not_shown_are_left_out(name):
     assert getattr(rankql, name)(more).is_empty()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
+@few(1)(("name", "options"), PROPENSITIES)
 def test_columns_have_any_name_and_type_and_slices_are_independent(name, options):
     log = log_of(HAND)
     expected = getattr(rankql, name)(log, **options)
@@ -215,8 +212,7 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
 # at random
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
+@few(1)(("name", "options"), PROPENSITIES)
 def test_every_row_has_an_interval_or_a_note(name, options):
     """Numbers or NULL, and a note wherever there is none; of slices of up to nine cells each."""
     rng, rows = random.Random(1), []

@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from support import metric_engines
 from support.calls import assert_message, assert_table, assert_table_refused
+from support.parameters import few
 
 NOON = datetime(2024, 5, 1, 12)
 
@@ -41,8 +42,7 @@ HISTORY = history([
 ])  # fmt: skip
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
+@few(3)(
     ("name", "options", "test"),
     [
         ("leave_one_out", {}, {1, 3, 8, 9}),
@@ -72,7 +72,7 @@ AGAIN = history([
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "options", "test"),
     [
         ("leave_one_out", {}, {("a", "y", 3), ("b", None, 7)}),
@@ -139,7 +139,7 @@ DATED = pl.DataFrame({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas"])
+@few(2)("kind", ["polars", "lazy", "pandas"])
 def test_the_only_column_of_dates_is_the_time_with_a_warning(kind):
     log = {"polars": DATED, "lazy": DATED.lazy(), "pandas": DATED.to_pandas()}[kind]
     with pytest.warns(UserWarning, match="^leave_one_out: the time is bought_on, the only"):
@@ -262,7 +262,7 @@ ODD_TIMES = ["TIME '10:00'", "[1]", "true", "'1'", "'infinity'::TIMESTAMP",
              "'-infinity'::DATE"]  # fmt: skip
 
 
-@pytest.mark.parametrize("time", ODD_TIMES)
+@few(2)("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()
     con.execute(
@@ -296,7 +296,7 @@ def test_a_column_split_is_refused_but_a_field_is_not(name):
     assert_table("leave_one_out", inside, {}, split(inside, {1, 3, 8, 9}))
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("call", "message"),
     [
         ("leave_one_out('log')", "the log has no column 'user'. Name one: query := "),
@@ -323,8 +323,7 @@ def test_collapsed_rows_keep_their_order_and_an_expression_may_name_the_document
         assert rows.rows() == [(2, "c#1", 1), (1, "b#1", 2), (1, "a#1", 1)]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", ["leave_one_out", "time_split"])
+@few(1)("name", ["leave_one_out", "time_split"])
 @pytest.mark.parametrize(
     ("argument", "role"),
     [("user", "query"), ("user_id", "query"), ("time", "moment"), ("timestamp", "moment"),

@@ -5,6 +5,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.parameters import few
 
 RUN = pl.DataFrame(
     [
@@ -27,7 +28,7 @@ def results():
     yield rankql.compare(RUN, QRELS, METRICS, baseline="bm25", **options)
 
 
-@pytest.mark.parametrize("order", [["collection", "metric"], ["metric", "collection"]])
+@few(1)("order", [["collection", "metric"], ["metric", "collection"]])
 def test_cells_are_means_of_the_summary(order):
     for result in results():
         table = result.wide(rows="system", columns=order)
@@ -79,7 +80,7 @@ def test_a_comparison_has_its_signs():
     assert marked == expected and marked
 
 
-@pytest.mark.parametrize(
+@few(1)(
     ("rows", "columns"),
     [("system", ["metric"]), ("system", ["town", "metric"]), ("metric", ["collection", "metric"])],
 )

@@ -17,6 +17,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.request import RankingRules
 from support import metric_engines
+from support.parameters import few
 from support.paths import PACKAGE
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
@@ -80,10 +81,7 @@ OF_PLOTS = {
 }
 
 
-@pytest.mark.few(7)
-@pytest.mark.parametrize(
-    "message", [*IN_PYTHON, *(pytest.param(x, marks=pytest.mark.report) for x in OF_PLOTS)]
-)
+@few(7)("message", [*IN_PYTHON, *(pytest.param(x, marks=pytest.mark.report) for x in OF_PLOTS)])
 def test_python_refuses(message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.parquet").write_text("no")
@@ -159,8 +157,7 @@ IN_SQL = {
 }
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("message", IN_SQL)
+@few(4)("message", IN_SQL)
 def test_sql_refuses(message):
     with metric_engines.connect() as con:
         con.execute("CREATE TABLE clicks AS SELECT 1 AS query, 1 AS item, 1 AS pos, NULL AS tapped")

@@ -20,6 +20,7 @@ from rankql.errors import RankqlError
 from rankql.manifest import embed_manifest
 from rankql.results import SUFFIXES, TableResult, drop_idle_columns
 from rankql.text import Note, escape_controls
+from support.parameters import few
 
 EVIL = "<b>a&b</b>|50%_$"
 ITEMS = 6
@@ -143,8 +144,7 @@ def test_all_notes_are_printed_and_all_that_is_printed_is_a_note(name):
         assert any("values this skewed" in note for note in result.notes)
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(6)("name", INSTANCES)
 def test_attributes_and_conversions(name):
     result = make(name)
     assert isinstance(result.table, pl.DataFrame) and len(result.summary)
@@ -172,8 +172,7 @@ def test_attributes_and_conversions(name):
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(3)("name", INSTANCES)
 def test_saved(name, tmp_path):
     result = make(name)
     texts = {".json": result.to_json, ".md": result.to_markdown, ".tex": result.to_latex}
@@ -216,7 +215,7 @@ def test_other_suffixes_are_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@few(5)("name", INSTANCES)
 def test_escaped(name):
     result = make(name)
     page, text, latex = result._repr_html_(), result.to_markdown(), result.to_latex()
@@ -277,8 +276,7 @@ def test_idle_columns_are_left_out():
     assert "p" in one.columns and "p_adjusted" not in one.columns
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize("name", INSTANCES)
+@few(4)("name", INSTANCES)
 def test_notes_and_sentences_are_displayed(name):
     result = make(name)
     remarks, notes = result.remarks(), [f"Note: {note}" for note in result.notes]

@@ -104,7 +104,7 @@ def test_families_that_a_commit_changes_run(changed, families):
     [
         ("rankql/sources/open/files.py", True),
         ("tests/sources/test_files.py", True),
-        ("tests/support/formats.py", True),  # which it imports
+        ("tests/support/samples.py", True),  # which it imports
         ("tests/support/paths.py", True),  # as conftest.py does
         ("tests/support/spark_sessions.py", False),
         ("tests/sources/test_tidy.py", False),

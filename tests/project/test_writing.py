@@ -18,6 +18,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
 from rankql.writing import write_file
+from support.parameters import few
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
 ROWS = [(day, f"q{day}{q}", item, pos, 9 - pos, (q + pos) % 2)
@@ -65,7 +66,7 @@ def write(name, run, to):
     WRITERS[name][1](run, to)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @every_writer
 def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     run, to = paths
@@ -81,7 +82,7 @@ def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     assert not [*tmp_path.rglob(".rankql*")]
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @every_writer
 @pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
 def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
@@ -138,7 +139,7 @@ READERS = {
 ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
 
 
-@pytest.mark.parametrize("name", READERS)
+@few(5)("name", READERS)
 def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (VALUES if name in ATTRIBUTES else TABLE).write_parquet(tmp_path / "in.parquet")
@@ -174,7 +175,7 @@ def test_every_function_that_reads_data_and_returns_a_result_is_tested():
     assert {*names} - {"combine"} == {name.partition(" ")[0] for name in READERS}
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @every_writer
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
 def test_only_regular_files_are_written(name, paths, kind):
@@ -196,8 +197,7 @@ def test_only_regular_files_are_written(name, paths, kind):
 _PAGES = ("save", "rankql report")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     "name",
     [
         *(name for name in WRITERS if name not in _PAGES),

@@ -42,7 +42,7 @@ def evaluate(rows):
     return dict(result.summary.select("metric", pl.col("mean").fill_null(0)).rows())
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tool", dict.fromkeys(row["tool"] for row in ROWS))
 def test_what_the_tool_printed(tool):
     tolerance, together = TOLERANCES.get(tool, 1e-12), defaultdict(list)

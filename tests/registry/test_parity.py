@@ -14,7 +14,7 @@ from rankql import macros
 from support import metric_engines, signatures
 from support.calls import in_sql
 from support.metric_engines import complaint, same
-from support.parameters import cycled, slow
+from support.parameters import cycled, few, slow
 from support.paths import ROOT
 
 # Functions of rankql besides metrics; its classes begin with a capital.
@@ -36,7 +36,7 @@ def test_names():
     assert macros.read_comments().items() <= dict(rows).items()
 
 
-@pytest.mark.parametrize("name", signatures.EVERYTHING)
+@few(36)("name", signatures.EVERYTHING)
 def test_a_function_agrees_with_its_macro(name):
     """The first line of the docstring is COMMENT ON MACRO; test_reference_page.py runs its example.
 
@@ -64,8 +64,7 @@ def test_macro_names_are_unique():
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("family", macros.FAMILIES[1:])
+@few(1)("family", macros.FAMILIES[1:])
 def test_a_family_needs_what_its_head_names(family):
     """After these files, in this order, each of its macros can be called."""
     con = duckdb.connect()
@@ -175,8 +174,7 @@ def turns():
             yield (slow if form else pytest.param)(name, columns, option, texts)
 
 
-@pytest.mark.few(18)
-@pytest.mark.parametrize(("name", "columns", "option", "texts"), [*turns()], ids=str)
+@few(9)(("name", "columns", "option", "texts"), [*turns()], ids=str)
 def test_option(name, columns, option, texts):
     for text in texts:
         sql, python = evaluate_both(name, columns, option, text, WRONG[text])

@@ -11,8 +11,9 @@ import pytrec_eval
 
 import rankql
 from rankql.registry.parse import parse
-from support import other_tools, spark_sessions
-from support.other_tools import frames
+from support import other_tools, samples, spark_sessions
+from support.parameters import few
+from support.samples import frames
 
 CUTS = (1, 3, 10, 50)
 
@@ -52,14 +53,13 @@ PEERS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("seed", range(2))
+@few(1)("seed", range(2))
 @pytest.mark.parametrize(
     ("profile", "negative"),
     [("trec_eval", False), ("trec_eval", True), ("sklearn", False), ("recbole", False)],
 )
 def test_profiles_give_the_values_of_their_tools(profile, negative, seed):
-    run, qrels = other_tools.random_data(seed, negative=negative)
+    run, qrels = samples.random_data(seed, negative=negative)
     peer, metrics = PEERS[profile]
     if profile == "recbole":  # equal scores are refused
         ranks = {
@@ -76,12 +76,12 @@ def test_profiles_give_the_values_of_their_tools(profile, negative, seed):
 @pytest.mark.slow
 def test_ranx():
     peer, metrics = PEERS["ranx"]
-    run, qrels = other_tools.random_data(0, negative=True)
+    run, qrels = samples.random_data(0, negative=True)
     compare("ranx", peer, run, qrels, metrics)
     # Its bpref is NaN where all judged items are relevant, and as plain Python where none is.
     only = {q for q, x in qrels.items() if len({grade >= 1 for grade in x.values()}) == 1}
     compare("ranx", peer, run, qrels, ["Bpref", *at("P")], leave_out=only)
-    run, qrels = other_tools.random_data(4, longest=12)
+    run, qrels = samples.random_data(4, longest=12)
     compare("ranx", peer, run, qrels, ["DCG@10", "P(rel=2)@5", "SetP", "SetR"])
     # A sum over the queries here; a sum of grades there.
     for name, theirs, times in (
@@ -97,7 +97,7 @@ def test_ranx():
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark():
-    run, qrels = other_tools.random_data(3, queries=20)
+    run, qrels = samples.random_data(3, queries=20)
     peer, metrics = PEERS["spark"]
     spark_sessions.of_process()
     compare("spark", peer, run, qrels, metrics)
@@ -121,7 +121,7 @@ def test_trec_eval_sample():
         values = trec_eval(run, qrels, families)
         return {name: {q: x[TREC_EVAL[name]] for q, x in values.items()} for name in names}
 
-    run, qrels = other_tools.random_data(3, negative=True)
+    run, qrels = samples.random_data(3, negative=True)
     result = compare("trec_eval", peer, run, qrels, [*TREC_EVAL])
     higher = rankql.evaluate(*frames(run, qrels), "infAP", conventions="trec_eval", threshold=2)
     assert higher["infAP"] != result["infAP"]
@@ -132,7 +132,7 @@ def test_trec_eval_sample():
 @pytest.mark.parametrize("missing", ["skip", "zero"])
 def test_trec_eval_geometric_mean(missing):
     """Of all queries, those without relevant items and, with -c, those that the run lacks."""
-    run, qrels = other_tools.random_data(3)
+    run, qrels = samples.random_data(3)
     each = trec_eval(run, qrels, ["gm_map"])
     logs = [values["gm_map"] for values in each.values()]
     logs += [np.log(1e-5)] * (len(qrels.keys() - each.keys()) if missing == "zero" else 0)
@@ -148,7 +148,7 @@ def test_trec_eval_geometric_mean(missing):
 @pytest.mark.parametrize("weight", [1, 2])
 def test_trec_eval_counts(weight):
     """Sums over the queries, and their values."""
-    run, qrels = other_tools.random_data(3)
+    run, qrels = samples.random_data(3)
     names = ["num_ret", "num_rel", "num_rel_ret"]
     each = trec_eval(run, qrels, names)
     run, judged = frames(run, qrels)
@@ -164,7 +164,7 @@ def test_trec_eval_counts(weight):
 
 def test_trec_eval_judged_only():
     peer = partial(other_tools.trec_eval, judged_only=True)
-    data = other_tools.random_data(11)
+    data = samples.random_data(11)
     compare("trec_eval", peer, *data, ["nDCG@10", "AP", "RR", "P@5"], unjudged="remove")
 
 
@@ -183,7 +183,7 @@ def test_trec_eval_9_reads_scores_as_32_bits(scores):
 
 
 def test_trec_eval_10_is_version_9_for_scores_of_32_bits():
-    run, qrels = other_tools.random_data(4)
+    run, qrels = samples.random_data(4)
     run = {q: {d: float(np.float32(s)) for d, s in items.items()} for q, items in run.items()}
     names = ["nDCG@10", "AP", "RR", "P@5", "Bpref"]
     compare("trec_eval_10", other_tools.trec_eval, run, qrels, names, missing="skip")
@@ -192,7 +192,7 @@ def test_trec_eval_10_is_version_9_for_scores_of_32_bits():
 def test_trec_eval_10_rounds_recalls_to_the_nearest_item():
     """By its source, m_iprec_at_recall.c: lround(recall * R)."""
     names = ["IPrec@0.3", "IPrec(rounding=nearest)@0.3", "IPrec(rounding=up)@0.3"]
-    data = frames(*other_tools.random_data(4))
+    data = frames(*samples.random_data(4))
     options = {"conventions": "trec_eval_10", "missing": "skip"}
     plain, nearest, up = (rankql.evaluate(*data, name, **options)[name] for name in names)
     assert plain == nearest != up
@@ -200,7 +200,7 @@ def test_trec_eval_10_rounds_recalls_to_the_nearest_item():
 
 def test_names_of_set_metrics():
     """SetP, SetR and SetF of ir_measures: over all that is retrieved, whatever the conventions."""
-    run, qrels = other_tools.random_data(6)
+    run, qrels = samples.random_data(6)
     for name in [f"Set{x}{options}" for x in "PRF" for options in ("", "(rel=2)")]:
         result = rankql.evaluate(*frames(run, qrels), name, precision_denominator="min")
         ours = dict(result.per_query.select("query", pl.last().fill_null(0)).rows())
@@ -303,7 +303,7 @@ def test_equal_scores_are_refused_only_within_the_cutoff():
 
 
 def test_a_changed_profile_says_so():
-    data = frames(*other_tools.random_data(79))
+    data = frames(*samples.random_data(79))
     changed = rankql.evaluate(*data, "AP@10", conventions="trec_eval", ap_denominator="min")
     assert changed.conventions["profile"] == "trec_eval, changed"
 
@@ -320,8 +320,7 @@ def test_an_undefined_query_may_count_1(value):
     assert "counted as 1" in " ".join(comparison.notes)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("denominator", "size", "other_metrics"),  # with a cutoff, they are packed alone
     [("k", 20, ["nDCG"]), ("retrieved", 5, []), ("min", 6, ["nDCG"])],
 )

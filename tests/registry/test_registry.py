@@ -9,8 +9,9 @@ from rankql.registry.all_metrics import FUNCTIONS, RECORDS
 from rankql.registry.parse import lower_is_better
 from support import completeness, signatures
 from support.metric_engines import Sql
-from support.metric_rows import columns, draw, options
+from support.parameters import few
 from support.paths import PACKAGE
+from support.samples import columns_of, draw_rows, options_of
 
 # Columns of its own table, which are called as the metrics that they estimate; and formulas.
 NAMES_METRICS = {"logs/counterfactuals.py", "evaluation/formulas.py"}
@@ -50,7 +51,7 @@ def test_no_other_module_names_a_metric():
 def values(name, rankings):
     if name in signatures.MICRO:
         rankings = [[[*row, 1] for row in ranking] for ranking in rankings]
-    return Sql(whole=rankings == [[]]).run(name, rankings, options(name))
+    return Sql(whole=rankings == [[]]).run(name, rankings, options_of(name))
 
 
 COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
@@ -58,33 +59,30 @@ COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
 DRAWN = [name for name in COMPLETE if name not in ("false_answer", "forbidden_at")]
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("name", COMPLETE)
+@few(14)("name", COMPLETE)
 def test_undefined_of_nothing_just_where_it_says_so(name):
     assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("name", DRAWN)
+@few(14)("name", DRAWN)
 def test_values_lie_within_the_range(name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
-    results = values(name, [draw(name, seed) for seed in range(6)])
+    results = values(name, [draw_rows(name, seed) for seed in range(6)])
     results = [value for value in results if value is not None]
     assert results
     assert lowest is None or min(results) >= lowest - 1e-12
     assert highest is None or max(results) <= highest + 1e-12
 
 
-@pytest.mark.few(9)
-@pytest.mark.parametrize(
+@few(9)(
     "name",
-    [name for name in DRAWN if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
+    [name for name in DRAWN if columns_of(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
 )
 def test_the_better_direction_is_that_of_better_items_on_top(name):
     """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
     pairs = []
     for seed in range(6):
-        grades = [row[0] for row in sorted(draw(name, seed), key=lambda row: row[1])]
+        grades = [row[0] for row in sorted(draw_rows(name, seed), key=lambda row: row[1])]
         pairs += [(grades, [*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]])
                   for i in range(5) if grades[i] < grades[i + 1]]  # fmt: skip
     rankings = [[[g, pos] for pos, g in enumerate(order, 1)] for pair in pairs for order in pair]

@@ -85,6 +85,7 @@ def test_clusters(name):
     assert by_chance(by_user)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sizes", CLUSTER_SIZES)
 def test_clusters_in_short(sizes):
     assert unequal("t", sizes, 10, repeats=400) > 0.91  # 0.93, but for chance

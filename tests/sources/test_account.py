@@ -10,7 +10,7 @@ import pytest
 
 import rankql
 from rankql.errors import Question
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import asked, read, refused
 
 QUERIES = [f"q{i}" for i in range(40)]
@@ -98,7 +98,7 @@ ORDINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@few(8)("name", ORDINARY)
 def test_ordinary_tables_are_not_asked_about(name):
     run, qrels = ORDINARY[name]
     assert read(run, qrels)["RR"] == 0.75
@@ -128,10 +128,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
-    ("fault", "share", "late"), cycled([*FAULTS] * 2, [2, 10, 50], [False, True])
-)
+@few(3)(("fault", "share", "late"), cycled([*FAULTS] * 2, [2, 10, 50], [False, True]))
 def test_faults_of_few_queries_are_asked_about_or_noted(fault, share, late):
     row = {"retrieved": ["a", "b", "c"], "relevant": ["b"]}
     row |= {"scores": [0.9, 0.5, 0.1]} if "scores" in fault else {}
@@ -238,7 +235,7 @@ def test_lists_of_numbers_as_text_may_be_ids():
     assert question.calls[0] == {"item": ["docs", "relevant"]}
 
 
-@pytest.mark.parametrize(("run", "qrels", "options", "call"), ASKED)
+@few(8)(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """A fixture in tests/conftest.py runs all calls."""
     if call is None:
@@ -279,7 +276,7 @@ RISING = {
 }
 
 
-@pytest.mark.parametrize("case", RISING)
+@few(6)("case", RISING)
 @pytest.mark.parametrize("shape", ["frame", "rows", "dict", "file"])
 def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path):
     sizes, says = RISING[case]

@@ -6,17 +6,12 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from rankql.errors import Question
+from rankql.errors import RankqlError
+from support.reading import asked, read
 
 NAMES = [("foo", "bar", "baz"), ("kysely", "osuma", "pisteet"), ("zoekvraag", "treffer", "waarde")]
 ROWS = {"query": ["a", "a", "b"], "item": ["x", "y" * 40, "z\n1"], "score": [3.0, 2.5, 1.0]}
 GOLD = {"query": ["a", "b"], "item": ["y" * 40, "z\n1"], "rel": [1, 2]}
-
-
-def question(*tables, **options):
-    with pytest.raises(Question) as error:
-        rankql.evaluate(*tables, metrics="RR", **options)
-    return error.value
 
 
 @pytest.mark.parametrize("names", NAMES)
@@ -24,39 +19,41 @@ def test_each_column_has_its_type_and_two_values(names):
     query, item, score = names
     run = pl.DataFrame(ROWS).rename({"query": query, "item": item, "score": score})
     gold = pl.DataFrame(GOLD).rename({"query": query, "item": item})
-    asked = question(run, gold)
-    assert asked.columns == (
+    question = asked(run, gold)
+    assert question.columns == (
         f"run has {query} VARCHAR (a, b), {item} VARCHAR (x, {'y' * 27}...), {score} DOUBLE "
         f"(3.0, 2.5); qrels has {query} VARCHAR (a, b), {item} VARCHAR ({'y' * 27}..., z 1), "
         "rel BIGINT (1, 2)"
     )
-    assert str(asked).endswith(f"{asked.columns}. Fill in: query='...', item='...', score='...'")
-    filled = dict(zip(asked.blanks, names, strict=True))
-    assert rankql.evaluate(run, gold, "RR", **filled)["RR"] == 0.75
-    assert filled in asked.calls  # the call with these names was tried too
+    assert str(question).endswith(
+        f"{question.columns}. Fill in: query='...', item='...', score='...'"
+    )
+    filled = dict(zip(question.blanks, names, strict=True))
+    assert read(run, gold, **filled)["RR"] == 0.75
+    assert filled in question.calls  # the call with these names was tried too
 
 
 def test_one_shared_name_and_lists():
     run = pl.DataFrame({"case": ["a", "b"], "given": [["x", "y"], ["z"]], "wanted": [["y"], ["z"]]})
-    asked = question(run)
-    assert asked.blanks == {"query": "...", "item": ["...", "..."]}
+    question = asked(run)
+    assert question.blanks == {"query": "...", "item": ["...", "..."]}
     filled = {"query": "case", "item": ["given", "wanted"]}
-    assert rankql.evaluate(run, None, "RR", **filled)["RR"] == 0.75
+    assert read(run, **filled)["RR"] == 0.75
     gold = run.select("case", "wanted")
-    assert "gold" not in question(run.drop("wanted"), gold).columns
-    assert question(run.drop("wanted"), gold).blanks == {"query": "...", "item": "..."}
+    assert "gold" not in asked(run.drop("wanted"), gold).columns
+    assert asked(run.drop("wanted"), gold).blanks == {"query": "...", "item": "..."}
 
 
 def test_at_most_twelve_columns_are_listed():
     wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(20)})
-    assert question(wide).columns.count(" VARCHAR (t)") == 12
-    assert ", and 8 more" in question(wide).columns
+    assert asked(wide).columns.count(" VARCHAR (t)") == 12
+    assert ", and 8 more" in asked(wide).columns
 
 
 def test_values_that_may_not_be_read_are_not_listed():
     frame = pl.DataFrame({"foo": ["a"], "bar": ["x"], "baz": [1.0]})
-    assert question(frame.lazy(), frame).columns == ""
-    with pytest.raises(Question) as error:
+    assert asked(frame.lazy(), frame).columns == ""
+    with pytest.raises(RankqlError) as error:
         rankql.check(frame, frame)
     assert error.value.columns == ""
 
@@ -66,8 +63,10 @@ def test_questions_that_are_not_about_columns_end_as_before():
     gold = pl.DataFrame({"query": [*"ab"], "item": [*"xy"], "rel": [1, 1]})
     runs = ascending.with_columns(score=pl.Series([1, 2, 3, 1, 2, 3]))
     more = pl.concat([runs.with_columns(query=f"{i}" + pl.col("query")) for i in range(9)])
-    asked = question(more, gold.with_columns(query="0" + pl.col("query")))
-    assert str(asked).endswith("Pass descending=False or descending=True") and not asked.columns
+    question = asked(more, gold.with_columns(query="0" + pl.col("query")))
+    assert (
+        str(question).endswith("Pass descending=False or descending=True") and not question.columns
+    )
 
 
 def test_the_command_line_has_options(tmp_path):

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from support.formats import written
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import read, refused
+from support.samples import written
 
 # Positions from 0, ratings, ids with a variant, and sessions of users.
 KEYS = {"user": ["1", "1", "1,"], "session": ["2", "3", "2"]}
@@ -97,8 +97,7 @@ def test_two_names_are_a_pair_unless_all_tables_have_both():
 SCALAR = "must be one SQL expression of the columns of a row"
 
 
-@pytest.mark.few(12)
-@pytest.mark.parametrize(
+@few(6)(
     ("options", "message"),
     [
         ("place", r"^pos='place': no column of that name in run and qrels. Available: query, "),
@@ -199,8 +198,7 @@ BY_FLAGS = pytest.approx(
 )
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("form", "kind"),
     cycled(["frame", "pandas", "csv", "jsonl"], [pl.Boolean, pl.Int64, pl.Float64]),
 )

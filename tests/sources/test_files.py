@@ -17,9 +17,9 @@ import pytest
 import rankql
 from rankql.errors import RankqlError
 from rankql.logs.table_macros import read_rows
-from support.formats import write_rows
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import read, refused
+from support.samples import write_rows
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
 ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]
@@ -45,8 +45,7 @@ def flip(data, where):
     return bytes(data)
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("suffix", TEXTS)
+@few(6)("suffix", TEXTS)
 @pytest.mark.parametrize(
     ("end", "damage", "message"),
     [
@@ -122,8 +121,7 @@ def test_threads_register_at_once(tmp_path):
     assert value.fetchall() == [(0.5,)]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("meta", ["text", "[1]", '{"metrics": 5}', '{"monitor": {}}', "null"])
+@few(2)("meta", ["text", "[1]", '{"metrics": 5}', '{"monitor": {}}', "null"])
 def test_metadata_of_another_program(tmp_path, meta):
     path = tmp_path / "values.parquet"
     duckdb.sql(f"""COPY (SELECT unnest(['q1', 'q2', 'q3']) AS query, random() AS worth)
@@ -193,8 +191,7 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
     assert read(write_rows(tmp_path / name, lists)).values()["last"] == 1 / 2
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("ids", "name"), cycled([
+@few(2)(("ids", "name"), cycled([
     [UUID, UUID.lower(), "x"], ["2020-1-2", "2020-01-02", "1:02:03"], ["1", "01", "1.0"],
     [7, 70, 700], [2**53, 2**53 + 1, 12345678901234567890123], ['"a"', "a\\b", 'a"é\n\t'],
     ["[a]", "{a}", "true"], [1, "1e3", "x"],
@@ -209,8 +206,7 @@ def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
         assert read(run, judgments).values() == {str(i): 1 / n for n, i in enumerate(ids, 1)}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("delimiter", "late"), [(",", '"d2"'), ("\t", '"d,;\t|3"'), (";", '"d""4"'), ("|", '"d\n5"')]
 )
 def test_quotes_after_the_sample(tmp_path, delimiter, late):

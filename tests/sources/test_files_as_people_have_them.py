@@ -15,9 +15,9 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from support.formats import written
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import read, refused
+from support.samples import written
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -39,8 +39,7 @@ RECS = {"item": ("recs", "item"), "order": "rows"}
 BOUGHT = pl.DataFrame({"customer_id": [1, 2], "article_id": ["0707", "0708"]})
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("form", "item"),
     cycled(["frame", "csv", "pandas"], [
         None, ("prediction", "article_id"),
@@ -76,7 +75,7 @@ CELLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("cells", "form"), cycled(CELLS, ["frame", "csv", "jsonl"]))
+@few(2)(("cells", "form"), cycled(CELLS, ["frame", "csv", "jsonl"]))
 def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     """As pandas, JSON, NumPy and Postgres write them."""
     rows = pl.DataFrame({"query": ["a", "b"], "retrieved": cells, "relevant": ["['y z']", "['q']"]})
@@ -109,8 +108,7 @@ def test_tables_of_learning_to_rank_have_no_ids(form, tmp_path):
     assert result.columns["run"]["item"] == "row number"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("mark", [",", "\t", " "])
+@few(1)("mark", [",", "\t", " "])
 def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     names = [("query", "item", "score"), ("query", "item", "rel")]
     end = "txt" if mark == " " else "csv"
@@ -164,7 +162,7 @@ def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
 FOUR = ["query", "item", "text", "passage"]
 
 
-@pytest.mark.parametrize("header", ["", "\t".join(FOUR) + "\n"])
+@few(2)("header", ["", "\t".join(FOUR) + "\n"])
 @pytest.mark.parametrize("line", ["", 'q1\td9\t"what is a book\tThe product"\n'])
 def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
     """As in MS MARCO: a quote opens no value, and `book` is no header."""
@@ -269,7 +267,7 @@ def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     refused(path, GOLD, match=rf"^run: '.*{name}' is damaged")
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "text", "part"),
     [
         ("r.yaml", "- query: q1\n  retrieved: [a, b]\n", None),
@@ -291,9 +289,7 @@ def test_yaml_that_cannot_be_read_is_named(tmp_path):
         refused(tmp_path / "r.yaml", GOLD, match=message)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("r.xlsx", marks=pytest.mark.frames), "r.sqlite", "r.avro", "r.npy"]
-)
+@few(2)("name", [pytest.param("r.xlsx", marks=pytest.mark.frames), "r.sqlite", "r.avro", "r.npy"])
 def test_the_error_about_another_format_has_the_call_that_reads_it(name, tmp_path):
     path = tmp_path / name
     if name == "r.npy":

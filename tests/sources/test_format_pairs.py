@@ -42,7 +42,7 @@ ONE, OTHER = (*TABLES, "run"), (*TABLES, "qrels")
 PAIRS = [(one, OTHER[(n + shift) % len(OTHER)]) for n, one in enumerate(ONE) for shift in range(2)]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_ids_meet_in_every_pair_of_formats(one, other, tmp_path):
     run, stage = (write(x, tmp_path / f"{n}.{one}") for n, x in (("a", RUN), ("b", STAGE)))

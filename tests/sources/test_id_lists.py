@@ -11,9 +11,9 @@ import pytest
 
 import rankql
 from support import calls, metric_engines
-from support.formats import write_rows, written
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import read, refused
+from support.samples import write_rows, written
 
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
 ROWS = [
@@ -29,10 +29,7 @@ QRELS = LISTS.explode("relevant").select("query", item="relevant", rel=1)
 EXPECTED = read(RUN, QRELS).rankings
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "form", ["frame", "pandas", "arrow", "parquet", "jsonl", "table", "objects"]
-)
+@few(2)("form", ["frame", "pandas", "arrow", "parquet", "jsonl", "table", "objects"])
 def test_lists_are_evaluated_like_rows(form, tmp_path):
     lists = LISTS
     if form == "objects":
@@ -48,17 +45,13 @@ def test_lists_are_evaluated_like_rows(form, tmp_path):
     assert result.columns["qrels"]["rel"] == "1 for every row"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("run", "qrels"), [(RETRIEVED, RELEVANT), (RETRIEVED, QRELS), (RUN, RELEVANT)]
-)
+@few(1)(("run", "qrels"), [(RETRIEVED, RELEVANT), (RETRIEVED, QRELS), (RUN, RELEVANT)])
 def test_one_table_has_lists(run, qrels):
     assert read(run, qrels).rankings == EXPECTED
     assert read(LISTS, QRELS.head(1)).values() == {"q1": 0.5}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     "query, retrieved, relevant",
     [
         ("user_input", "retrieved_context_ids", "reference_context_ids"),  # Ragas
@@ -114,8 +107,7 @@ OBJECTS = [
 ]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("form", ["objects", "lists", "polars", "table"])
+@few(2)("form", ["objects", "lists", "polars", "table"])
 def test_relevant_ids_have_grades(form, tmp_path):
     con = duckdb.connect()
     con.execute("CREATE TABLE maps (query TEXT, retrieved TEXT[], relevant MAP(TEXT, DOUBLE))")
@@ -195,9 +187,7 @@ def test_labels_of_relevant_ids_are_mapped(field):
     refused(row, match=f"^qrels: {field} must be a number, not text")
 
 
-@pytest.mark.parametrize(
-    ("field", "values"), [("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2))]
-)
+@few(2)(("field", "values"), [("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2))])
 def test_lists_are_in_the_order_of_their_field(field, values):
     hits = [{"id": item, field: value} for item, value in zip("xy", values, strict=True)]
     right, wrong = (
@@ -243,7 +233,7 @@ def test_empty_lists(tmp_path):
     refused(write_rows(tmp_path / "none.jsonl", empty[:1]), match=r"^run is empty: it has no ids")
 
 
-@pytest.mark.parametrize(
+@few(3)(
     "run, message",
     [
         # Half the ids are missing.
@@ -314,8 +304,7 @@ def test_rows_without_an_order_are_refused():
 GRADES_OF = "grades_of(retrieved, relevant)"
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
+@few(3)(
     "retrieved, relevant, grades",
     [
         (["a", "b", "c"], ["c", "a", "z", "a"], [1, None, 1]),
@@ -373,8 +362,7 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
     assert frame.select(rankql.grades_of(retrieved, relevant)).to_series().to_list() == grades
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize(
+@few(6)(
     "retrieved, relevant, message",
     [
         (["a", "b", "a"], ["a"], "retrieved must not repeat an id, but a is there twice"),
@@ -394,8 +382,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
     calls.assert_both_refuse(GRADES_OF, frame, message)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     "retrieved, relevant, message",
     [
         (["d1", "d2"], ["d3", "d4"], None),
@@ -430,8 +417,7 @@ def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, 
             refused(*inputs, match=f"{message}.*Write item ids the same way")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", ["FLOAT[]", "DOUBLE[3]", "DECIMAL(4, 2)[]"])
+@few(1)("kind", ["FLOAT[]", "DOUBLE[3]", "DECIMAL(4, 2)[]"])
 def test_vectors_are_not_ids(kind):
     """A table with a row per item may have them, also without ids of items."""
     con = duckdb.connect()
@@ -450,8 +436,7 @@ CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
 FOUND = {"a": ["d2", "x"], "b": ["d3"]}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("cell", "name"),
     cycled(
         ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "],
@@ -469,8 +454,7 @@ def test_pieces_of_cells_are_ids_if_they_match(name, cell):
         assert result.columns["qrels"]["item"] == f"{name} (several ids per cell)"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", ["bought", "relevant", "item"])
+@few(1)("name", ["bought", "relevant", "item"])
 def test_ids_with_blanks_stay_one_id(name):
     run = {"a": ["Employee Handbook.pdf", "x"], "b": ["d3"]}
     options = {"item": ("item", "bought")} if name == "bought" else {}
@@ -506,8 +490,7 @@ def test_an_expression_splits_cells():
         assert read(run, CELLS, "R@5", item=pair)["R@5"] == 0.75
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("rel, columns, runs", [
+@few(4)("rel, columns, runs", [
     ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}, 2),
     ("3 * buy + see", {"buy": [1, 0], "see": [1, 1]}, 1),
     ("grade_ / 2", {"grade_": [8, 2]}, 2),

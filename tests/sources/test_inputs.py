@@ -27,6 +27,7 @@ from rankql.sources.open.session import _watch as watch
 from rankql.sources.open.session import open_session
 from rankql.sources.request import RankingRules
 from support.own_values import compare_values
+from support.parameters import few
 from support.reading import read, refused
 
 RUN = pl.DataFrame(
@@ -139,8 +140,7 @@ def test_paths_begin_with_the_home_folder(folder):
     assert '"mean": 0.8333' in printed("eval", "name=~/run.parquet", "~/qrels.parquet")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("run", ["day=1/*.parquet", "day=1/part.parquet", "day=1"])
+@few(1)("run", ["day=1/*.parquet", "day=1/part.parquet", "day=1"])
 def test_paths_have_an_equals_sign(folder, run):
     assert '"mean": 0.5,' in printed("eval", run, "qrels.parquet", "--missing", "skip")
     two = printed("eval", f"one={run}", "two=day=2/*.parquet", "qrels.parquet")
@@ -157,8 +157,7 @@ ENCODED = {
 }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("suffix", ENCODED)
+@few(2)("suffix", ENCODED)
 def test_text_in_another_encoding_is_refused(tmp_path, suffix):
     path = tmp_path / f"one.{suffix}"
     line = {"csv": r" \(line 3\)", "run": r" \(line 2\)"}.get(suffix, "")
@@ -255,8 +254,7 @@ def test_sessions_on_one_connection_share_one_thread_which_ends():
 # Ids that do not match
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("matching", [1, 4, 5])
+@few(1)("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
     ids = pl.Series(range(200)).cast(pl.String)
     run = pl.DataFrame({"query": "a", "item": "d" + ids, "score": range(200, 0, -1)})
@@ -294,8 +292,7 @@ def test_frames_of_pyterrier_are_recognised():
 # Values that are missing
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@few(1)(
     ("role", "kind", "problem"),
     [
         ("score", "nan-scores", "must be a number, not nan"),
@@ -392,8 +389,7 @@ def test_distances_are_best_where_they_are_lowest(options):
             assert_frame_equal(values.per_query, expected.per_query)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("name", [
+@few(4)("name", [
     *("_distance", "Distance", "dist", "l2_distance", "L2Distance", "cosineDistance"),
     *("cosine-distance", "euclidean_dist", "vector_distance", "hammingDistance"),
 ])  # fmt: skip
@@ -403,8 +399,7 @@ def test_names_of_distances(name):
     assert result.columns["run"]["order"] == "ascending"
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     "name",
     [
         "cosine",
@@ -469,8 +464,7 @@ def test_expressions_read_the_distances(options):
         refused(runs, NEAREST, metrics, **other, match=r"^x reads scores")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("run", "options"), FORMS)
+@few(1)(("run", "options"), FORMS)
 def test_distances_are_converted_to_scores(run, options, tmp_path):
     for name in ("near.run", "near.parquet"):
         path = rankql.convert(run, tmp_path / name, **options)
@@ -523,6 +517,7 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
+@pytest.mark.slow
 def test_parts_count_equal_scores():
     """They are the same in all parts, or only in each of them."""
     same = RUN.with_columns(score=pl.lit(0.5))
@@ -539,8 +534,7 @@ def test_parts_count_the_queries_that_are_not_judged():
     assert one == other and len(one) == 1
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("run", "qrels", "message"),
     [
         (
@@ -559,8 +553,7 @@ def test_parts_have_the_same_errors(run, qrels, message):
         in_parts(run, qrels, attributes=[["part"]] if "part" in run.columns else ())
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("scores", "conventions", "noted"),
     [
         ([1.0, 1.0, 1.0], "rankql", True),
@@ -590,10 +583,7 @@ def both_systems(name):
     return pl.concat([run.with_columns(pl.lit(each).alias(name)) for each, run in runs.items()])
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "name", ["system", "run", "run_id", "Model", "variant", "ranker", "algorithm"]
-)
+@few(1)("name", ["system", "run", "run_id", "Model", "variant", "ranker", "algorithm"])
 def test_a_column_of_systems_is_recognised(name):
     table = both_systems(name)
     for run, qrels in (

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few
 from support.reading import read, refused
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
@@ -172,7 +173,7 @@ REPEATED = answer("d1", "d1", query="q1")
 REPEATED["hits"]["hits"][1]["_index"] = "other"
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("data", "message"),
     [
         ('{"q1": {"d1": 1}, "q2": {"d1":', "run: 'a.json' cannot be read: Expecting value"),
@@ -239,7 +240,7 @@ OBJECTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", OBJECTS)
+@few(2)("form", OBJECTS)
 def test_dicts_are_read_as_their_file(form, tmp_path):
     rows = OBJECTS[form]
     path = tmp_path / "rows.jsonl"
@@ -332,16 +333,14 @@ ENGINES = {
 }  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("engine", ENGINES)
+@few(2)("engine", ENGINES)
 def test_check_finds_no_error_in_answers(engine):
     rows = [{"query": query, **ENGINES[engine]} for query in ("q1", "q2")]
     findings = rankql.check(rows, {"q1": ["d2"], "q2": ["d1"]}).findings
     assert not [x for x in findings if x.level == "error"], findings
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("engine", ENGINES)
+@few(6)("engine", ENGINES)
 def test_answers_of_engines_by_query(engine, write):
     """As an object or as a file, by turns; each by its query, or with it, or alone."""
     found, turn = ENGINES[engine], [*ENGINES].index(engine) % 4
@@ -356,8 +355,7 @@ def test_answers_of_engines_by_query(engine, write):
         assert read({"a": logged, "b": logged}, {"q1": ["d2"]}).means() == [0.5, 0.5]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     "empty",
     [answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
      {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}},
@@ -387,7 +385,7 @@ def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
     assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "runs",
     [
         {"a": {"q": {"x": 2, "y": 1}}, "b": {"q": {"x": 1, "y": 3}}},

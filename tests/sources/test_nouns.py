@@ -6,7 +6,7 @@ import pytest
 import rankql
 from rankql.errors import RankqlError
 from rankql.registry import nouns
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.paths import ROOT
 from support.reading import asked, read, refused
 
@@ -25,8 +25,7 @@ def tables(query, item, **more):
     return run, pl.DataFrame({query: ["a", "b"], item: [*"yz"], "rel": [1, 1]})
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize(
+@few(8)(
     ("noun", "end"), cycled([*QUERY, "impression"], ["_id", "Key", "-uuid", "_code", " ref", ""])
 )
 def test_a_query_is_a_noun_with_or_without_a_word_of_identity(noun, end):
@@ -35,8 +34,7 @@ def test_a_query_is_a_noun_with_or_without_a_word_of_identity(noun, end):
     assert read(*tables(f"{noun}{end}", "item"), "RR")["RR"] == 0.75
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize(
+@few(8)(
     ("noun", "end"),
     cycled([*nouns.ITEMS, *nouns.OTHER_ITEMS, "variant", "model"], ["_id", "Uuid", "_code", ""]),
 )
@@ -111,7 +109,7 @@ def test_ranks_that_begin_anew_on_each_page():
     assert read(run, gold, pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("names", [[], ["url"], ["link"]])
+@few(2)("names", [[], ["url"], ["link"]])
 def test_pages_of_a_table_without_items_are_numbered(names):
     """A column with another value in each row is no system, and no part of a key."""
     ranked = pl.DataFrame({"query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2]})
@@ -219,7 +217,7 @@ MISSED = pl.DataFrame({
 GOLD = pl.DataFrame({"query": range(8), "item": [f"d{q}1" for q in range(8)], "rel": 1})
 
 
-@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+@few(2)("kind", [pl.Int64, pl.String])
 @pytest.mark.parametrize("gap", [1, -1])
 def test_queries_one_apart_are_told(gap, kind):
     gold = GOLD.with_columns(pl.col("query") + gap).cast({"query": kind})

@@ -75,6 +75,7 @@ DEEPEVAL = {"input": "q", "context": ["b"], "retrieval_context": ["a", "b"]}  # 
 MLFLOW = {"trace_id": "t", "response": ["a", "b"], "expected_docs/value": ["b"]}  # mlflow 3.17.2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("data", "metric", "call"),
     [

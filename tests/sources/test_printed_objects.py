@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from support.parameters import few
 from support.reading import read, refused
 
 QRELS = {"a": ["d1"], "b": ["d2"]}
@@ -25,7 +26,7 @@ def table(cell, name="retrieved"):
     return pl.DataFrame({"question": ["a", "b"], name: [cell, ""]})
 
 
-@pytest.mark.parametrize(("cell", "kind"), PRINTED)
+@few(6)(("cell", "kind"), PRINTED)
 @pytest.mark.parametrize("name", ["retrieved", "documents", "reference_context_ids"])
 def test_they_are_refused_with_their_class(cell, kind, name, tmp_path):
     right = {"tuple": "[x[0] for x in results]", "array": "array.tolist()"}
@@ -38,7 +39,7 @@ def test_they_are_refused_with_their_class(cell, kind, name, tmp_path):
         assert expected in str(error)
 
 
-@pytest.mark.parametrize("cell", ["Mercury_(planet)", "https://x.org/?id=2", "doc:12", "f(x)=2"])
+@few(2)("cell", ["Mercury_(planet)", "https://x.org/?id=2", "doc:12", "f(x)=2"])
 def test_ids_stay_ids(cell):
     lists = [cell, f"other {cell}", f"['{cell}']", f"other;{cell}"]
     for text, value in zip(lists, [1, 0.5, 1, 0.5], strict=True):

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import asked, read, refused
 
 RUN = [("t2", ["b", "x"]), ("t1", ["x", "a"]), ("t3", ["b", "a"])]
@@ -129,7 +129,7 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("run", "gold", "options", "value"), READ.values(), ids=READ)
+@few(5)(("run", "gold", "options", "value"), READ.values(), ids=READ)
 def test_what_is_read(run, gold, options, value):
     assert read(run, gold, **options)["RR"] == pytest.approx(value)
 
@@ -214,7 +214,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("run", "gold", "options", "message"), REFUSED.values(), ids=REFUSED)
+@few(10)(("run", "gold", "options", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(run, gold, options, message):
     refused(run, gold, **options, match=message)
 
@@ -224,7 +224,7 @@ def test_what_is_refused(run, gold, options, message):
 KEYS = ["id", "task_id", "_id", "uuid", "example_id", "taskId"]
 
 
-@pytest.mark.parametrize(("key", "other"), cycled(KEYS, [None, "id", "question", None]))
+@few(2)(("key", "other"), cycled(KEYS, [None, "id", "question", None]))
 def test_lists_in_two_tables_are_joined_by_the_best_column_of_both(key, other, tmp_path):
     run = write(tmp_path / "run.jsonl", [{key: q, "retrieved": ids} for q, ids in RUN])
     gold = [{other or key: q, "relevant": ids} for q, ids in GOLD]
@@ -233,9 +233,7 @@ def test_lists_in_two_tables_are_joined_by_the_best_column_of_both(key, other, t
     assert [x["query"] for x in result.columns.values()] == [key, other or key]
 
 
-@pytest.mark.parametrize(
-    ("key", "other"), cycled(["case_id", "ticket_id", "name"], [None, "id", "topic", "owner"])
-)
+@few(2)(("key", "other"), cycled(["case_id", "ticket_id", "name"], [None, "id", "topic", "owner"]))
 def test_columns_of_other_names_are_asked_for(key, other, tmp_path):
     run = write(tmp_path / "run.jsonl", [{key: q, "retrieved": ids} for q, ids in RUN])
     gold = [{other or key: q, "relevant": ids} for q, ids in GOLD]
@@ -292,7 +290,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("field", "form"), cycled(FIELDS, ["one", "two", "csv"]))
+@few(3)(("field", "form"), cycled(FIELDS, ["one", "two", "csv"]))
 def test_the_field_whose_values_match_is_the_item(field, form, tmp_path):
     name, fields = field
     rows = [
@@ -367,7 +365,7 @@ LOG = pl.DataFrame({
 TOP = {"u1": ["d", "x"], "u2": ["f", "y"]}
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("columns", "rel", "split"),
     [
         (["rating"], None, rankql.leave_one_out),
@@ -455,7 +453,7 @@ def test_padding_in_rows_is_refused_in_judgments_and_no_hit_in_runs(rows, tmp_pa
     assert read({0: [-1, -7]}, hashes, "P@2")["P@2"] == 1
 
 
-@pytest.mark.parametrize(("score", "ids"), [(float, "ab"), (str, [1, 2])])
+@few(1)(("score", "ids"), [(float, "ab"), (str, [1, 2])])
 def test_pairs_in_lists_are_ids_and_numbers(score, ids, tmp_path):
     pairs = [[ids[0], score(0.5)], [ids[1], score(0.7)]]  # not in order
     run = write(tmp_path / "run.jsonl", [{"query": "q", "retrieved": pairs}])
@@ -483,7 +481,7 @@ def test_an_id_is_the_query_where_its_text_repeats(tmp_path):
     refused(*files, query="query", match="several rows for query 'red'.* Pass query='id'")
 
 
-@pytest.mark.parametrize(("name", "systems"), [("system", 2), ("ranker", 2), ("variant", 1)])
+@few(2)(("name", "systems"), [("system", 2), ("ranker", 2), ("variant", 1)])
 def test_a_query_with_several_systems_and_scores_has_a_ranking_of_each(name, systems):
     rows = [("A", "q", "a", 0.9), ("A", "q", "x", 0.8), ("B", "q", "y", 0.7), ("B", "q", "b", 0.6)]
     run = pl.DataFrame(rows, schema=[name, "query", "item", "score"], orient="row")
@@ -565,7 +563,7 @@ def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
 # Wrong refusals
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("field", "values"),
     [
         ("lang", ["en"] * 6),
@@ -587,7 +585,7 @@ def test_fields_that_are_no_grades_are_not_asked_about(field, values, tmp_path):
     assert both_ways("RR", [write(tmp_path / "r.jsonl", rows)])["RR"] == 0.5
 
 
-@pytest.mark.parametrize("repeats", [True, False])
+@few(1)("repeats", [True, False])
 def test_a_field_of_few_numbers_is_asked_about(repeats, tmp_path):
     rows = [
         {"question": f"q{i}", "retrieved": ["d0"],
@@ -643,7 +641,7 @@ RUN_OF_U1 = {"u1": ["n2", "n1"], "u2": ["n3", "n1"]}
 JUDGED = {"u1": ["n1"], "u2": ["n3"]}
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("run", "gold", "part"),
     [
         (RUN_OF_U1, {"queries": {"u1": "what is a?", "u2": "b?"}, "corpus": {"n1": "text"},
@@ -716,7 +714,7 @@ def test_grades_in_another_column_belong_to_the_ids(ids, grades, values, tmp_pat
     refused(write(tmp_path / "wrong.jsonl", wrong), match="Write one number for each of its ids")
 
 
-@pytest.mark.parametrize(
+@few(1)(
     ("name", "values"),
     [("score", [0.1, 0.9, 0.5]), ("scores", [1, 3, 2]), ("distances", [3, 1, 2])],
 )
@@ -731,7 +729,7 @@ def test_scores_in_another_column_rank_the_ids(name, values, tmp_path):
     assert ("order" in result.columns["run"]) == (name == "distances")
 
 
-@pytest.mark.parametrize(
+@few(1)(
     ("one", "other"),
     [("relevant", "partially_relevant"), ("gold_ids", "acceptable_ids"),
      ("relevant_doc_ids", "gold_doc_ids")],
@@ -782,13 +780,13 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "value"), BESIDE, ids=str)
+@few(4)(("columns", "value"), BESIDE, ids=str)
 def test_the_columns_of_relevant_ids_are_found(columns, value, tmp_path):
     path = write(tmp_path / "rows.jsonl", [{**RANKED, **columns}])
     assert both_ways("RR", [path])["RR"] == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("one", "other"),
     [("rank", "position"), ("grade", "relevance"),
      ("similarity", "pred"), ("bm25", "rerank_score"), ("is_relevant", "human_label")],
@@ -804,7 +802,7 @@ def test_two_columns_of_a_role_that_differ_ask(one, other, tmp_path):
     both_ways("RR", [*same, *files[1:]])
 
 
-@pytest.mark.parametrize("other", ["similarity", "rerank_score", "pred", "bm25"])
+@few(2)("other", ["similarity", "rerank_score", "pred", "bm25"])
 def test_the_exact_name_of_a_score_wins_and_the_other_is_named(other, tmp_path):
     gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
     result = both_ways("RR", [rows_of(tmp_path, score=FIRST, **{other: LAST}), gold])
@@ -826,7 +824,7 @@ def test_positions_are_read_and_a_score_that_contradicts_them_is_noted(tmp_path)
 # Ids are ids.
 
 
-@pytest.mark.parametrize("mark", ["\n", ";", "|", "\t", ",", ", ", " "])
+@few(2)("mark", ["\n", ";", "|", "\t", ",", ", ", " "])
 def test_cells_are_split_where_most_queries_match(mark, tmp_path):
     names = ["BERT, paper.pdf", "GPT 2.pdf"] if mark in "\n;|\t" else ["b,x", "c d"][mark != " " :]
     names = ["b", "c"] if mark in (", ", " ", ",") else names
@@ -877,7 +875,7 @@ def test_null_is_not_judged_and_noted(tmp_path):
     )
 
 
-@pytest.mark.parametrize("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
+@few(2)("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
 def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path):
     """An empty cell of a CSV is NULL, whatever the other cells look like."""
     table = pl.DataFrame({
@@ -895,7 +893,7 @@ def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path)
 # A hint is a right call, or it is not there.
 
 
-@pytest.mark.parametrize("name", ["ranking", "rn", "row_number", "slot", "rnk"])
+@few(2)("name", ["ranking", "rn", "row_number", "slot", "rnk"])
 def test_positions_of_other_names_are_no_scores(name, tmp_path):
     gold = write(tmp_path / "gold.json", {"q": {"a": 1}})
     path = rows_of(tmp_path, **{name: LAST})
@@ -910,7 +908,7 @@ def test_positions_of_other_names_are_no_scores(name, tmp_path):
         assert scored["RR"] == pytest.approx(1 / 3)  # the score wins over such a name
 
 
-@pytest.mark.parametrize("name", ["_index", "method", "engine", "model_name", "part"])
+@few(2)("name", ["_index", "method", "engine", "model_name", "part"])
 def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
     two = pl.DataFrame({
         name: ["u", "u", "v", "v"], "query": ["q"] * 4, "item": ["a", "b", "b", "a"],
@@ -926,7 +924,7 @@ def test_what_separates_duplicates_into_rankings_is_a_system(name, tmp_path):
     assert sorted(result.means()) == [0.5, 1]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("columns", "options"),
     [
         *(({"rank": LAST, "clicked": [no, yes, no]}, {"rel": "clicked"}) for yes, no in
@@ -942,7 +940,7 @@ def test_grades_of_a_ranked_table(columns, options, tmp_path):
     assert both_ways("RR", [rows_of(tmp_path, **columns)], **options)["RR"] == 0.5
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "test", "train"),
     [("split", "TEST", "TRAIN"), ("split", "testing", "training"), ("fold", "test", "train"),
      ("is_test", "1", "0"), ("is_test", "true", "false"), ("Split", "test", "train")],
@@ -1015,7 +1013,7 @@ def test_fractions_below_higher_grades_are_noted(tmp_path):
     assert "below 1" not in " ".join(rankql.evaluate(run, gold, "RR", threshold=1).notes)
 
 
-@pytest.mark.parametrize("odd", ["060", " 60", "60 "])
+@few(2)("odd", ["060", " 60", "60 "])
 @pytest.mark.parametrize("role", ["item", "query"])
 def test_ids_that_differ_by_type_are_counted(odd, role):
     ids = {"query": 1, "item": 60} | {role: 60}
@@ -1030,9 +1028,7 @@ def test_ids_that_differ_by_type_are_counted(odd, role):
 # Names that people have
 
 
-@pytest.mark.parametrize(
-    "name", ["prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"]
-)
+@few(2)("name", ["prompt", "input", "search_term", "search_query", "user_query", "keyword", "q"])
 def test_other_names_of_queries(name, tmp_path):
     run = pl.DataFrame({name: ["x y"] * 2, "item": ["a", "b"], "score": [2.0, 1.0]})
     gold = pl.DataFrame({name: ["x y"], "item": ["b"], "rel": [1]})
@@ -1042,7 +1038,7 @@ def test_other_names_of_queries(name, tmp_path):
         assert read(*ids, "RR").columns["run"]["query"] == "query_id"
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "text"),
     cycled(["recommendations", "items", "item_ids", "recs", "top_k"], [False, True]),
 )
@@ -1074,7 +1070,7 @@ def test_arrays_have_a_query_per_row():
 LOWEST = np.finfo("float32").min
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("run", "count"),
     [
         (np.array([[2, 1, 3], [2, -1, -1]]), "2 places"),
@@ -1119,7 +1115,7 @@ def test_flags_of_retrieved_objects_are_grades(flag, name, tmp_path):
     assert "recall counts retrieved items only" in " ".join(result.notes)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@few(1)("seed", range(2))
 def test_random_data_raise_nothing_but_our_errors(seed):
     draw = random.Random(seed)
     for _ in range(12):
@@ -1186,7 +1182,7 @@ def test_errors_of_json_end_in_one_sentence(row, tmp_path):
 # Columns that differ in a running number
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "form"),
     cycled(["rec_{}", "item_{}", "top{}", "Rec {}", "place-{}", "{}"], ["polars", "pandas", "csv"]),
 )
@@ -1214,7 +1210,7 @@ PLACES = {0: [1], 1: [2]}
 BY_QUERY = pandas.Series({row["question"]: row["retrieved"] for row in OLD})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("runs", "gold", "expected"),
     [
         ({"old": OLD, "new": NEW}, BEST, [0.75, 1]),

@@ -7,17 +7,16 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.formats import FORMATS, written
 from support.own_values import compare_values
-from support.parameters import cycled
+from support.parameters import cycled, few
 from support.reading import read, refused
+from support.samples import FORMATS, written
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 
 
-@pytest.mark.few(10)
-@pytest.mark.parametrize(("case", "form"), cycled([
+@few(10)(("case", "form"), cycled([
     (("score",), {"rel": "score"}, "score column"),
     (("rating",), {"score": "rating"}, "grade"),
     (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade"),
@@ -73,8 +72,7 @@ LOG_CALLS = {
 }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", LOG_CALLS)
+@few(2)("name", LOG_CALLS)
 def test_every_function_recognises_the_same_names(name):
     call, result = LOG_CALLS[name]
     argument = "by" if name == "pipe" else "query"
@@ -115,16 +113,14 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
           "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(("form", "name"), cycled(FORMATS * 2, [*LABELS]))
+@few(3)(("form", "name"), cycled(FORMATS * 2, [*LABELS]))
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
     judged = RUN.select("user_id", "item").with_columns(pl.Series(name, LABELS[name]))
     data, con = written(judged, form, tmp_path)
     refused(RUN, data, con=con, match=f"grade column in qrels.*{name}")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", FORMATS)
+@few(1)("form", FORMATS)
 def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     others = {"event": pl.lit("click"), "created_at": pl.col("item"), "country": pl.col("item")}
     judged = RUN.select("user_id", "item", **others)
@@ -134,8 +130,7 @@ def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     assert read(RUN, data, **options)["RR"] == 1
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", FORMATS)
+@few(1)("form", FORMATS)
 def test_grades_of_a_named_column(form, tmp_path):
     judged = RUN.select("user_id", "item", event=pl.Series(["a", "b"]), esci=pl.Series(["I", "E"]))
     data, con = written(judged, form, tmp_path)
@@ -182,8 +177,7 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
     assert "queries: query=" not in str(error)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("comment", "features"),
     cycled(["docid = d7 inc = 1", "d7", "d7 a title", "DOCID=d7"], ["", "1:0.5 2:-3e-1 "]),
 )
@@ -199,8 +193,7 @@ def test_judgments_of_ranklib(comment, features, tmp_path):
 NUMBERS = pl.DataFrame({"query": [1, 1, 12, 12], "item": [*"abab"], "score": [2.0, 1.0, 2.0, 1.0]})
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz"])
+@few(4)("suffix", ["csv", "tsv", "csv.gz"])
 @pytest.mark.parametrize("table", ["attributes", "qrels", "train"])
 def test_keys_keep_the_type_of_the_run(table, suffix, tmp_path):
     """A text file has no types, and a saved baseline must still have the same keys."""
@@ -223,8 +216,7 @@ def test_keys_keep_the_type_of_the_run(table, suffix, tmp_path):
     assert found.sort("query").equals(expected.sort("query"))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("ids", [["1", "012"], ["1", "q"], ["1", "12.0"]])
+@few(1)("ids", [["1", "012"], ["1", "q"], ["1", "12.0"]])
 def test_keys_that_are_not_the_same_as_numbers_stay_text(ids, tmp_path):
     path = str(tmp_path / "table.csv")
     pl.DataFrame({"query": ids, "part": [*"xy"]}).write_csv(path, quote_style="always")

@@ -21,9 +21,9 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.formats import written
-from support.parameters import cycled, slow
+from support.parameters import cycled, few, slow
 from support.reading import read, refused
+from support.samples import written
 
 # As in the README of pytrec_eval.
 RUN = {"q1": {"d1": 1.0, "d2": 0.0, "d3": 1.5}, "q2": {"d1": 1.5, "d2": 0.2, "d3": 0.5}}
@@ -67,7 +67,7 @@ def test_numeric_ids_match_ids_as_text():
     assert read(run, {1: {2**63 + 1: 1, 8: 1}})["RR"] == 0.5
 
 
-@pytest.mark.parametrize(
+@few(5)(
     "run, message",
     [
         ({"q1": {}, "q2": []}, "^run is empty: the dict has no items"),
@@ -272,7 +272,7 @@ def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
         writer.join()
 
 
-@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+@few(2)("mark", [",", ";", "|", "\t"])
 def test_a_pipe_may_have_the_marks_of_a_file(tmp_path, mark):
     """A stream has no suffix, so its header says that it is CSV."""
     frame(RUN, "score").write_csv(tmp_path / "run.csv", separator=mark)
@@ -298,10 +298,7 @@ MARCO = "1048585\t7187158\t1\t9.5\n1048585\t7187157\t2\t8.1\n2\t4339068\t1\t7.2\
 MARCO_QRELS = "1048585\t0\t7187157\t1\n2\t0\t4339068\t1\n"
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("name", "columns"), cycled(["run.tsv", "run.dev.small", "run.txt"], [3, 4])
-)
+@few(2)(("name", "columns"), cycled(["run.tsv", "run.dev.small", "run.txt"], [3, 4]))
 def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
     lines = ["\t".join(line.split("\t")[:columns]) for line in MARCO.splitlines()]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
@@ -313,7 +310,7 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
         assert result.columns["qrels"] == {"query": "query", "item": "item", "rel": "rel"}
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("run", "qrels", "message"),
     [
         (
@@ -339,7 +336,7 @@ def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_pa
 # Two columns of one name
 
 
-@pytest.mark.parametrize("form", ["pandas", "arrow", "csv"])
+@few(2)("form", ["pandas", "arrow", "csv"])
 def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
     def table(*names):
         rows = [row[: len(names)] for row in (("a", "x", 2, 1, 1), ("a", "y", 1, 3, 3))]
@@ -371,8 +368,7 @@ TEXT_RUN = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": ["2.0
 TEXT_QRELS = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": ["0", "1.0"]})
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["frame", "pandas", "arrow", "parquet", "table"])
+@few(1)("form", ["frame", "pandas", "arrow", "parquet", "table"])
 def test_columns_of_numbers_in_text(form, tmp_path):
     for run in (TEXT_RUN, TEXT_RUN.rename({"score": "pos"})):
         data, con = written(run, form, tmp_path)
@@ -393,7 +389,7 @@ def test_numbers_in_text_in_dicts_and_lists(tmp_path):
     refused(pl.DataFrame([{**row, "retrieved": hits}]), match="is not in the order of retrieved")
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "0,9", "1_0", ""])
+@few(2)("value", ["nan", "inf", "0,9", "1_0", ""])
 def test_other_text_than_numbers_is_refused(value):
     for run in (
         TEXT_RUN.with_columns(score=pl.Series([value, "1"])),
@@ -471,7 +467,7 @@ LAST = {"q1": {"d0": 1}, "q2": {"d2": 1}}
 FIRST = {"q1": {1: 1}, "q2": {5: 1}}
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("run", "qrels", "kept", "note"),
     [
         ({"q1": {"documents": [{"id": "d0"}]}, "q2": {"documents": [{"id": "d2"}]}}, LAST, 2, ""),
@@ -545,7 +541,7 @@ def with_fills(pairs, *fill):
     return {query: [*x.items(), fill] for query, x in pairs.items()}
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("run", "qrels", "note"),
     [
         ({q: numpy.array(x, object) for q, x in PADDED.items()}, LAST, "3 places at the end"),
@@ -576,7 +572,7 @@ NEAR = {"query": ["q1"] * 3 + ["q2"] * 2, "item": [3, 1, -1, 5, -1],
         "score": [0.4, 0.5, HIGHEST, 0.5, HIGHEST]}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["frame", "float32", "pandas", "rows", "csv", "rank"])
+@few(5)("kind", ["frame", "float32", "pandas", "rows", "csv", "rank"])
 @pytest.mark.parametrize(
     ("sign", "item", "number", "note"),
     [

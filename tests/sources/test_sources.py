@@ -14,6 +14,7 @@ import rankql
 from rankql.cli import demo
 from rankql.sources.open import frames as reading
 from support.components import optional
+from support.parameters import few
 from support.reading import read, refused
 
 deltalake = optional("deltalake")
@@ -64,10 +65,7 @@ def con():
         yield con
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "pattern", ["{}", "{}/*/*/*.parquet", "{}/**/*.parquet", "{}/day=*/*/*.parquet"]
-)
+@few(1)("pattern", ["{}", "{}/*/*/*.parquet", "{}/**/*.parquet", "{}/day=*/*/*.parquet"])
 def test_hive_folders_have_columns(folder, pattern):
     run, qrels = (pattern.format(folder / name) for name in ("runs", "judgments"))
     by = [["day"], ["day", "hour", "segment"]]
@@ -75,8 +73,7 @@ def test_hive_folders_have_columns(folder, pattern):
     assert means(run, qrels, by=by) == pytest.approx(expected, abs=1e-12) and len(expected) == 39
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["folder", "relation", "view"])
+@few(1)("form", ["folder", "relation", "view"])
 def test_other_days_are_not_opened(tmp_path, con, form):
     write(tmp_path)
     for name in ("runs", "judgments"):
@@ -199,8 +196,7 @@ KINDS = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("kind", KINDS)
+@few(3)("kind", KINDS)
 def test_frames_are_read_as_their_copies(kind):
     """Also those whose text is not copied: in chunks, sliced, empty, filtered by DuckDB."""
     con, frame = duckdb.connect(), pl.DataFrame({kind: KINDS[kind], "n": range(4)})
@@ -244,7 +240,7 @@ def half(frame):
     return frame.with_columns(pl.col("score").cast(pl.Float16))
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "convert",
     [
         lambda frame: OnlyArray(frame.to_arrow().to_batches()[0]),

@@ -10,6 +10,7 @@ import pytest
 
 import rankql
 from rankql.sources import reading
+from support.parameters import few
 
 PACKAGE = str(Path(rankql.__file__).parent)
 SCORED = pl.DataFrame(
@@ -56,7 +57,7 @@ def outcome(run, qrels, options):
     return repr(result), result.sql, dict(result.steps), result.columns, result.notes, *frames
 
 
-@pytest.mark.parametrize("name", TABLES)
+@few(4)("name", TABLES)
 def test_both_ways_give_the_same(name, monkeypatch):
     skipped = outcome(*TABLES[name])
     monkeypatch.setattr(reading, "name_ids", lambda *_: None)
@@ -112,7 +113,7 @@ def entered_modules(call):
     return modules
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "call",
     [
         lambda: print(rankql.evaluate(SCORED, QRELS, ["nDCG@10", "AP"])),

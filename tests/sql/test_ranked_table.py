@@ -44,6 +44,7 @@ def test_ids_of_different_case_are_different(con):
     assert rows == sorted([*ROWS, ("ann", "MUG", None, 3)], key=str)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "liked", "message"),
     [
@@ -66,6 +67,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("names", [("words", "land"), ("query", "land"), ("words", "query")])
 def test_a_query_may_have_several_columns(con, names):
     """Under their names, in any order and case; one of them may be called query."""
@@ -82,6 +84,7 @@ def test_a_query_may_have_several_columns(con, names):
     ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -193,6 +193,7 @@ TYPED = dict.fromkeys(("hr", "hit_rate", "hits_at", "success"), "hit_at")
 TYPED |= {"p_at": "precision_at", "precision_k": "precision_at", "map_at": "ap", "ndcg_at": "ndcg"}
 
 
+@pytest.mark.slow
 def test_names_that_people_type_say_what_to_write(con):
     """The call works, and a function of the user goes before."""
     rankql.register(con)
@@ -273,6 +274,7 @@ def test_the_format_is_that_of_1_4(path):
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
 
 
+@pytest.mark.slow
 def test_where_it_is_called_from(attached, path, tmp_path):
     assert attached.cursor().execute(f"SELECT rankql.{CALL}").fetchall() == VALUE
     attached.execute(f"CREATE VIEW quality AS SELECT rankql.{CALL}")

@@ -39,6 +39,7 @@ def test_many_rows_in_a_group(n):
     assert value("rr(rel, pos, 10)", rows) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [5_000, 200_000])
 def test_more_relevant_rows_than_counters_hold(n):
     """An error that names the remedy, never a wrong number. Hits have no such counters."""
@@ -73,6 +74,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("positions", "kind"), cycled(REPEATED, ["INT", "DOUBLE"]), ids=str)
 def test_carries_of_repeated_positions_do_not_cancel(positions, kind):
     rows = f"SELECT CAST(unnest({positions}) AS INT) AS pos, CAST(1 AS {kind}) AS rel"
@@ -104,6 +106,7 @@ def test_positions_beyond_the_cutoff_may_repeat():
     assert value("ndcg(rel, pos, 5)", rows) == pytest.approx(1 / (3 + 2 / math.log2(3) + 1 / 2))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "options"),
     cycled(

@@ -126,6 +126,7 @@ def test_raw_message(con):
     assert database_message(error.value).startswith("k must be a whole number from 1, not 0")
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"])
 @pytest.mark.parametrize("k", ["NULL", 1, 2, 3, 2**53])
 def test_unchecked_number_of_retrieved_items(con, kind, k):

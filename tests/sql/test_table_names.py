@@ -24,6 +24,7 @@ def test_steps_of_macros_have_names_of_their_own():
     assert not [name for name in names if not name.startswith("__rankql_")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "call",
     [

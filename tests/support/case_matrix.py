@@ -9,12 +9,13 @@ import re
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
 from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
 from support.components import COMPONENTS
@@ -284,3 +285,22 @@ def run(engine, place, cases):
             missing = {case.where for case in listed} - answered
             lines += [f"{where}: {engine.name} is not asked" for where in sorted(missing)]
     return lines
+
+
+def assert_alike(ours, theirs):
+    """The same result: values to 1e-12, types, conventions, columns, notes."""
+    values = theirs.collect() if hasattr(theirs, "collect") else theirs
+    for one, other in ((ours.per_query, values.per_query), (ours.summary, theirs.summary)):
+        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
+    # Rows have no order in Spark, so systems have none. Tables are not hashed there.
+    here, there = (replace(x.meta, systems=[], tables={}, call={}) for x in (ours, theirs))
+    assert here == there
+    assert ours.columns == theirs.columns
+    # Spark does not look for users with several queries, nor at values in judgments.
+    unseen = ("are not independent", "has no worst value", "nothing relevant: ")
+    # Nor does it look at the rows of rankings.
+    unseen += ("of different relevance", "in reverse order", "at position 1", "spelled differently")
+    here, there = (
+        [x for x in each.notes if not any(y in x for y in unseen)] for each in (ours, theirs)
+    )
+    assert here == there

@@ -3,10 +3,11 @@
 import importlib
 import re
 
+import metric_pages
 import rankql
 from rankql import macros
 from rankql.registry.all_metrics import FUNCTIONS
-from support import definitions, hand_cases, metric_pages, signatures
+from support import definitions, hand_cases, signatures
 from support.paths import ROOT
 
 

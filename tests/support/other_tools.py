@@ -6,13 +6,10 @@ metric of that name raises KeyError. Every peer is imported when it is called, n
 """
 
 import os
-import random
 import re
 from functools import cache
 from math import log2
 from typing import NamedTuple
-
-import polars as pl
 
 
 class Metric(NamedTuple):
@@ -235,46 +232,3 @@ def spark_session():
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
-
-
-# data
-
-
-def random_data(seed, queries=40, longest=15, negative=False):
-    """A run with few different scores, some apart by less than 32 bits hold, and its judgments.
-
-    Of every ten queries one is missing from the run, one not judged, one without a relevant item,
-    one with nothing but relevant items, one with none of its relevant items retrieved, one with a
-    single item retrieved. Items are `d1` to `d20`, of which `d9` is the last as bytes. Grades are 0
-    to 3, some of them -1 or -2 with `negative`. ranx keeps ties in order up to 15 items: `longest`.
-    """
-    rng = random.Random(seed)
-    run, qrels = {}, {}
-    for number in rng.sample(range(queries), queries):
-        query, kind = f"q{number}", number % 10
-        items = [f"d{at}" for at in range(1, longest + 6)]
-        rng.shuffle(items)
-        retrieved = items[: 1 if kind == 5 else rng.randint(2, longest)]
-        judged = rng.sample(items, rng.randint(len(items) // 2, len(items)))
-        lowest = -2 if negative else 0
-        low = range(lowest, 1)
-        grades = {2: low, 3: range(1, 4), 4: low}.get(kind, [*low, 0, 1, 2, 3])
-        if kind != 0:
-            run[query] = {
-                item: rng.randrange(4) / 4 + rng.choice([0, 0, 1e-9]) for item in retrieved
-            }
-        if kind != 1:
-            qrels[query] = {item: rng.choice(grades) for item in judged}
-            if kind == 4:
-                qrels[query] |= {item: rng.randint(1, 3) for item in items[-3:]}
-    return run, qrels
-
-
-def frames(run, qrels):
-    """The dicts as frames, in the order of the dicts."""
-    scored = [(q, d, s) for q, items in run.items() for d, s in items.items()]
-    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
-    return (
-        pl.DataFrame(scored, schema=["query", "item", "score"], orient="row"),
-        pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row"),
-    )

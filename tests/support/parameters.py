@@ -19,3 +19,13 @@ def crossed(rows, columns, full):
 
 def slow(*values, **options):
     return pytest.param(*values, marks=pytest.mark.slow, **options)
+
+
+def few(n):
+    """Parametrize as pytest does, with n light parameters: `@few(2)("k", [1, 2, 3])`."""
+
+    def parametrize(names, values, **options):
+        mark = pytest.mark.parametrize(names, values, **options)
+        return lambda test: pytest.mark.few(n)(mark(test))
+
+    return parametrize

@@ -89,24 +89,25 @@ class Reading:
         return "\n".join([*self.notes, f"not read: {', '.join(ends)}" if ends else ""])
 
 
-@remember_inputs
-def read(
-    run: Data, qrels: Data = None, metrics: Any = "RR", *, by: Any = (), **options: Any
-) -> Reading:
-    """What `evaluate` reads. Every call that a question offers is run before it is raised."""
-    fields = {name: options.pop(name) for name in Request.__annotations__.keys() & options.keys()}
-    require_tables(run, qrels, fields.get("con"))
+def make_request(run, qrels, metrics, by=(), **options):
+    """The request of `evaluate`."""
+    own = {name: options.pop(name) for name in Request.__annotations__.keys() & options.keys()}
     rules = RankingRules.of(options, rankql.evaluate)
-    request = Request(run, qrels, metrics, rules, groupings=parse_groupings(by), **fields)
+    return Request(run, qrels, metrics, rules, groupings=parse_groupings(by), **own)
+
+
+@remember_inputs
+def read(run: Data, qrels: Data = None, metrics: Any = "RR", **options: Any) -> Reading:
+    """What `evaluate` reads. Every call that a question offers is run before it is raised."""
+    require_tables(run, qrels, options.get("con"))
     try:
-        with open_evaluation(request) as evaluation:
+        with open_evaluation(make_request(run, qrels, metrics, **options)) as evaluation:
             return Reading(evaluation)
     except Question as question:
-        given = {"metrics": "Judged@1000", "interval": None, "by": by, **options, **fields}
         for call in question.calls:
             assert not nonsense_in(call), call
-            means = rankql.evaluate(run, qrels, **{**given, **call}).summary["mean"]
-            assert max(means) > 0, call
+            given = {**options, "metrics": "Judged@1000", "interval": None, **call}
+            assert max(rankql.evaluate(run, qrels, **given).summary["mean"]) > 0, call
         raise
 
 

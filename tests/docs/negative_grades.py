@@ -1,7 +1,8 @@
 """What every metric does with a grade of -1, as a table of the documentation."""
 
+import doc_tables
 from rankql.registry.all_metrics import FUNCTIONS
-from support import doc_tables, metric_engines, metric_rows, signatures
+from support import metric_engines, samples, signatures
 from support.metric_engines import Polars, Sql
 from support.paths import ROOT
 
@@ -10,9 +11,9 @@ PAGE = ROOT / "docs" / "labels.md"
 
 def graded_as(rel, metric):
     """Rankings whose second row, of six, has this grade; and no other row."""
-    groups = [metric_rows.draw(metric, seed) for seed in range(20)]
+    groups = [samples.draw_rows(metric, seed) for seed in range(20)]
     for group in groups:
-        group[1][metric_rows.columns(metric).index("rel")] = rel
+        group[1][samples.columns_of(metric).index("rel")] = rel
     if metric in signatures.MICRO:
         return [[[rel, pos, pos % 2] for rel, pos in group] for group in groups]
     return groups

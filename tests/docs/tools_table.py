@@ -8,9 +8,10 @@ import json
 import re
 from functools import cache
 
+import doc_tables
 from rankql.registry.conventions import PROFILES
+from rankql.registry.parse import OTHERS
 from rankql.registry.profiles import TOOLS
-from support import doc_tables
 from support.paths import ROOT
 
 PAGES = {"en": ROOT / "docs" / "coming-from.md", "zh": ROOT / "docs" / "zh" / "coming-from.md"}
@@ -97,3 +98,12 @@ def with_table(language):
     """The page with its table as it is now."""
     text = doc_tables.with_table(PAGES[language], "tools", table(language))
     return text if language == "en" else doc_tables.aligned(text)
+
+
+def with_names():
+    """docs/coming-from.md with its table of names that mean something else in other tools."""
+    lines = ["| name | tool | what it is there | the closest in rankql |", "|---|---|---|---|"]
+    for names, *rest in OTHERS:
+        coded = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+        lines.append(f"| {' | '.join([coded, *rest])} |")
+    return doc_tables.with_table(PAGES["en"], "other names", "\n".join(lines))

@@ -1,6 +1,7 @@
 """The table of the documentation that says how many hand-checked cases agree on which engine."""
 
-from support import case_matrix, doc_tables, hand_cases
+import doc_tables
+from support import case_matrix, hand_cases
 from support.paths import ROOT
 
 PAGE = ROOT / "docs" / "engines.md"

@@ -2,8 +2,9 @@
 
 import re
 
+import doc_tables
 import rankql
-from support import doc_tables, signatures
+from support import signatures
 from support.paths import ROOT
 
 FOLDER = ROOT / "docs" / "metrics"
