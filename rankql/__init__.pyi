@@ -7,6 +7,7 @@ import polars as pl
 from rankql.expressions.variants import MetricFunction
 
 from .decisions.associate import Association, associate
+from .decisions.audit import Audit, audit
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
@@ -191,6 +192,7 @@ set_ap_by_score: MetricFunction[...]
 
 __all__ = [
     "Association",
+    "Audit",
     "Comparison",
     "Conventions",
     "Explanation",
@@ -216,6 +218,7 @@ __all__ = [
     "associate",
     "auc",
     "auc_by_score",
+    "audit",
     "average_popularity",
     "bpref",
     "bpref_by_score",

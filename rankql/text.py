@@ -309,7 +309,7 @@ _COUNTS = {
     "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
     "wins", "worth",
 }  # fmt: skip
-_P_VALUES = {"p", "p_adjusted", "pearson_p", "spearman_p"}
+_P_VALUES = {"p", "p_adjusted", "p_floor", "p_lo", "p_hi", "pearson_p", "spearman_p"}
 _FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
 # Columns in the unit of the interval in lo and hi.
 _MEANS = {"mean_a", "mean_b"}

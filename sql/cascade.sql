@@ -85,7 +85,8 @@ COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops
 
 CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
     rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
-        / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
+        / list_transform([rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop)],
+                         lambda best: nullif(best, 0))[1]);
 COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
 
 
@@ -110,48 +111,49 @@ CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
 COMMENT ON MACRO rbp_residual IS 'Residual of RBP: how much it would rise if every unjudged item were relevant.';
 
 
--- rr of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
-    CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
-        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
+CREATE OR REPLACE MACRO rankql_list_rr(arguments, threshold) AS
+    list_transform(arguments, lambda x_:
+        coalesce(1 / CAST(rankql_hit_positions(x_['rels'][:x_['end']], threshold)[1] AS DOUBLE), 0)
+        / CASE WHEN rankql_list_relevant(rankql_judged(x_), threshold) > 0 THEN 1 END)[1];
 
-CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
-    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
-
--- err of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
-    CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
-                             coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
-        rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
-                        rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+-- err of a list, from rankql_arguments. All grades of the list are in `ideal`, which is checked.
+CREATE OR REPLACE MACRO rankql_list_err(x_, max_rel, p, stop) AS
+    rankql_walk(list_transform(x_['rels'][:x_['end']], lambda grade, i:
+        rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))))
+    / CASE WHEN rankql_checked(list_max(list_transform(rankql_judged(x_), lambda grade: rankql_stop_gain(grade, max_rel, stop))),
+                               rankql_utility(1, p)) > 0 THEN 1 END;
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+    rankql_list_rr(rankql_arguments(rels, ideal, k), threshold);
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_:
+        coalesce(list_sum(list_transform(rankql_hit_positions(x_['rels'][:x_['end']], threshold), lambda i: 1 / CAST(i AS DOUBLE))), 0)
+        / CASE WHEN rankql_list_relevant(rankql_judged(x_), threshold) > 0 THEN 1 END)[1];
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
-    rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_: rankql_list_err(x_, max_rel, p, stop))[1];
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_nerr(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
-    rankql_at_most_one(list_err(rels, k, max_rel, p, stop, ideal)
-        / nullif(rankql_err(rankql_list_best(rankql_judged(ideal, rels), k), max_rel, p, stop), 0));
+    rankql_at_most_one(list_transform(list_transform(rankql_arguments(rels, ideal, k), lambda x_: {
+        'err': rankql_list_err(x_, max_rel, p, stop),
+        'best': rankql_err(rankql_list_best(x_), max_rel, p, stop)}), lambda x_:
+            x_['err'] / nullif(x_['best'], 0))[1]);
 COMMENT ON MACRO list_nerr IS 'nerr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k)));
+    rankql_at_most_one((1 - rankql_patience(p)) * list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k)}], lambda x_:
+        coalesce(list_sum(list_transform(x_['rels'], lambda grade, i:
+            rankql_worth(grade, threshold, max_rel) * rankql_look(i, p))[:x_['end']]), 0 * len(x_['rels'])))[1]);
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
-    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_look(rankql_checked(i, grade), p))));
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k)}], lambda x_:
+        coalesce(list_sum(list_transform(x_['rels'][:x_['end']], lambda grade, i:
+            rankql_look(rankql_checked(i, grade), p))), 0 * len(x_['rels'])))[1]);
 COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in rank order.';
 
 
@@ -159,9 +161,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
-        ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x_: rankql_list_rr(x_['rels'], k, threshold,
-                                                      rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
+        ELSE rankql_list_rr(rankql_arguments_by_score(rel, score, item, k), threshold) END END;
 COMMENT ON MACRO rr_by_score IS 'rr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -174,8 +174,8 @@ CREATE OR REPLACE MACRO err_by_score(
     rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
 ) AS
     CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
+         ELSE list_transform(rankql_arguments_by_score(rel, score, item, k),
+                             lambda x_: rankql_list_err(x_, max_rel, p, stop))[1] END;
 COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO nerr_by_score(

@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 -- Text or bits, or a list of them: DuckDB casts both to numbers, bits to that of their memory.
 CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON|BIT).*';
 
-CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
+CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) SIMILAR TO '(?s).*\]|"NULL"';
 
 -- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
 -- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
@@ -51,7 +51,7 @@ CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
     rankql_refuse(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
 
 -- The name of a type in an error.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+CREATE OR REPLACE MACRO rankql_kind(value) AS regexp_replace(typeof(value), '(?s)^(VARCHAR|ENUM|JSON).*', 'text');
 
 -- The text of the error for a column of text or bits.
 CREATE OR REPLACE MACRO rankql_no_number(value, name) AS
@@ -116,18 +116,19 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- Columns of a row, checked.
 
--- Is it a finite number of which a sum does not overflow? Then DCG / ideal DCG would be 0.
-CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value) AND abs(value) <= 1e302;
+-- Is it a finite number of which a sum does not overflow? Then DCG / ideal DCG would be 0. NaN is above all numbers, and abs() has
+-- no statistics that could leave it out.
+CREATE OR REPLACE MACRO rankql_is_rel(value) AS abs(value) <= 1e302;
 
-CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS
-    rankql_refuse('rel must be a finite number, not ' || rankql_text(rel)
-                || CASE WHEN isfinite(CAST(rel AS DOUBLE)) THEN '. It is at most 1e302: rescale the grades' ELSE '' END);
+-- The text of a finite number ends with a digit.
+CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS rankql_refuse(regexp_replace(
+    'rel must be a finite number, not ' || rankql_text(rel), '[0-9]$', '\0. It is at most 1e302: rescale the grades'));
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR rankql_is_rel(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_refuse_rel(rel)
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT rankql_is_rel(CAST(rel AS DOUBLE)) THEN rankql_refuse_rel(rel)
+         ELSE CAST(rel AS DOUBLE)
     END;
 
 -- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
@@ -329,12 +330,21 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 
 -- Lists of grades in rank order.
+--
+-- DuckDB replaces a macro call by its text, and binds and optimises an argument wherever the macro names it. So a list form names
+-- each argument once or twice, in a struct, and computes in lambdas over a list of it: list_transform([{'rels': rels}], lambda x_: ...)[1].
+-- DuckDB does not simplify what a lambda computes, and sets it up for every 2,048 rows. So nothing that takes long stands twice in
+-- one (it is a field of the next struct), and what constants decide stands outside.
+
+-- An error if a type is not that of a list of numbers, else NULL.
+CREATE OR REPLACE MACRO rankql_refuse_type(type) AS list_transform([type], lambda type: CASE
+    WHEN type SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*' THEN rankql_refuse('rel must be a number, not text. Cast it first')
+    WHEN type LIKE 'BIT%' THEN rankql_refuse('rel must be a number, not ' || type || '. Cast it first') END)[1];
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_holds_no_numbers(rels) THEN rankql_fail(rankql_no_number(rels, 'rel'))
-         ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
-    END;
+    CASE WHEN rankql_refuse_type(typeof(rels)) IS NULL
+         THEN list_transform(CAST(rels AS DOUBLE[]), lambda x: CASE WHEN NOT rankql_is_rel(x) THEN rankql_refuse_rel(x) ELSE x END) END;
 
 -- A grade that is in a list more often than among all judged grades, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
@@ -342,40 +352,49 @@ CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
         lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
             counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
 
+-- The grades of all judged items, checked, and that they contain those of the list.
+CREATE OR REPLACE MACRO rankql_ideal(ideal, rels) AS
+    CASE WHEN ideal IS NOT NULL THEN list_transform([{'ideal': ideal, 'rels': rels}], lambda x_: CASE
+        WHEN NOT rankql_is_list(x_['ideal'])
+        THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(x_['ideal']))
+        WHEN x_['rels'] IS NULL THEN NULL
+        WHEN rankql_lacking(rankql_grades(x_['ideal']), rankql_grades(x_['rels'])) IS NULL THEN CAST(x_['ideal'] AS DOUBLE[])
+        ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
+                         || rankql_text(rankql_lacking(CAST(x_['ideal'] AS DOUBLE[]), CAST(x_['rels'] AS DOUBLE[])))
+                         || '. Pass the grades of all judged items, retrieved or not') END)[1] END;
+
+-- Where the first k of a list end.
+CREATE OR REPLACE MACRO rankql_end(k) AS CAST(rankql_cutoff(k) AS BIGINT);
+
+-- The arguments of a list form, checked.
+CREATE OR REPLACE MACRO rankql_arguments(rels, ideal, k) AS
+    [{'rels': rankql_grades(rels), 'ideal': rankql_ideal(ideal, rels), 'end': rankql_end(k)}];
+
 -- The grades of all judged items: `ideal`, or the list itself without it.
-CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
-    CASE WHEN ideal IS NULL THEN rankql_grades(rels)
-         WHEN NOT rankql_is_list(ideal)
-         THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(ideal))
-         WHEN rels IS NOT NULL THEN list_transform([rankql_lacking(rankql_grades(ideal), rankql_grades(rels))],
-            lambda lacking: CASE
-                WHEN lacking IS NULL THEN rankql_grades(ideal)
-                ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
-                                 || rankql_text(lacking)
-                                 || '. Pass the grades of all judged items, retrieved or not') END)[1]
-    END;
+CREATE OR REPLACE MACRO rankql_judged(x_) AS CASE WHEN x_['ideal'] IS NULL THEN x_['rels'] ELSE x_['ideal'] END;
 
 -- The first k of a list.
-CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
+CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:rankql_end(k)];
 
 -- The sum of a list: 0 if it is empty, NULL without a list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
     CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
-CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
-    list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
+-- 1 for a hit, 0 for another judged item, NULL if unjudged.
+CREATE OR REPLACE MACRO rankql_hits(grades, threshold) AS
+    list_transform(grades, lambda grade: CAST(grade >= rankql_threshold(threshold) AS DOUBLE));
 
 -- The positions of ones in a list.
 CREATE OR REPLACE MACRO rankql_ones(hits) AS
     list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
 
--- The positions of the hits in a list within the cutoff.
-CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
-    rankql_ones(rankql_top(rankql_hits(rels, threshold), k));
+-- The positions of the hits in a list of grades.
+CREATE OR REPLACE MACRO rankql_hit_positions(grades, threshold) AS list_filter(
+    list_transform(grades, lambda grade, i: CASE WHEN grade >= rankql_threshold(threshold) THEN i END), lambda i: i IS NOT NULL);
 
 -- R of a list of grades.
-CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
-    rankql_sum(rankql_hits(rels, threshold));
+CREATE OR REPLACE MACRO rankql_list_relevant(grades, threshold) AS
+    CAST(len(list_filter(grades, lambda grade: grade >= rankql_threshold(threshold))) AS DOUBLE);
 
 
 -- Lists of ids.
@@ -387,7 +406,9 @@ CREATE OR REPLACE MACRO rankql_names_field(fields, name) AS regexp_matches(
     list_reduce([fields, '', '', ''], lambda kinds, step: regexp_replace(kinds, '\([^()]*\)', '', 'g')),
     '(^|, )("' || name || '"|' || name || ') ');
 
-CREATE OR REPLACE MACRO rankql_has_field(listed, name) AS rankql_names_field(typeof(listed)[8:-4], name);
+-- The first of the names that is a field of the structs of a list.
+CREATE OR REPLACE MACRO rankql_field(listed, names) AS
+    list_transform([typeof(listed)[8:-4]], lambda fields: list_filter(names, lambda name: rankql_names_field(fields, name))[1])[1];
 
 -- A grade that was written as text.
 CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
@@ -398,16 +419,12 @@ CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
 
 -- The ids and grades of a list of structs, by the first of the fields that it has. A cast to a MAP binds any type.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
-    list_transform(
-        CAST(listed AS MAP(VARCHAR, VARCHAR)[]), lambda x_: {
-            'id': CASE WHEN rankql_has_field(listed, 'id') THEN x_['id']
-                       WHEN rankql_has_field(listed, 'item') THEN x_['item']
-                       WHEN rankql_has_field(listed, 'key') THEN x_['key']
-                       ELSE rankql_fail(name || ' has no id or item: ' || typeof(listed)) END,
-            'grade': CASE WHEN rankql_has_field(listed, 'grade') THEN rankql_read_grade(x_['grade'], name)
-                          WHEN rankql_has_field(listed, 'rel') THEN rankql_read_grade(x_['rel'], name)
-                          WHEN rankql_has_field(listed, 'value') THEN rankql_read_grade(x_['value'], name)
-                          ELSE 1 END});
+    list_transform([{
+        'rows': CAST(listed AS MAP(VARCHAR, VARCHAR)[]),
+        'id': coalesce(rankql_field(listed, ['id', 'item', 'key']), rankql_fail(name || ' has no id or item: ' || typeof(listed))),
+        'grade': rankql_field(listed, ['grade', 'rel', 'value'])}], lambda listed_: list_transform(listed_['rows'], lambda x_: {
+            'id': x_[listed_['id']],
+            'grade': CASE WHEN listed_['grade'] IS NULL THEN 1 ELSE rankql_read_grade(x_[listed_['grade']], name) END}))[1];
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
     list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = rankql_exact(id))) > 1)[1];
@@ -420,25 +437,27 @@ CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
                               || rankql_repeated(list_transform(pairs_, lambda x_: x_['id'])) || '. Keep one')
              ELSE map_from_entries(pairs_) END)[1];
 
+-- The grades of a MAP or struct of id: grade.
+CREATE OR REPLACE MACRO rankql_map(grades, name) AS
+    CASE WHEN rankql_holds_grades(grades) THEN CAST(grades AS MAP(VARCHAR, DOUBLE))
+         ELSE rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(grades)) END;
+
 -- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct {id: grade}, or of a list of structs
 -- with an id and a grade.
 CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
-    CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
-         THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
-         WHEN NOT rankql_holds_grades(relevant)
-         THEN map_from_entries(list_transform(list_distinct(rankql_texts(relevant)),
-                                              lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
-         WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
-         ELSE CAST(relevant AS MAP(VARCHAR, DOUBLE))
+    CASE WHEN NOT rankql_is_list(relevant) THEN rankql_map(relevant, name)
+         WHEN rankql_holds_grades(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
+         ELSE map_from_entries(list_transform(list_distinct(rankql_texts(relevant)), lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
     END;
 
 -- Ids as text: those of a MAP or struct by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
-    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN rankql_texts(ids)
-         WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
-         ELSE list_transform(list_sort(list_transform(list_filter(
-                  map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
+    CASE WHEN NOT rankql_is_list(ids)
+         THEN list_transform(list_sort(list_transform(list_filter(
+                  map_entries(rankql_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
                   lambda x_: {'last': -x_['value'], 'id': x_['key']})), lambda x_: x_['id'])
+         WHEN rankql_holds_grades(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
+         ELSE rankql_texts(ids)
     END;
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
@@ -490,8 +509,8 @@ CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rankql_gains(r
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
 
-CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
-    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+CREATE OR REPLACE MACRO rankql_list_best(x_) AS
+    list_sort(list_filter(rankql_judged(x_), lambda grade: grade > 0), 'DESC', 'NULLS LAST')[:x_['end']];
 
 
 -- Rankings by score, and ties.
@@ -528,10 +547,10 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
         'r': coalesce(list_sum(tied_['values']), 0),
         'n': list_count(tied_['values']) - coalesce(list_sum(tied_['values']), 0)});
 
--- A ranking by score as arguments of a list form: its grades in order, and the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
-    {'rels': rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)),
-     'ideal': coalesce(list(rankql_grade(rel)), [])};
+-- A ranking by score as rankql_arguments of a list form: its grades in order, and the grades of all judged items.
+CREATE OR REPLACE MACRO rankql_arguments_by_score(rel, score, item, k) AS
+    [{'rels': rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)),
+      'ideal': coalesce(list(rankql_grade(rel)), []), 'end': rankql_end(k)}];
 
 -- The values in rank order. With ties 'expected' each tied item has the mean of its group (unjudged items count 0), so a
 -- metric that is linear in the values equals its mean over all orders.

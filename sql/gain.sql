@@ -85,7 +85,11 @@ CREATE OR REPLACE MACRO rankql_idcg(rel, pos, k, discounts, ideal, negative) AS
          ELSE rankql_ideal_dcg(rankql_best(rankql_unchecked(rel), rankql_gains(rankql_unchecked(rel), pos IS NOT NULL, ideal), k),
                                k, discounts) END;
 
-CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
+-- The checks of rankql_grade, which would name rel twice more.
+CREATE OR REPLACE MACRO exp2_gain(rel) AS
+    CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
+         WHEN NOT rankql_is_rel(CAST(rel AS DOUBLE)) THEN rankql_refuse_rel(rel)
+         ELSE pow(2.0::DOUBLE, CAST(rel AS DOUBLE)) - 1 END;
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
@@ -111,25 +115,28 @@ CREATE OR REPLACE MACRO ndcg(
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
+-- The ideal DCG of a list, from rankql_arguments.
+CREATE OR REPLACE MACRO rankql_list_idcg(x_, discounts, base) AS
+    coalesce(rankql_ideal_dcg(rankql_list_best(x_), x_['end'], discounts), 0 * len(x_['rels'])) * rankql_dcg_factor(discounts, base);
+
 CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
-    rankql_sum(rankql_top(rankql_grades(rels), k));
+    coalesce(list_sum(rankql_top(rankql_grades(rels), k)), 0 * len(CAST(rels AS DOUBLE[])));
 COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
-    CASE WHEN rels IS NOT NULL THEN
-        rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) END;
+    coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0 * len(CAST(rels AS DOUBLE[])))
+    * rankql_dcg_factor(discounts, base);
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts), 0)
-        * rankql_dcg_factor(discounts, base) END;
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_: rankql_list_idcg(x_, discounts, base))[1];
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
-    rankql_at_most_one(
-        list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / list_transform([list_idcg(rels, k, discounts, base, ideal)], lambda best: nullif(best, 0))[1]);
+    rankql_at_most_one(list_transform(list_transform(rankql_arguments(rels, ideal, k), lambda x_: {
+        'dcg': rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(list_transform(
+            x_['rels'][:x_['end']], lambda grade: rankql_signed(grade, negative)), discounts), 0 * len(x_['rels'])),
+        'idcg': rankql_list_idcg(x_, discounts, base)}), lambda x_: x_['dcg'] / nullif(x_['idcg'], 0))[1]);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 

@@ -55,7 +55,7 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
 -- The share of pairs of a relevant and another judged item with the relevant one above, from the hits, 1 or 0, in rank order.
 -- The j-th relevant item, at i, has i - j others above it.
 CREATE OR REPLACE MACRO rankql_auc(hits) AS
-    list_transform([{'hits': hits, 'relevant': list_sum(hits)}], lambda x_:
+    list_transform(list_transform([hits], lambda hits: {'hits': hits, 'relevant': list_sum(hits)}), lambda x_:
         1 - (list_sum(rankql_ones(x_['hits'])) - x_['relevant'] * (x_['relevant'] + 1) / 2)
             / nullif(x_['relevant'] * (len(x_['hits']) - x_['relevant']), 0))[1];
 
@@ -166,32 +166,30 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
 COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 
-CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
-    list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
+-- The grades of a list, unjudged ones left out.
+CREATE OR REPLACE MACRO rankql_list_ordered(grades) AS list_filter(grades, lambda grade: grade IS NOT NULL);
 
 CREATE OR REPLACE MACRO list_kendall_tau_distance(rels, k := NULL, normalized := false) AS
-    CASE WHEN rels IS NOT NULL THEN
-        list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_distance(x, normalized))) END;
+    rankql_checked(rankql_distance(rankql_list_ordered(rankql_top(rankql_grades(rels), k)), normalized), len(CAST(rels AS DOUBLE[])));
 COMMENT ON MACRO list_kendall_tau_distance IS 'kendall_tau_distance over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN
-        list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_tau_b(x))) END;
+    rankql_tau_b(rankql_list_ordered(rankql_top(rankql_grades(rels), k)));
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_auc(rels, threshold := 1) AS
-    rankql_auc(list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL));
+    rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold)));
 COMMENT ON MACRO list_auc IS 'auc over a list of grades in rank order.';
 
 
 -- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
-         THEN [rankql_list_ordered(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k)]
+         THEN [rankql_list_ordered(rankql_top(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k))]
          WHEN k IS NOT NULL
          THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
-         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
-               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
+         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL))),
+               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))))]
     END;
 
 -- The hits of judged items, ordered by score, then by `tie`.

@@ -81,12 +81,11 @@ CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fa
 CREATE OR REPLACE MACRO ndcg_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('ndcg_at is ndcg here: use ndcg(rel, pos, k)');
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(len(list_filter(
-            list(rankql_pos(pos, NULL))
-                FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
-            lambda p: p <= rankql_relevant(rel, threshold))), 0)
-        / rankql_relevant(rel, threshold) END, pos, NULL);
+    rankql_one_ranking(list_transform([{
+        'hits': list(rankql_pos(pos, NULL)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+        'relevant': rankql_relevant(rel, threshold)}], lambda x_:
+            coalesce(len(list_filter(x_['hits'], lambda p: p <= x_['relevant'])), 0)
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1], pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
 
@@ -103,9 +102,8 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
     END, 1) END;
 
--- The sum of the precisions at the hits: the i-th hit is at positions[i].
-CREATE OR REPLACE MACRO rankql_precisions(positions) AS
-    list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
+-- The sum of the precisions at the hits, in order: the i-th is at positions[i].
+CREATE OR REPLACE MACRO rankql_precisions(positions) AS list_sum(list_transform(positions, lambda p, i: i / CAST(p AS DOUBLE)));
 
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
 CREATE OR REPLACE MACRO rankql_recalls(recall) AS
@@ -125,8 +123,8 @@ CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, roundi
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_at_most_one(rankql_ap(
         CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_packed_hits(rel, pos, k, threshold), k)
-             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
-                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+             ELSE rankql_precisions(list_sort(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0), 'ASC', 'NULLS LAST'))
                  + 0 * rankql_packed_hits(rel, pos, k, threshold) END,
         count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
         rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
@@ -159,13 +157,13 @@ CREATE OR REPLACE MACRO rankql_inferred(pool, judged, hits, pos) AS
     (1 + pool * (hits + 0.00001::DOUBLE) / (judged + 0.00002::DOUBLE)) / pos;
 
 CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
-    CASE WHEN relevant > 0 THEN list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
+    list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
         'pos': b_['pos'],
         'hits': a_['hits'] + b_['hits'],
         'judged': a_['judged'] + b_['judged'],
         'pool': a_['pool'] + b_['pool'],
         'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
-        / relevant END;
+    / CASE WHEN relevant > 0 THEN relevant END;
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
@@ -290,102 +288,124 @@ CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query :
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
--- ap of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_ap(
-        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        relevant, len(rankql_top(rels, k)), k, denominator) END;
+-- What is counted in a list, from rankql_arguments: the hits, R, and the items within k.
+CREATE OR REPLACE MACRO rankql_list_counts(arguments, threshold) AS list_transform(arguments, lambda x_: {
+    'hits': rankql_list_relevant(x_['rels'][:x_['end']], threshold),
+    'relevant': rankql_list_relevant(rankql_judged(x_), threshold),
+    'retrieved': len(x_['rels'][:x_['end']])});
 
--- bpref of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
-        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(judged, threshold), list_count(judged) - rankql_list_relevant(judged, threshold)) END;
+-- The same with the positions of the hits.
+CREATE OR REPLACE MACRO rankql_list_places(arguments, threshold) AS list_transform(arguments, lambda x_: {
+    'hits': rankql_hit_positions(x_['rels'][:x_['end']], threshold),
+    'relevant': rankql_list_relevant(rankql_judged(x_), threshold),
+    'retrieved': len(x_['rels'][:x_['end']])});
 
-CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
-    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+CREATE OR REPLACE MACRO rankql_list_ap(arguments, k, threshold, denominator) AS
+    list_transform(rankql_list_places(arguments, threshold), lambda x_: CASE WHEN x_['retrieved'] IS NOT NULL THEN rankql_ap(
+        rankql_precisions(x_['hits']), len(x_['hits']), x_['relevant'], x_['retrieved'], k, denominator) END)[1];
+
+CREATE OR REPLACE MACRO rankql_list_interpolated(arguments, recall, threshold, rounding) AS
+    list_transform(rankql_list_places(arguments, threshold), lambda x_:
+        rankql_interpolated(x_['hits'], x_['relevant'], rankql_recalls(recall), rounding))[1];
+
+CREATE OR REPLACE MACRO rankql_list_infap(arguments, threshold) AS
+    list_transform(arguments, lambda x_: rankql_infap(
+        list_transform(x_['rels'], lambda grade, i: rankql_sampled(grade, i, threshold)),
+        rankql_list_relevant(rankql_judged(x_), threshold)))[1];
+
+CREATE OR REPLACE MACRO rankql_list_bpref(arguments, threshold) AS
+    list_transform(list_transform(arguments, lambda x_: {
+        'hits': list_filter(rankql_hits(x_['rels'], threshold), lambda hit: hit IS NOT NULL),
+        'relevant': rankql_list_relevant(rankql_judged(x_), threshold), 'judged': list_count(rankql_judged(x_))}), lambda x_:
+            rankql_bpref(x_['hits'], x_['relevant'], x_['judged'] - x_['relevant']))[1];
+
+-- The number of grades below 0.
+CREATE OR REPLACE MACRO rankql_list_forbidden(grades) AS len(list_filter(grades, lambda grade: grade < 0));
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
-        lambda relevant: rankql_precision(rankql_checked(len(rankql_hit_positions(rels, k, threshold)), relevant),
-                                          relevant, len(rankql_top(rels, k)), k, denominator))[1] END;
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_: CASE WHEN x_['hits'] IS NOT NULL THEN
+        rankql_precision(x_['hits'], x_['relevant'], x_['retrieved'], k, denominator) END)[1];
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold))
-    / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        x_['hits'] / nullif(x_['relevant'], 0))[1];
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
-        rankql_f1(len(rankql_hit_positions(rels, k, threshold)), rankql_checked(relevant, rankql_cutoff(k)),
-                  len(rankql_top(rels, k)), k, denominator))[1];
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        rankql_f1(x_['hits'], x_['relevant'], x_['retrieved'], k, denominator))[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        CASE WHEN x_['relevant'] > 0 THEN CAST(x_['hits'] > 0 AS DOUBLE) END)[1];
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_all_rel_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CAST(floor(list_recall_at(rels, k, threshold, ideal)) AS DOUBLE);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        CASE WHEN x_['relevant'] > 0 THEN CAST(x_['hits'] = x_['relevant'] AS DOUBLE) END)[1];
 COMMENT ON MACRO list_all_rel_at IS 'all_rel_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
-                   lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
+    list_transform(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: {
+        'rels': x_['rels'], 'relevant': rankql_list_relevant(rankql_judged(x_), threshold)}), lambda x_:
+            rankql_list_relevant(x_['rels'][:CAST(x_['relevant'] AS BIGINT)], threshold)
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
-    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
-                   lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
+    rankql_list_ap(rankql_arguments(rels, ideal, k), k, threshold, denominator);
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, threshold := 1, rounding := 'up', ideal := NULL) AS
-    rankql_interpolated(rankql_hit_positions(rels, NULL, threshold),
-                        rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall), rounding);
+    rankql_list_interpolated(rankql_arguments(rels, ideal, NULL), recall, threshold, rounding);
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
-    list_precision_at(rels, NULL, threshold, 'k', ideal) * list_recall_at(rels, NULL, threshold, ideal);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, NULL), threshold), lambda x_:
+        rankql_precision(x_['hits'], NULL, x_['retrieved'], NULL, 'k') * (x_['hits'] / nullif(x_['relevant'], 0)))[1];
 COMMENT ON MACRO list_set_ap IS 'set_ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_infap(
-        list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+    rankql_list_infap(rankql_arguments(rels, ideal, NULL), threshold);
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
-    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
+    rankql_list_bpref(rankql_arguments(rels, ideal, NULL), threshold);
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        list_count(rankql_top(rankql_grades(rels), k)), NULL, len(rels), k, 'k') END;
+    list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k), 'size': rankql_size(k, NULL)}], lambda x_:
+        list_count(x_['rels'][:x_['end']])
+        / CASE WHEN x_['rels'] IS NOT NULL THEN greatest(coalesce(x_['size'], CAST(len(x_['rels']) AS DOUBLE)), 1) END)[1];
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_num_ret(rels) AS CAST(len(rankql_grades(rels)) AS DOUBLE);
+CREATE OR REPLACE MACRO list_num_ret(rels) AS
+    CAST(len(rankql_grades(rels)) AS DOUBLE);
 COMMENT ON MACRO list_num_ret IS 'num_ret over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_num_rel(rels, threshold := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) END;
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_list_relevant(rankql_judged(x_), threshold))[1];
 COMMENT ON MACRO list_num_rel IS 'num_rel over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_num_rel_ret(rels, threshold := 1) AS list_num_rel(rels, threshold);
 COMMENT ON MACRO list_num_rel_ret IS 'num_rel_ret over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_false_answer(rels, threshold := 1, ideal := NULL) AS
-    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_false_answer(
-        len(rels), rankql_list_relevant(judged, threshold), list_count(judged)))[1];
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_answer(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold), list_count(rankql_judged(x_))))[1];
 COMMENT ON MACRO list_false_answer IS 'false_answer over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NULL) AS
-    rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_abstention(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold)))[1];
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
-    list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
+CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_:
+        CAST(rankql_list_forbidden(x_['rels'][:x_['end']]) > 0 AS DOUBLE)
+        / CASE WHEN rankql_list_forbidden(rankql_judged(x_)) > 0 THEN 1 END)[1];
 COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
 
 
@@ -482,9 +502,7 @@ CREATE OR REPLACE MACRO ap_by_score(
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
-                                                       rankql_list_relevant(x_['ideal'], threshold)))[1]
+         ELSE rankql_list_ap(rankql_arguments_by_score(rel, score, item, k), k, threshold, denominator)
     END;
 COMMENT ON MACRO ap_by_score IS 'ap with a score and an item instead of the position.';
 
@@ -493,8 +511,7 @@ CREATE OR REPLACE MACRO interpolated_precision_by_score(
 ) AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_fail('ties ''expected'' is not available for interpolated_precision. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, rounding, x_['ideal']))[1] END;
+         ELSE rankql_list_interpolated(rankql_arguments_by_score(rel, score, item, NULL), recall, threshold, rounding) END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
@@ -504,16 +521,14 @@ COMMENT ON MACRO set_ap_by_score IS 'set_ap with a score and an item instead of 
 
 CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
+         ELSE rankql_list_infap(rankql_arguments_by_score(rel, score, item, NULL), threshold) END;
 COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
+         ELSE rankql_list_bpref(rankql_arguments_by_score(rel, score, item, NULL), threshold)
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref with a score and an item instead of the position.';
 

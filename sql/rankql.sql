@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 -- Text or bits, or a list of them: DuckDB casts both to numbers, bits to that of their memory.
 CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON|BIT).*';
 
-CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
+CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) SIMILAR TO '(?s).*\]|"NULL"';
 
 -- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
 -- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
@@ -51,7 +51,7 @@ CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
     rankql_refuse(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
 
 -- The name of a type in an error.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+CREATE OR REPLACE MACRO rankql_kind(value) AS regexp_replace(typeof(value), '(?s)^(VARCHAR|ENUM|JSON).*', 'text');
 
 -- The text of the error for a column of text or bits.
 CREATE OR REPLACE MACRO rankql_no_number(value, name) AS
@@ -116,18 +116,19 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- Columns of a row, checked.
 
--- Is it a finite number of which a sum does not overflow? Then DCG / ideal DCG would be 0.
-CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value) AND abs(value) <= 1e302;
+-- Is it a finite number of which a sum does not overflow? Then DCG / ideal DCG would be 0. NaN is above all numbers, and abs() has
+-- no statistics that could leave it out.
+CREATE OR REPLACE MACRO rankql_is_rel(value) AS abs(value) <= 1e302;
 
-CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS
-    rankql_refuse('rel must be a finite number, not ' || rankql_text(rel)
-                || CASE WHEN isfinite(CAST(rel AS DOUBLE)) THEN '. It is at most 1e302: rescale the grades' ELSE '' END);
+-- The text of a finite number ends with a digit.
+CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS rankql_refuse(regexp_replace(
+    'rel must be a finite number, not ' || rankql_text(rel), '[0-9]$', '\0. It is at most 1e302: rescale the grades'));
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
-         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR rankql_is_rel(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_refuse_rel(rel)
+         WHEN typeof(rel) IN ('FLOAT', 'DOUBLE') AND NOT rankql_is_rel(CAST(rel AS DOUBLE)) THEN rankql_refuse_rel(rel)
+         ELSE CAST(rel AS DOUBLE)
     END;
 
 -- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
@@ -329,12 +330,21 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 
 -- Lists of grades in rank order.
+--
+-- DuckDB replaces a macro call by its text, and binds and optimises an argument wherever the macro names it. So a list form names
+-- each argument once or twice, in a struct, and computes in lambdas over a list of it: list_transform([{'rels': rels}], lambda x_: ...)[1].
+-- DuckDB does not simplify what a lambda computes, and sets it up for every 2,048 rows. So nothing that takes long stands twice in
+-- one (it is a field of the next struct), and what constants decide stands outside.
+
+-- An error if a type is not that of a list of numbers, else NULL.
+CREATE OR REPLACE MACRO rankql_refuse_type(type) AS list_transform([type], lambda type: CASE
+    WHEN type SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*' THEN rankql_refuse('rel must be a number, not text. Cast it first')
+    WHEN type LIKE 'BIT%' THEN rankql_refuse('rel must be a number, not ' || type || '. Cast it first') END)[1];
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_holds_no_numbers(rels) THEN rankql_fail(rankql_no_number(rels, 'rel'))
-         ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
-    END;
+    CASE WHEN rankql_refuse_type(typeof(rels)) IS NULL
+         THEN list_transform(CAST(rels AS DOUBLE[]), lambda x: CASE WHEN NOT rankql_is_rel(x) THEN rankql_refuse_rel(x) ELSE x END) END;
 
 -- A grade that is in a list more often than among all judged grades, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
@@ -342,40 +352,49 @@ CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
         lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
             counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
 
+-- The grades of all judged items, checked, and that they contain those of the list.
+CREATE OR REPLACE MACRO rankql_ideal(ideal, rels) AS
+    CASE WHEN ideal IS NOT NULL THEN list_transform([{'ideal': ideal, 'rels': rels}], lambda x_: CASE
+        WHEN NOT rankql_is_list(x_['ideal'])
+        THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(x_['ideal']))
+        WHEN x_['rels'] IS NULL THEN NULL
+        WHEN rankql_lacking(rankql_grades(x_['ideal']), rankql_grades(x_['rels'])) IS NULL THEN CAST(x_['ideal'] AS DOUBLE[])
+        ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
+                         || rankql_text(rankql_lacking(CAST(x_['ideal'] AS DOUBLE[]), CAST(x_['rels'] AS DOUBLE[])))
+                         || '. Pass the grades of all judged items, retrieved or not') END)[1] END;
+
+-- Where the first k of a list end.
+CREATE OR REPLACE MACRO rankql_end(k) AS CAST(rankql_cutoff(k) AS BIGINT);
+
+-- The arguments of a list form, checked.
+CREATE OR REPLACE MACRO rankql_arguments(rels, ideal, k) AS
+    [{'rels': rankql_grades(rels), 'ideal': rankql_ideal(ideal, rels), 'end': rankql_end(k)}];
+
 -- The grades of all judged items: `ideal`, or the list itself without it.
-CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
-    CASE WHEN ideal IS NULL THEN rankql_grades(rels)
-         WHEN NOT rankql_is_list(ideal)
-         THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(ideal))
-         WHEN rels IS NOT NULL THEN list_transform([rankql_lacking(rankql_grades(ideal), rankql_grades(rels))],
-            lambda lacking: CASE
-                WHEN lacking IS NULL THEN rankql_grades(ideal)
-                ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
-                                 || rankql_text(lacking)
-                                 || '. Pass the grades of all judged items, retrieved or not') END)[1]
-    END;
+CREATE OR REPLACE MACRO rankql_judged(x_) AS CASE WHEN x_['ideal'] IS NULL THEN x_['rels'] ELSE x_['ideal'] END;
 
 -- The first k of a list.
-CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
+CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:rankql_end(k)];
 
 -- The sum of a list: 0 if it is empty, NULL without a list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
     CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
-CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
-    list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
+-- 1 for a hit, 0 for another judged item, NULL if unjudged.
+CREATE OR REPLACE MACRO rankql_hits(grades, threshold) AS
+    list_transform(grades, lambda grade: CAST(grade >= rankql_threshold(threshold) AS DOUBLE));
 
 -- The positions of ones in a list.
 CREATE OR REPLACE MACRO rankql_ones(hits) AS
     list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
 
--- The positions of the hits in a list within the cutoff.
-CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
-    rankql_ones(rankql_top(rankql_hits(rels, threshold), k));
+-- The positions of the hits in a list of grades.
+CREATE OR REPLACE MACRO rankql_hit_positions(grades, threshold) AS list_filter(
+    list_transform(grades, lambda grade, i: CASE WHEN grade >= rankql_threshold(threshold) THEN i END), lambda i: i IS NOT NULL);
 
 -- R of a list of grades.
-CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
-    rankql_sum(rankql_hits(rels, threshold));
+CREATE OR REPLACE MACRO rankql_list_relevant(grades, threshold) AS
+    CAST(len(list_filter(grades, lambda grade: grade >= rankql_threshold(threshold))) AS DOUBLE);
 
 
 -- Lists of ids.
@@ -387,7 +406,9 @@ CREATE OR REPLACE MACRO rankql_names_field(fields, name) AS regexp_matches(
     list_reduce([fields, '', '', ''], lambda kinds, step: regexp_replace(kinds, '\([^()]*\)', '', 'g')),
     '(^|, )("' || name || '"|' || name || ') ');
 
-CREATE OR REPLACE MACRO rankql_has_field(listed, name) AS rankql_names_field(typeof(listed)[8:-4], name);
+-- The first of the names that is a field of the structs of a list.
+CREATE OR REPLACE MACRO rankql_field(listed, names) AS
+    list_transform([typeof(listed)[8:-4]], lambda fields: list_filter(names, lambda name: rankql_names_field(fields, name))[1])[1];
 
 -- A grade that was written as text.
 CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
@@ -398,16 +419,12 @@ CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
 
 -- The ids and grades of a list of structs, by the first of the fields that it has. A cast to a MAP binds any type.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
-    list_transform(
-        CAST(listed AS MAP(VARCHAR, VARCHAR)[]), lambda x_: {
-            'id': CASE WHEN rankql_has_field(listed, 'id') THEN x_['id']
-                       WHEN rankql_has_field(listed, 'item') THEN x_['item']
-                       WHEN rankql_has_field(listed, 'key') THEN x_['key']
-                       ELSE rankql_fail(name || ' has no id or item: ' || typeof(listed)) END,
-            'grade': CASE WHEN rankql_has_field(listed, 'grade') THEN rankql_read_grade(x_['grade'], name)
-                          WHEN rankql_has_field(listed, 'rel') THEN rankql_read_grade(x_['rel'], name)
-                          WHEN rankql_has_field(listed, 'value') THEN rankql_read_grade(x_['value'], name)
-                          ELSE 1 END});
+    list_transform([{
+        'rows': CAST(listed AS MAP(VARCHAR, VARCHAR)[]),
+        'id': coalesce(rankql_field(listed, ['id', 'item', 'key']), rankql_fail(name || ' has no id or item: ' || typeof(listed))),
+        'grade': rankql_field(listed, ['grade', 'rel', 'value'])}], lambda listed_: list_transform(listed_['rows'], lambda x_: {
+            'id': x_[listed_['id']],
+            'grade': CASE WHEN listed_['grade'] IS NULL THEN 1 ELSE rankql_read_grade(x_[listed_['grade']], name) END}))[1];
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
     list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = rankql_exact(id))) > 1)[1];
@@ -420,25 +437,27 @@ CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
                               || rankql_repeated(list_transform(pairs_, lambda x_: x_['id'])) || '. Keep one')
              ELSE map_from_entries(pairs_) END)[1];
 
+-- The grades of a MAP or struct of id: grade.
+CREATE OR REPLACE MACRO rankql_map(grades, name) AS
+    CASE WHEN rankql_holds_grades(grades) THEN CAST(grades AS MAP(VARCHAR, DOUBLE))
+         ELSE rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(grades)) END;
+
 -- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct {id: grade}, or of a list of structs
 -- with an id and a grade.
 CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
-    CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
-         THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
-         WHEN NOT rankql_holds_grades(relevant)
-         THEN map_from_entries(list_transform(list_distinct(rankql_texts(relevant)),
-                                              lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
-         WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
-         ELSE CAST(relevant AS MAP(VARCHAR, DOUBLE))
+    CASE WHEN NOT rankql_is_list(relevant) THEN rankql_map(relevant, name)
+         WHEN rankql_holds_grades(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
+         ELSE map_from_entries(list_transform(list_distinct(rankql_texts(relevant)), lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
     END;
 
 -- Ids as text: those of a MAP or struct by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
-    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN rankql_texts(ids)
-         WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
-         ELSE list_transform(list_sort(list_transform(list_filter(
-                  map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
+    CASE WHEN NOT rankql_is_list(ids)
+         THEN list_transform(list_sort(list_transform(list_filter(
+                  map_entries(rankql_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
                   lambda x_: {'last': -x_['value'], 'id': x_['key']})), lambda x_: x_['id'])
+         WHEN rankql_holds_grades(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
+         ELSE rankql_texts(ids)
     END;
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
@@ -490,8 +509,8 @@ CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rankql_gains(r
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
 
-CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
-    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+CREATE OR REPLACE MACRO rankql_list_best(x_) AS
+    list_sort(list_filter(rankql_judged(x_), lambda grade: grade > 0), 'DESC', 'NULLS LAST')[:x_['end']];
 
 
 -- Rankings by score, and ties.
@@ -528,10 +547,10 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
         'r': coalesce(list_sum(tied_['values']), 0),
         'n': list_count(tied_['values']) - coalesce(list_sum(tied_['values']), 0)});
 
--- A ranking by score as arguments of a list form: its grades in order, and the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
-    {'rels': rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)),
-     'ideal': coalesce(list(rankql_grade(rel)), [])};
+-- A ranking by score as rankql_arguments of a list form: its grades in order, and the grades of all judged items.
+CREATE OR REPLACE MACRO rankql_arguments_by_score(rel, score, item, k) AS
+    [{'rels': rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)),
+      'ideal': coalesce(list(rankql_grade(rel)), []), 'end': rankql_end(k)}];
 
 -- The values in rank order. With ties 'expected' each tied item has the mean of its group (unjudged items count 0), so a
 -- metric that is linear in the values equals its mean over all orders.
@@ -1011,7 +1030,11 @@ CREATE OR REPLACE MACRO rankql_idcg(rel, pos, k, discounts, ideal, negative) AS
          ELSE rankql_ideal_dcg(rankql_best(rankql_unchecked(rel), rankql_gains(rankql_unchecked(rel), pos IS NOT NULL, ideal), k),
                                k, discounts) END;
 
-CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
+-- The checks of rankql_grade, which would name rel twice more.
+CREATE OR REPLACE MACRO exp2_gain(rel) AS
+    CASE WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
+         WHEN NOT rankql_is_rel(CAST(rel AS DOUBLE)) THEN rankql_refuse_rel(rel)
+         ELSE pow(2.0::DOUBLE, CAST(rel AS DOUBLE)) - 1 END;
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
@@ -1037,25 +1060,28 @@ CREATE OR REPLACE MACRO ndcg(
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
+-- The ideal DCG of a list, from rankql_arguments.
+CREATE OR REPLACE MACRO rankql_list_idcg(x_, discounts, base) AS
+    coalesce(rankql_ideal_dcg(rankql_list_best(x_), x_['end'], discounts), 0 * len(x_['rels'])) * rankql_dcg_factor(discounts, base);
+
 CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
-    rankql_sum(rankql_top(rankql_grades(rels), k));
+    coalesce(list_sum(rankql_top(rankql_grades(rels), k)), 0 * len(CAST(rels AS DOUBLE[])));
 COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
-    CASE WHEN rels IS NOT NULL THEN
-        rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) END;
+    coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0 * len(CAST(rels AS DOUBLE[])))
+    * rankql_dcg_factor(discounts, base);
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts), 0)
-        * rankql_dcg_factor(discounts, base) END;
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_: rankql_list_idcg(x_, discounts, base))[1];
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
-    rankql_at_most_one(
-        list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / list_transform([list_idcg(rels, k, discounts, base, ideal)], lambda best: nullif(best, 0))[1]);
+    rankql_at_most_one(list_transform(list_transform(rankql_arguments(rels, ideal, k), lambda x_: {
+        'dcg': rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(list_transform(
+            x_['rels'][:x_['end']], lambda grade: rankql_signed(grade, negative)), discounts), 0 * len(x_['rels'])),
+        'idcg': rankql_list_idcg(x_, discounts, base)}), lambda x_: x_['dcg'] / nullif(x_['idcg'], 0))[1]);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -1169,12 +1195,11 @@ CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fa
 CREATE OR REPLACE MACRO ndcg_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('ndcg_at is ndcg here: use ndcg(rel, pos, k)');
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(len(list_filter(
-            list(rankql_pos(pos, NULL))
-                FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
-            lambda p: p <= rankql_relevant(rel, threshold))), 0)
-        / rankql_relevant(rel, threshold) END, pos, NULL);
+    rankql_one_ranking(list_transform([{
+        'hits': list(rankql_pos(pos, NULL)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+        'relevant': rankql_relevant(rel, threshold)}], lambda x_:
+            coalesce(len(list_filter(x_['hits'], lambda p: p <= x_['relevant'])), 0)
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1], pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
 
@@ -1191,9 +1216,8 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
     END, 1) END;
 
--- The sum of the precisions at the hits: the i-th hit is at positions[i].
-CREATE OR REPLACE MACRO rankql_precisions(positions) AS
-    list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
+-- The sum of the precisions at the hits, in order: the i-th is at positions[i].
+CREATE OR REPLACE MACRO rankql_precisions(positions) AS list_sum(list_transform(positions, lambda p, i: i / CAST(p AS DOUBLE)));
 
 -- The recalls of interpolated precision: the one given, or 0, 0.1, ..., 1.
 CREATE OR REPLACE MACRO rankql_recalls(recall) AS
@@ -1213,8 +1237,8 @@ CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, roundi
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_at_most_one(rankql_ap(
         CASE WHEN rankql_in_bits(k) THEN rankql_bit_precisions(rankql_packed_hits(rel, pos, k, threshold), k)
-             ELSE rankql_precisions(list(rankql_counted_pos(pos, k))
-                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0))
+             ELSE rankql_precisions(list_sort(list(rankql_counted_pos(pos, k))
+                 FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold) AND rankql_counted_pos(pos, k) > 0), 'ASC', 'NULLS LAST'))
                  + 0 * rankql_packed_hits(rel, pos, k, threshold) END,
         count(rankql_counted_pos(pos, k)) FILTER (WHERE rankql_unchecked(rel) >= rankql_option(threshold)),
         rankql_relevant_count(rel, threshold), rankql_retrieved(pos, k), k, denominator));
@@ -1247,13 +1271,13 @@ CREATE OR REPLACE MACRO rankql_inferred(pool, judged, hits, pos) AS
     (1 + pool * (hits + 0.00001::DOUBLE) / (judged + 0.00002::DOUBLE)) / pos;
 
 CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
-    CASE WHEN relevant > 0 THEN list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
+    list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
         'pos': b_['pos'],
         'hits': a_['hits'] + b_['hits'],
         'judged': a_['judged'] + b_['judged'],
         'pool': a_['pool'] + b_['pool'],
         'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
-        / relevant END;
+    / CASE WHEN relevant > 0 THEN relevant END;
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
@@ -1378,102 +1402,124 @@ CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query :
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
--- ap of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_ap(
-        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        relevant, len(rankql_top(rels, k)), k, denominator) END;
+-- What is counted in a list, from rankql_arguments: the hits, R, and the items within k.
+CREATE OR REPLACE MACRO rankql_list_counts(arguments, threshold) AS list_transform(arguments, lambda x_: {
+    'hits': rankql_list_relevant(x_['rels'][:x_['end']], threshold),
+    'relevant': rankql_list_relevant(rankql_judged(x_), threshold),
+    'retrieved': len(x_['rels'][:x_['end']])});
 
--- bpref of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
-        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(judged, threshold), list_count(judged) - rankql_list_relevant(judged, threshold)) END;
+-- The same with the positions of the hits.
+CREATE OR REPLACE MACRO rankql_list_places(arguments, threshold) AS list_transform(arguments, lambda x_: {
+    'hits': rankql_hit_positions(x_['rels'][:x_['end']], threshold),
+    'relevant': rankql_list_relevant(rankql_judged(x_), threshold),
+    'retrieved': len(x_['rels'][:x_['end']])});
 
-CREATE OR REPLACE MACRO rankql_list_forbidden(rels) AS
-    list_transform(rankql_grades(rels), lambda x: CAST(x < 0 AS DOUBLE));
+CREATE OR REPLACE MACRO rankql_list_ap(arguments, k, threshold, denominator) AS
+    list_transform(rankql_list_places(arguments, threshold), lambda x_: CASE WHEN x_['retrieved'] IS NOT NULL THEN rankql_ap(
+        rankql_precisions(x_['hits']), len(x_['hits']), x_['relevant'], x_['retrieved'], k, denominator) END)[1];
+
+CREATE OR REPLACE MACRO rankql_list_interpolated(arguments, recall, threshold, rounding) AS
+    list_transform(rankql_list_places(arguments, threshold), lambda x_:
+        rankql_interpolated(x_['hits'], x_['relevant'], rankql_recalls(recall), rounding))[1];
+
+CREATE OR REPLACE MACRO rankql_list_infap(arguments, threshold) AS
+    list_transform(arguments, lambda x_: rankql_infap(
+        list_transform(x_['rels'], lambda grade, i: rankql_sampled(grade, i, threshold)),
+        rankql_list_relevant(rankql_judged(x_), threshold)))[1];
+
+CREATE OR REPLACE MACRO rankql_list_bpref(arguments, threshold) AS
+    list_transform(list_transform(arguments, lambda x_: {
+        'hits': list_filter(rankql_hits(x_['rels'], threshold), lambda hit: hit IS NOT NULL),
+        'relevant': rankql_list_relevant(rankql_judged(x_), threshold), 'judged': list_count(rankql_judged(x_))}), lambda x_:
+            rankql_bpref(x_['hits'], x_['relevant'], x_['judged'] - x_['relevant']))[1];
+
+-- The number of grades below 0.
+CREATE OR REPLACE MACRO rankql_list_forbidden(grades) AS len(list_filter(grades, lambda grade: grade < 0));
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
-        lambda relevant: rankql_precision(rankql_checked(len(rankql_hit_positions(rels, k, threshold)), relevant),
-                                          relevant, len(rankql_top(rels, k)), k, denominator))[1] END;
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_: CASE WHEN x_['hits'] IS NOT NULL THEN
+        rankql_precision(x_['hits'], x_['relevant'], x_['retrieved'], k, denominator) END)[1];
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold))
-    / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        x_['hits'] / nullif(x_['relevant'], 0))[1];
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
-        rankql_f1(len(rankql_hit_positions(rels, k, threshold)), rankql_checked(relevant, rankql_cutoff(k)),
-                  len(rankql_top(rels, k)), k, denominator))[1];
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        rankql_f1(x_['hits'], x_['relevant'], x_['retrieved'], k, denominator))[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        CASE WHEN x_['relevant'] > 0 THEN CAST(x_['hits'] > 0 AS DOUBLE) END)[1];
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_all_rel_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CAST(floor(list_recall_at(rels, k, threshold, ideal)) AS DOUBLE);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, k), threshold), lambda x_:
+        CASE WHEN x_['relevant'] > 0 THEN CAST(x_['hits'] = x_['relevant'] AS DOUBLE) END)[1];
 COMMENT ON MACRO list_all_rel_at IS 'all_rel_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
-                   lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
+    list_transform(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: {
+        'rels': x_['rels'], 'relevant': rankql_list_relevant(rankql_judged(x_), threshold)}), lambda x_:
+            rankql_list_relevant(x_['rels'][:CAST(x_['relevant'] AS BIGINT)], threshold)
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
-    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
-                   lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
+    rankql_list_ap(rankql_arguments(rels, ideal, k), k, threshold, denominator);
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, threshold := 1, rounding := 'up', ideal := NULL) AS
-    rankql_interpolated(rankql_hit_positions(rels, NULL, threshold),
-                        rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall), rounding);
+    rankql_list_interpolated(rankql_arguments(rels, ideal, NULL), recall, threshold, rounding);
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
-    list_precision_at(rels, NULL, threshold, 'k', ideal) * list_recall_at(rels, NULL, threshold, ideal);
+    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, NULL), threshold), lambda x_:
+        rankql_precision(x_['hits'], NULL, x_['retrieved'], NULL, 'k') * (x_['hits'] / nullif(x_['relevant'], 0)))[1];
 COMMENT ON MACRO list_set_ap IS 'set_ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_infap(
-        list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+    rankql_list_infap(rankql_arguments(rels, ideal, NULL), threshold);
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
-    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
+    rankql_list_bpref(rankql_arguments(rels, ideal, NULL), threshold);
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        list_count(rankql_top(rankql_grades(rels), k)), NULL, len(rels), k, 'k') END;
+    list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k), 'size': rankql_size(k, NULL)}], lambda x_:
+        list_count(x_['rels'][:x_['end']])
+        / CASE WHEN x_['rels'] IS NOT NULL THEN greatest(coalesce(x_['size'], CAST(len(x_['rels']) AS DOUBLE)), 1) END)[1];
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_num_ret(rels) AS CAST(len(rankql_grades(rels)) AS DOUBLE);
+CREATE OR REPLACE MACRO list_num_ret(rels) AS
+    CAST(len(rankql_grades(rels)) AS DOUBLE);
 COMMENT ON MACRO list_num_ret IS 'num_ret over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_num_rel(rels, threshold := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) END;
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_list_relevant(rankql_judged(x_), threshold))[1];
 COMMENT ON MACRO list_num_rel IS 'num_rel over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_num_rel_ret(rels, threshold := 1) AS list_num_rel(rels, threshold);
 COMMENT ON MACRO list_num_rel_ret IS 'num_rel_ret over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_false_answer(rels, threshold := 1, ideal := NULL) AS
-    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_false_answer(
-        len(rels), rankql_list_relevant(judged, threshold), list_count(judged)))[1];
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_answer(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold), list_count(rankql_judged(x_))))[1];
 COMMENT ON MACRO list_false_answer IS 'false_answer over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NULL) AS
-    rankql_false_abstention(len(rels), rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_abstention(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold)))[1];
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS list_transform([rankql_judged(ideal, rels)], lambda judged:
-    list_hit_at(rankql_list_forbidden(rels), k, ideal := rankql_list_forbidden(judged)))[1];
+CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_:
+        CAST(rankql_list_forbidden(x_['rels'][:x_['end']]) > 0 AS DOUBLE)
+        / CASE WHEN rankql_list_forbidden(rankql_judged(x_)) > 0 THEN 1 END)[1];
 COMMENT ON MACRO list_forbidden_at IS 'forbidden_at over a list of grades in rank order.';
 
 
@@ -1570,9 +1616,7 @@ CREATE OR REPLACE MACRO ap_by_score(
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
-                                                       rankql_list_relevant(x_['ideal'], threshold)))[1]
+         ELSE rankql_list_ap(rankql_arguments_by_score(rel, score, item, k), k, threshold, denominator)
     END;
 COMMENT ON MACRO ap_by_score IS 'ap with a score and an item instead of the position.';
 
@@ -1581,8 +1625,7 @@ CREATE OR REPLACE MACRO interpolated_precision_by_score(
 ) AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_fail('ties ''expected'' is not available for interpolated_precision. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, rounding, x_['ideal']))[1] END;
+         ELSE rankql_list_interpolated(rankql_arguments_by_score(rel, score, item, NULL), recall, threshold, rounding) END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
@@ -1592,16 +1635,14 @@ COMMENT ON MACRO set_ap_by_score IS 'set_ap with a score and an item instead of 
 
 CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
+         ELSE rankql_list_infap(rankql_arguments_by_score(rel, score, item, NULL), threshold) END;
 COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
+         ELSE rankql_list_bpref(rankql_arguments_by_score(rel, score, item, NULL), threshold)
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref with a score and an item instead of the position.';
 
@@ -1722,7 +1763,8 @@ COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops
 
 CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
     rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
-        / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
+        / list_transform([rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop)],
+                         lambda best: nullif(best, 0))[1]);
 COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
 
 
@@ -1747,48 +1789,49 @@ CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
 COMMENT ON MACRO rbp_residual IS 'Residual of RBP: how much it would rise if every unjudged item were relevant.';
 
 
--- rr of a list, given the number of relevant items.
-CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
-    CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
-        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
+CREATE OR REPLACE MACRO rankql_list_rr(arguments, threshold) AS
+    list_transform(arguments, lambda x_:
+        coalesce(1 / CAST(rankql_hit_positions(x_['rels'][:x_['end']], threshold)[1] AS DOUBLE), 0)
+        / CASE WHEN rankql_list_relevant(rankql_judged(x_), threshold) > 0 THEN 1 END)[1];
 
-CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
-    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
-
--- err of a list, given the grades of all judged items.
-CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
-    CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
-                             coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
-        rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
-                        rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+-- err of a list, from rankql_arguments. All grades of the list are in `ideal`, which is checked.
+CREATE OR REPLACE MACRO rankql_list_err(x_, max_rel, p, stop) AS
+    rankql_walk(list_transform(x_['rels'][:x_['end']], lambda grade, i:
+        rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))))
+    / CASE WHEN rankql_checked(list_max(list_transform(rankql_judged(x_), lambda grade: rankql_stop_gain(grade, max_rel, stop))),
+                               rankql_utility(1, p)) > 0 THEN 1 END;
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
+    rankql_list_rr(rankql_arguments(rels, ideal, k), threshold);
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
-        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_:
+        coalesce(list_sum(list_transform(rankql_hit_positions(x_['rels'][:x_['end']], threshold), lambda i: 1 / CAST(i AS DOUBLE))), 0)
+        / CASE WHEN rankql_list_relevant(rankql_judged(x_), threshold) > 0 THEN 1 END)[1];
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
-    rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
+    list_transform(rankql_arguments(rels, ideal, k), lambda x_: rankql_list_err(x_, max_rel, p, stop))[1];
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_nerr(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
-    rankql_at_most_one(list_err(rels, k, max_rel, p, stop, ideal)
-        / nullif(rankql_err(rankql_list_best(rankql_judged(ideal, rels), k), max_rel, p, stop), 0));
+    rankql_at_most_one(list_transform(list_transform(rankql_arguments(rels, ideal, k), lambda x_: {
+        'err': rankql_list_err(x_, max_rel, p, stop),
+        'best': rankql_err(rankql_list_best(x_), max_rel, p, stop)}), lambda x_:
+            x_['err'] / nullif(x_['best'], 0))[1]);
 COMMENT ON MACRO list_nerr IS 'nerr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k)));
+    rankql_at_most_one((1 - rankql_patience(p)) * list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k)}], lambda x_:
+        coalesce(list_sum(list_transform(x_['rels'], lambda grade, i:
+            rankql_worth(grade, threshold, max_rel) * rankql_look(i, p))[:x_['end']]), 0 * len(x_['rels'])))[1]);
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
-    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_look(rankql_checked(i, grade), p))));
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * list_transform([{'rels': rankql_grades(rels), 'end': rankql_end(k)}], lambda x_:
+        coalesce(list_sum(list_transform(x_['rels'][:x_['end']], lambda grade, i:
+            rankql_look(rankql_checked(i, grade), p))), 0 * len(x_['rels'])))[1]);
 COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in rank order.';
 
 
@@ -1796,9 +1839,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
-        ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x_: rankql_list_rr(x_['rels'], k, threshold,
-                                                      rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
+        ELSE rankql_list_rr(rankql_arguments_by_score(rel, score, item, k), threshold) END END;
 COMMENT ON MACRO rr_by_score IS 'rr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -1811,8 +1852,8 @@ CREATE OR REPLACE MACRO err_by_score(
     rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
 ) AS
     CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err. Use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
+         ELSE list_transform(rankql_arguments_by_score(rel, score, item, k),
+                             lambda x_: rankql_list_err(x_, max_rel, p, stop))[1] END;
 COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO nerr_by_score(
@@ -1895,7 +1936,7 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
 -- The share of pairs of a relevant and another judged item with the relevant one above, from the hits, 1 or 0, in rank order.
 -- The j-th relevant item, at i, has i - j others above it.
 CREATE OR REPLACE MACRO rankql_auc(hits) AS
-    list_transform([{'hits': hits, 'relevant': list_sum(hits)}], lambda x_:
+    list_transform(list_transform([hits], lambda hits: {'hits': hits, 'relevant': list_sum(hits)}), lambda x_:
         1 - (list_sum(rankql_ones(x_['hits'])) - x_['relevant'] * (x_['relevant'] + 1) / 2)
             / nullif(x_['relevant'] * (len(x_['hits']) - x_['relevant']), 0))[1];
 
@@ -2006,32 +2047,30 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
 COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 
-CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
-    list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
+-- The grades of a list, unjudged ones left out.
+CREATE OR REPLACE MACRO rankql_list_ordered(grades) AS list_filter(grades, lambda grade: grade IS NOT NULL);
 
 CREATE OR REPLACE MACRO list_kendall_tau_distance(rels, k := NULL, normalized := false) AS
-    CASE WHEN rels IS NOT NULL THEN
-        list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_distance(x, normalized))) END;
+    rankql_checked(rankql_distance(rankql_list_ordered(rankql_top(rankql_grades(rels), k)), normalized), len(CAST(rels AS DOUBLE[])));
 COMMENT ON MACRO list_kendall_tau_distance IS 'kendall_tau_distance over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN
-        list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_tau_b(x))) END;
+    rankql_tau_b(rankql_list_ordered(rankql_top(rankql_grades(rels), k)));
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_auc(rels, threshold := 1) AS
-    rankql_auc(list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL));
+    rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold)));
 COMMENT ON MACRO list_auc IS 'auc over a list of grades in rank order.';
 
 
 -- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
-         THEN [rankql_list_ordered(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k)]
+         THEN [rankql_list_ordered(rankql_top(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k))]
          WHEN k IS NOT NULL
          THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
-         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
-               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
+         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL))),
+               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))))]
     END;
 
 -- The hits of judged items, ordered by score, then by `tie`.

@@ -7,6 +7,8 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
 -- Spark has no bits.
 CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS rankql_is_text(value);
 
@@ -14,16 +16,18 @@ CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS rankql_is_text(value);
 CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|small|big)?int$';
 
 -- Short checks of rows, because they are most of the text of a metric.
+CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS raise_error('rel must be a finite number, not ' || rel);
+
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
          WHEN rankql_is_integer(rel) OR abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN raise_error('rel must be a finite number, not ' || rel) END;
+         WHEN rel IS NOT NULL THEN rankql_refuse_rel(rel) END;
 
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
     CASE WHEN typeof(rels) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
          ELSE transform(CAST(rels AS ARRAY<DOUBLE>), x -> CASE
              WHEN abs(x) < CAST('Infinity' AS DOUBLE) THEN x
-             WHEN x IS NOT NULL THEN raise_error('rel must be a finite number, not ' || x) END) END;
+             WHEN x IS NOT NULL THEN rankql_refuse_rel(x) END) END;
 
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     transform(rankql_grades(rels), x -> CAST(x >= rankql_threshold(threshold) AS DOUBLE));

@@ -13,7 +13,7 @@ import polars as pl
 
 from rankql import macros
 from rankql.cli import demo
-from support import native_files
+from support import copies, native_files
 from support.paths import ROOT
 
 sys.path.append(str(ROOT / "tests" / "docs"))
@@ -71,6 +71,11 @@ def notebook():
         notebooks.nbformat.write(notebooks.executed(folder), notebooks.JUPYTER)
 
 
+def arguments():
+    """How often each macro names its arguments, in tests/sql/copies.csv, where no number rises."""
+    copies.TABLE.write_text(copies.written(), "utf-8")
+
+
 def native():
     """The macros of dbt that call the functions."""
     for path, text in native_files.DBT_FILES.items():
@@ -82,7 +87,7 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-PARTS = (sql, native, metrics, grades, cases, names, tools, docs, notebook)
+PARTS = (sql, arguments, native, metrics, grades, cases, names, tools, docs, notebook)
 GENERATED = {part.__name__: part for part in PARTS}
 
 if __name__ == "__main__":

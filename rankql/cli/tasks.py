@@ -233,6 +233,28 @@ def report_command(inputs: Sequence[str], **options: Any) -> None:
     click.echo(f"Wrote {output}", err=True)
 
 
+@task("audit", "decisions.audit",
+      "audit --mean 0.92 --queries 50 --metric HR@5 --baseline 0.88",
+      "audit --mean 0.53 --queries 43 -m nDCG@10 --systems 12",
+      "audit table.csv --queries 50")  # fmt: skip
+@click.argument("table", type=click.Path(), required=False)
+@click.option(
+    "--fail", is_flag=True, help="Exit with 1 if a mean or a difference is not supported."
+)
+def audit_command(table: str | None = None, fail: bool = False, **options: Any) -> None:
+    """Say what a published mean supports, or a table of them.
+
+    TABLE is a CSV file with systems in the first column and a column for each metric. No runs and
+    no values are read. With --fail, exit code 1 if a mean is impossible, or a difference from the
+    baseline is not significant whatever the values are.
+    """
+    from rankql.decisions.audit import audit
+
+    result = audit(table=table, **options)
+    show(result)
+    raise SystemExit(1 if fail and not result.ok else 0)
+
+
 @task("verify", "decisions.verify", "verify report.html old.run new.run my.qrels",
       "verify report.html old=a.parquet new=b.parquet qrels=q.parquet train=t.parquet",
       leave_out=["attributes", "judge", "train", "catalogue"])  # fmt: skip

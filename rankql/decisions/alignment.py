@@ -117,10 +117,10 @@ def combine_results(
     results = align_values(results, attributes)
     if not several:
         result = next(iter(results.values()))
-        return replace(result, notes=[*notes, *result.notes])
+        return replace(result, data_notes=[*notes, *result.data_notes])
     combined = combine.combine_systems(results)
-    notes += [*combine.require_same_judgments(results), *combined.notes]
-    return replace(combined, notes=notes)
+    notes += [*combine.require_same_judgments(results), *combined.data_notes]
+    return replace(combined, data_notes=notes)
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:

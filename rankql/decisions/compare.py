@@ -99,7 +99,8 @@ def compare(
         Level of the confidence intervals.
 
         Each interval has the level of its own test, so it excludes 0 exactly where the verdict is
-        better or worse.
+        better or worse. If m of the queries differ, no exact paired test has a p below 2^(1 - m),
+        nor has this one: a row that could not have been significant cannot be decided.
     resamples : int
         Number of random sign patterns of the randomisation test.
     seed : int
@@ -111,12 +112,12 @@ def compare(
     --------
     >>> import polars as pl
     >>> import rankql
-    >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
-    >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
+    >>> old = pl.DataFrame({"query": [*"abcdef"], "AP": [0.5, 0.2, 0.4, 0.6, 0.3, 0.7]})
+    >>> new = pl.DataFrame({"query": [*"abcdef"], "AP": [0.7, 0.5, 0.5, 0.5, 0.7, 0.9]})
     >>> results = {"old": rankql.read_values(old), "new": rankql.read_values(new)}
     >>> print(compare(results).pairs["sentence"][0])
-    no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
-3 queries). A difference of about 0.31 would have been detected with 80% power
+    no significant difference between new and old: 0.18 (95% CI -0.18 to 0.36; p = 0.13; \
+6 queries). A difference of about 0.25 would have been detected with 80% power
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.pairs import Settings, compare_pairs
@@ -165,8 +166,8 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
-    others = [x for x in result.notes if Note.of(x).kind not in OF_COUNTS]
-    result.notes[:] = name_notes + others
+    others = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
+    result.data_notes[:] = name_notes + others
     if is_several_runs(runs):
         systems = list(runs)
     else:

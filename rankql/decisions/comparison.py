@@ -14,7 +14,14 @@ import polars as pl
 
 from rankql import results, text
 from rankql.decisions import alignment
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+from rankql.decisions.verdict import (
+    BETTER,
+    NO_DIFFERENCE,
+    NOT_SIGNIFICANT,
+    SIGNIFICANT,
+    UNDECIDABLE,
+    WORSE,
+)
 from rankql.errors import RankqlError, name_arguments, require, require_known
 from rankql.evaluation.means_result import (
     LARGE,
@@ -53,7 +60,8 @@ class Comparison(EvaluatedTable):
     """Systems compared pair by pair.
 
     `pairs` has one row per metric, slice and pair: the means, the difference b - a with its
-    interval, p, p_adjusted (for all tests), effect (Cohen's d_z), wins, ties and losses of b, n,
+    interval, p, p_adjusted (for all tests), p_floor (the smallest p that so few queries that differ
+    can have), effect (Cohen's d_z), wins, ties and losses of b, n,
     detectable (the difference that would be detected with 80% power), a verdict ('better', 'worse',
     'not significant' or why it was not tested) and a sentence. `table` is what is displayed: of two
     systems a row per metric and slice, of more their means, with letters for those that are
@@ -275,8 +283,13 @@ class Comparison(EvaluatedTable):
         return [self.visible_pairs() if self._long else self.table]
 
     def visible_pairs(self) -> pl.DataFrame:
-        """The rows of pairs without sentences, idle columns and p if it is not adjusted."""
+        """The rows of pairs without sentences, idle columns and what p is not adjusted for.
+
+        That is the other p if both are the same, and floors that are below 0.001.
+        """
         frame = self.pairs.drop("sentence")
+        if (frame["p_floor"].max() or 0) < 0.001:  # type: ignore[operator]
+            frame = frame.drop("p_floor")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
         return results.drop_idle_columns(frame)
@@ -483,11 +496,18 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
             *(row[name] for name in _MEANS),
             f"{row['lo']} to {row['hi']}" if row["lo"] else "",
             text.format_p_cell(row["p_adjusted"], alpha),
-            text.Status(row["verdict"] if row["verdict"] in _TESTED else "not tested"),
+            text.Status(_shorten(row["verdict"])),
         ])  # fmt: skip
         above = row["metric"]
     header = [*keys, *map(text.Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
     return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
+
+
+def _shorten(verdict: str) -> str:
+    """A verdict in a table, without the reason why it is not tested or cannot be decided."""
+    if verdict.startswith(UNDECIDABLE):
+        return "too few differ"
+    return verdict if verdict in _TESTED else "not tested"
 
 
 def typeset_pair(pairs: pl.DataFrame) -> Block:

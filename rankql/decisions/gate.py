@@ -129,7 +129,7 @@ def gate(
     errors.require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.stats.tests import LEAST_ALPHA
+    from rankql.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
@@ -183,7 +183,7 @@ def gate(
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         # Both are read as compare reads them.
         pair = evaluate(data, qrels, metrics, interval=None, min_score=min_score, **keywords)
-        notes += [note for note in pair.notes if text.Note.of(note).kind == "ranked-apart"]
+        notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, score=roles["score"])
@@ -212,7 +212,7 @@ def gate(
         )
     if minima:
         alone = alignment.align_systems(run_result, ["run"])
-        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster)
+        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
         rows += limit_rows(minima, pairs, run_result, level, min_queries)
@@ -222,9 +222,12 @@ def gate(
         if any(results.values()):
             notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         rows += _check_ranked(combined)
-        pair = alignment.align_systems(combined, ["baseline", "run"])
-        pairs, described = list_pairs(pair, ["baseline", "run"], [("baseline", "run")], cluster)
-        notes += [*combined.notes, *described, *alignment.describe_left_out(pair)]
+        systems = ["baseline", "run"]
+        pair = alignment.align_systems(combined, systems)
+        pairs, described = list_pairs(
+            pair, systems, [("baseline", "run")], cluster, SkewedStudent(), alpha
+        )
+        notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
@@ -234,15 +237,16 @@ def gate(
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += alignment.describe_rare_losses(enough)
     notes += alignment.describe_users(results, sliced_by)
-    notes = list(dict.fromkeys([*notes, *run_result.notes]))
+    notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive)
+    return Verdict(table, replace(run_result, data_notes=notes), inconclusive)
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
+    from rankql.stats.tests import SkewedStudent
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
     errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
@@ -251,7 +255,9 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
     alignment.require_metrics(result, [limit.name(result) for limit in limits])
-    pairs, _ = list_pairs(result, systems, [(a, b)], settings.cluster)
+    pairs, _ = list_pairs(
+        result, systems, [(a, b)], settings.cluster, SkewedStudent(), settings.alpha
+    )
     rows = limit_rows(limits, pairs, result, settings.alpha)
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
@@ -317,8 +323,8 @@ def _combine(
     known = ("weight", "catalogue", "judgments", "tables", *(_RULES[1:] if conventions else ()))
     kept = {name: getattr(baseline.meta, name) for name in known}
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
-    baseline = replace(baseline, meta=meta, values=values, notes=[])
-    combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})
+    baseline = replace(baseline, meta=meta, values=values, data_notes=[])
+    combined = combine_systems({"baseline": baseline, "run": replace(run, data_notes=[])})
     alignment.require_same_queries(combined)
     rows = combined.frame()
     alignment.require_overlap(rows, key, ["run", "baseline"])
@@ -329,11 +335,11 @@ def _combine(
     )
     new = rows.height - shared.height, run.frame().height
     end = "of the run not in the baseline and left out of the drops"
-    notes = [*combined.notes, *text.note_shares([("", *new)], end)]
+    notes = [*combined.data_notes, *text.note_shares([("", *new)], end)]
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
         lacking = shared.height - judged.height, old.height
         end = "of the baseline not judged any more and left out of the drops"
         notes += text.note_shares([("", *lacking)], end)
         shared = judged
-    return replace(combined, values=shared, notes=notes)
+    return replace(combined, values=shared, data_notes=notes)

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rankql import text
-from rankql.decisions.pairs import PairComparison
-from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
+from rankql.decisions.pairs import PairComparison, describe_few
+from rankql.decisions.verdict import (
+    FAILED,
+    INCONCLUSIVE,
+    NOT_SIGNIFICANT,
+    PASSED,
+    SCHEMA,
+    TOO_FEW,
+    UNDECIDABLE,
+)
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.means import MEAN_OF_SLICES
 from rankql.evaluation.result import Result
@@ -167,6 +175,8 @@ class Decision:
     interval: Interval | None = None
     confidence: float | None = None
     queries_needed: int | None = None
+    # Why no drop below a limit of 0 could have been significant.
+    undecidable: str = ""
 
 
 def limit_rows(
@@ -243,7 +253,7 @@ def _decide(
         target, sign = limit.target(members[0].lower_is_better)
         samples = [pair.sample.minus(target) for pair in members]
         assert alpha is not None
-        results = run_family(samples, test, "holm", alpha)
+        results = run_family(samples, test, "holm", alpha, floors=not (limit.operator or target))
         for pair, sample, result in zip(members, samples, results, strict=True):
             status, interval, level, needed = INCONCLUSIVE, None, None, None
             if result.lo is not None and result.hi is not None and result.level is not None:
@@ -261,7 +271,10 @@ def _decide(
             if pair.queries < min_queries and (status != FAILED or lucky):
                 status, needed = (INCONCLUSIVE if pair.slice == "all" else TOO_FEW), None
             confidence = None if level is None else 1.0 - level
-            decisions[pair.slice] = Decision(status, interval, confidence, needed)
+            why = ""
+            if result.needed is not None and pair.sample.differing:
+                why = describe_few(pair.sample, result.needed)
+            decisions[pair.slice] = Decision(status, interval, confidence, needed, why)
     return decisions
 
 
@@ -301,6 +314,8 @@ def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least:
             f". Inconclusive: the interval contains the limit of {limit.text}. {many} queries "
             "would decide"
         )
+    elif decision.undecidable:
+        words += f": {UNDECIDABLE}, {decision.undecidable}"
     elif worse:
         significant = limit.bound or not decision.interval
         words += f", within the limit of {limit.text}" if significant else f": {NOT_SIGNIFICANT}"

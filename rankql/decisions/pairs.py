@@ -22,7 +22,7 @@ from rankql.evaluation.system_values import SystemValues
 from rankql.stats import tests as significance
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import LEAST_IN_SLICE, Sample, SlicedSample
+from rankql.stats.sample import LEAST_IN_SLICE, SMALL_SLICE, Sample, SlicedSample
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -107,6 +107,10 @@ class PairComparison:
         first, last = self.means[0] if len(self.means) > 1 else 0.0, self.means[-1]
         return None if first is None or last is None else last - first
 
+    def level(self, settings: Settings) -> float:
+        """The level of its own test and interval."""
+        return settings.alpha if self.result.level is None else self.result.level
+
     def detectable(self, settings: Settings) -> float | None:
         """The difference that would be detected with 80% power, at the level of this test.
 
@@ -114,28 +118,46 @@ class PairComparison:
         """
         if self.result.reason == significance.NOT_TESTABLE:
             return None
-        level = settings.alpha if self.result.level is None else self.result.level
-        size = settings.paired_test.detectable(self.sample, level)
+        size = settings.paired_test.detectable(self.sample, self.level(settings))
         return size if size is not None and math.inf > size <= self.sample.highest else None
+
+    def worth(self, settings: Settings) -> int | None:
+        """The human queries that would give the interval without the judge; None without one."""
+        width = functools.partial(settings.paired_test.width, alpha=self.level(settings))
+        return self.sample.worth(width) if isinstance(self.sample, CorrectedSample) else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
         if self.result.p_adjusted is None:
             return self.result.reason
+        if self.result.needed is not None:
+            return f"{verdicts.UNDECIDABLE}: {describe_few(self.sample, self.result.needed)}"
         if self.result.p_adjusted > settings.alpha:
             return verdicts.NOT_SIGNIFICANT
         return verdicts.BETTER if (self.sample.mean > 0) != self.lower_is_better else verdicts.WORSE
 
 
+def describe_few(sample: Sample, needed: int) -> str:
+    """How many queries or clusters differ, and how many would have to."""
+    units = text.format_count(len(sample.sums), "query" if sample.clusters is None else "cluster")
+    differ = "differs" if sample.differing == 1 else "differ"
+    return f"{sample.differing:,} of {units} {differ}, {needed} are needed"
+
+
 def list_pairs(
-    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None
-) -> tuple[list[PairComparison], list[str]]:
+    result: Result, systems: Sequence[str], pairs: Sequence[tuple[str, ...]], cluster: str | None,
+    test: significance.PairedTest, alpha: float, adjusted: bool = True,
+) -> tuple[list[PairComparison], list[str]]:  # fmt: skip
     """Every pair on every metric and slice, not tested yet, and notes on clusters and the judge.
 
-    A pair may be one system alone.
+    A pair may be one system alone. No judge makes the interval of this test wider, at 95% and at
+    the first level of a family of all rows, or at `alpha` if it is not `adjusted`.
     """
     values = SystemValues.of(result, cluster, systems)
     whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
+    rows = [*itertools.product(result.metrics, values.slices.items(), pairs)]
+    levels = (0.05, alpha / len(rows) if adjusted and rows else alpha)
+    widths = [functools.partial(test.width, alpha=level) for level in levels]
     columns = ("metric", "slice", "system", "mean", COUNTED)
     # The means of a pair are those of the queries of both.
     shared = result if alone else alignment.keep_shared_queries(result)
@@ -144,14 +166,12 @@ def list_pairs(
         for each in (result if whole else None, shared)
     )
     comparisons = []
-    for metric, (label, places), pair in itertools.product(
-        result.metrics, values.slices.items(), pairs
-    ):
-        sample, overall = values.sample(metric, pair, label), None
-        rows = [(summary if metric in whole else common)[metric, label, name] for name in pair]
-        means = [mean for mean, _ in rows]
+    for metric, (label, places), pair in rows:
+        sample, overall = values.sample(metric, pair, label, widths=widths), None
+        found = [(summary if metric in whole else common)[metric, label, name] for name in pair]
+        means = [mean for mean, _ in found]
         if metric in whole:
-            overall = rows[-1][1]
+            overall = found[-1][1]
         elif not alone:
             if isinstance(sample, CorrectedSample):
                 first = values.sample(metric, pair, label, sample.lam).mean
@@ -176,13 +196,24 @@ def list_pairs(
 
 
 def _describe_slices(sample: Sample) -> Iterator[str]:
-    """Why a mean of slices is not tested."""
-    if isinstance(sample, SlicedSample) and (small := sample.too_small):
-        slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
-        smallest = f"{small[0]}: {sample.slices[small[0]].units}"
+    """Why a mean of slices is not tested, or what the smallest of its slices may hide."""
+    if not isinstance(sample, SlicedSample):
+        return
+    label, n = next(iter(sample.counts.items()))
+    queries = text.format_queries(int(n))
+    if small := sample.too_small:
+        why = f"{label} has {queries} and decides almost alone"
+        if n < LEAST_IN_SLICE:
+            slices = f"{text.format_count(len(small), 'slice')} {text.has_or_have(len(small))}"
+            why = f"{slices} fewer than {LEAST_IN_SLICE} queries ({label}: {int(n)})"
         yield (
-            f"The difference of the mean of slices has no p and no interval: {slices} fewer than "
-            f"{LEAST_IN_SLICE} queries ({smallest}), which may hide losses. Join small slices"
+            f"The difference of the mean of slices has no p and no interval: {why}. Small slices "
+            "may hide losses: join them"
+        )
+    elif n < SMALL_SLICE:
+        yield (
+            f"The mean of slices counts {label} ({queries}) as much as each other slice. So few "
+            f"contain none of the losses that hit one query in ten in {0.9**n:.0%} of samples"
         )
 
 
@@ -200,7 +231,7 @@ def run_tests(
         if result.higher_is_better(comparison.metric) is None:
             ends = significance.TestResult()
             if not comparison.result.reason:  # the interval of this test alone
-                ends = settings.paired_test.apply(comparison.sample, settings.alpha)
+                ends = settings.paired_test.apply_to_zero(comparison.sample, settings.alpha)
             comparison.result = replace(ends, p=None, reason=verdicts.NO_DIRECTION)
         elif not comparison.result.reason:
             tested.append(comparison)
@@ -209,13 +240,13 @@ def run_tests(
     outcomes = significance.run_family(samples, test, correction, settings.alpha)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
-    return samples
+    return [each.sample for each in tested if each.result.needed is None]
 
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b", "difference", "lo", "hi"), pl.Float64),
-    **dict.fromkeys(("p", "p_adjusted", "effect"), pl.Float64),
+    **dict.fromkeys(("p", "p_adjusted", "p_floor", "effect"), pl.Float64),
     **dict.fromkeys(("wins", "ties", "losses", "n"), pl.Int64),
     **{"detectable": pl.Float64, "verdict": pl.String, "sentence": pl.String},
 }
@@ -233,7 +264,10 @@ def compare_pairs(
     else:
         errors.require_known("system in baseline=:", baseline, systems)
         pairs = [(baseline, name) for name in systems if name != baseline]
-    comparisons, described = list_pairs(result, systems, pairs, settings.cluster)
+    test, adjusted = settings.paired_test, settings.correction != "none"
+    comparisons, described = list_pairs(
+        result, systems, pairs, settings.cluster, test, settings.alpha, adjusted
+    )
     tested = run_tests(result, comparisons, settings)
     tests = len(tested)
     rows = [_row(pair, settings, tests) for pair in comparisons]
@@ -250,6 +284,13 @@ def compare_pairs(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
+    if few := [x for x in comparisons if x.result.needed is not None]:
+        rows_of = text.format_count(len(comparisons), "row")
+        why = describe_few(few[0].sample, few[0].result.needed or 0)
+        notes.append(
+            f"Cannot be decided: {len(few):,} of {rows_of}. However large the differences are, no "
+            f"paired test could be significant: {why} ({few[0].metric}, {few[0].slice})"
+        )
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     notes += [*alignment.describe_left_out(result), *direction]
@@ -267,7 +308,9 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
     if pair.overall is not None:
         return row | {"difference": pair.change, "n": n or pair.overall}
     if isinstance(pair.sample, CorrectedSample):
-        row |= {"lambda": pair.sample.lam, "worth": pair.sample.worth(settings.alpha)}
+        row |= {"lambda": pair.sample.lam, "worth": pair.worth(settings)}
+    elif pair.result.p is not None:
+        row["p_floor"] = pair.sample.p_floor
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {
@@ -289,7 +332,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
         return _describe_untested(pair)
-    significant, mean = verdict in verdicts.SIGNIFICANT, pair.sample.mean
+    significant, mean, few = verdict in verdicts.SIGNIFICANT, pair.sample.mean, result.needed
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
     if result.lo is not None and result.hi is not None:
@@ -301,11 +344,17 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     if tests > 1 and settings.correction != "none":
         p += f", {_ADJUSTED[settings.correction]} for {tests} tests"
     queries = text.format_queries(pair.queries)
-    if isinstance(pair.sample, CorrectedSample):
-        queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
+    if worth := pair.worth(settings):
+        queries = f"{queries} with human labels, worth {worth:,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == verdicts.BETTER else 'loses to'} {a} by {basis}"
+    if few is not None:
+        bound = significance.bound_by_share(pair.sample, settings.alpha)
+        words = f"{verdicts.UNDECIDABLE} whether {b} and {a} differ: {basis}. "
+        words += describe_few(pair.sample, few)
+        most = f". It is at most {text.round_significant(bound or 1)} ({settings.percent})"
+        return words + most * (bound is not None)
     words = f"no significant difference between {b} and {a}: {basis}"
     detectable = pair.detectable(settings) if result.level != 0 else None
     if detectable is None or detectable <= abs(mean):

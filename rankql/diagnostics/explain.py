@@ -187,10 +187,10 @@ def _combine(parts: Sequence[Explanation]) -> Explanation:
         for part in parts if part.positions is not None
     ]  # fmt: skip
     values = pl.concat([part.result.frame() for part in parts], how="vertical_relaxed")
-    notes = [*dict.fromkeys(note for part in parts for note in part.notes)]
+    notes = [*dict.fromkeys(note for part in parts for note in part.result.data_notes)]
     return replace(
         first,
-        result=replace(first.result, values=values, notes=notes, _summary=None),
+        result=replace(first.result, values=values, data_notes=notes, _summary=None),
         query_sql=";\n".join(part.query_sql for part in parts),
         query=queries, value=None, ideal=None, parts=parts,
         positions=pl.concat(frames, how="vertical_relaxed"),

@@ -197,8 +197,8 @@ def funnel(
     }
     for stage in ranked_stages.values():  # with what ranks it
         used |= stage.columns
-    notes = list(dict.fromkeys([*final.notes, *inputs.notes, *notes]))
-    final = replace(final, notes=notes, columns=used)
+    notes = list(dict.fromkeys([*final.data_notes, *inputs.notes, *notes]))
+    final = replace(final, data_notes=notes, columns=used)
     items = items.rename({"query": final.meta.query})
     own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added, own)

@@ -170,7 +170,7 @@ def min_scores(
     nothing = f"{unanswerable:,} of {values[key].n_unique():,} queries "
     nothing += f"{has_or_have(unanswerable)} nothing relevant"
     share = "FalseAnswer is the share of them that get an answer"
-    notes = [f"{nothing}: {share}", *result.notes]
+    notes = [f"{nothing}: {share}", *result.data_notes]
     per_query = values.with_columns(score).drop("system")
     table = table.sort("min_score")
     far = table[ANSWERED][0] < table[ANSWERED][-1]  # the lowest score shows least

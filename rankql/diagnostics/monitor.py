@@ -384,7 +384,7 @@ def monitor(
             daily = pl.concat([daily, only])
         require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
                 f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
-        result = replace(result, notes=[*notes, *result.notes])
+        result = replace(result, data_notes=[*notes, *result.data_notes])
         return _watch(session, result, daily, read, period, baseline)
 
 
@@ -434,7 +434,7 @@ def _watch(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
     conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
-    notes = [*_describe(scored, first, last, units), *result.notes]
+    notes = [*_describe(scored, first, last, units), *result.data_notes]
     return Monitoring(table, alarms, conventions, notes)
 
 

@@ -71,7 +71,7 @@ class SparkResult(MeansResult):
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""
         values = pl.DataFrame(self.values.toArrow()).sort(self.keys, nulls_last=True)
-        kept = ("meta", "_script", "columns", "notes", "interval", "confidence")
+        kept = ("meta", "_script", "columns", "data_notes", "interval", "confidence")
         return Result(**{name: getattr(self, name) for name in kept}, values=values)
 
     def weight_sums(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def evaluate_in_spark(
         meta=meta,
         _script=plan.script.sql,
         columns=plan.columns,
-        notes=notes,
+        data_notes=notes,
         interval=interval,
         confidence=confidence,
         means=summary,

@@ -55,7 +55,7 @@ def combine(
     first, meta = parts[0], replace(parts[0].meta, tables={}, call={})
     rows = _concat([part.frame() for part in parts], first.keys).sort(first.keys)
     fields: dict[str, Any] = {"interval": interval, "confidence": confidence, "values": rows}
-    return Result(meta, columns=first.columns, notes=_merge_notes(parts), **fields)
+    return Result(meta, columns=first.columns, data_notes=_merge_notes(parts), **fields)
 
 
 def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
@@ -112,7 +112,7 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     notes = _merge_notes(parts)
     judges = {name: part.judge for name, part in results.items() if part.judge is not None}
     judge = combine_systems(judges) if judges else None
-    return Result(meta, notes=notes, values=rows, columns=first.columns, judge=judge)
+    return Result(meta, data_notes=notes, values=rows, columns=first.columns, judge=judge)
 
 
 def with_names_of(result: Result, first: Result) -> Result:
@@ -162,7 +162,7 @@ def _concat(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame
 
 
 def _merge_notes(parts: Sequence[Result]) -> list[str]:
-    return list(dict.fromkeys(note for part in parts for note in part.notes))
+    return list(dict.fromkeys(note for part in parts for note in part.data_notes))
 
 
 def require_no_system(result: Result) -> None:

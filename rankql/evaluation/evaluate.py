@@ -256,7 +256,7 @@ def evaluate(
     labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
     columns = {**result.columns, "judge": judged.columns["qrels"]}
     notes = describe_judge(result, judged, labels)
-    return result.derive(judge=judged, columns=columns, notes=notes)
+    return result.derive(judge=judged, columns=columns, data_notes=notes)
 
 
 @contextmanager
@@ -299,7 +299,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
             meta=meta,
             _script=evaluation.script,
             columns=evaluation.columns,
-            notes=[
+            data_notes=[
                 *evaluation.session.notes, *evaluation.inputs.notes, *notes,
                 *inspect(VALUES, evidence), *values.notes,
             ],

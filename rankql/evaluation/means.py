@@ -494,13 +494,13 @@ def is_left_out(name: str, meta: Meta) -> pl.Expr:
 def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
     """Which queries a mean leaves out: `MISSED`, only those that are undefined too, or none.
 
-    It is the only home of this rule, for SQL, polars and notes.
+    It is the only home of this rule, for SQL, polars and notes. What an undefined value counts does
+    not matter: a missing query whose worst value is unknown must not have a good one.
     """
     silent = parse.record_of(name).if_silent
     if parse.rule(rules, "missing", name) == "skip" and silent is None:
         return MISSED
-    lacks = undefined_value(name, rules) is None and parse.may_lack_worst(name, rules)
-    return BOTH if lacks else ""
+    return BOTH if parse.may_lack_worst(name, rules) else ""
 
 
 def worst_value(name: str, unless: pl.Expr) -> pl.Expr:

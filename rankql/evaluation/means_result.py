@@ -44,7 +44,8 @@ class MeansResult(TableResult):
     # Its text, or what writes it.
     _script: Script | str = ""
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    # Notes on the data and on how it was read.
+    data_notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
     # The values under the labels of a judge, which corrects the means.
@@ -194,7 +195,7 @@ class MeansResult(TableResult):
         and all queries too, as "all". With rows="system" and columns=["collection", "metric"], each
         value of the attribute has a column for each metric, as in the table of a paper.
         """
-        notes = [text.join_queries(self._count_parts()), *self.notes]
+        notes = [text.join_queries(self._count_parts()), *self.data_notes]
         if across := find_across(self, rows, columns):
             return make_wide_table(
                 self, self.systems, False, across=across, notes=notes, source=self
@@ -233,12 +234,12 @@ class MeansResult(TableResult):
         attributes = attribute_columns(self.meta.by)
         return [drop_idle_columns(self.summary, [*attributes.values()])]
 
-    def remarks(self) -> list[text.Note]:
-        """The lines below the table: queries, conventions, columns, notes."""
-        notes = [*self._skewed(), *self._missing_means()]
-        notes += [*self._missing_interval(), *self._uncorrected()]
-        new = (note for note in notes if note not in self.notes)  # those of a gate have some
-        return [*super().remarks(), *(text.Note(note, heading="Note") for note in new)]
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the numbers: notes on the data, and on the means."""
+        of_means = [*self._skewed(), *self._missing_means()]
+        of_means += [*self._missing_interval(), *self._uncorrected()]
+        return [*dict.fromkeys([*self.data_notes, *of_means])]
 
     def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""
@@ -308,10 +309,6 @@ class MeansResult(TableResult):
             table = next(table for table in tables if table.to_series().is_unique().all())
             parts += text.note_shares(table.rows(), column)
         return parts
-
-    def to_dict(self) -> dict[str, Any]:
-        """The table with its metadata and notes, as plain values."""
-        return super().to_dict() | {"notes": [*self.notes, *self._skewed()]}
 
     def _skewed(self) -> list[str]:
         """Which intervals may be too narrow, because there are few queries for such values."""

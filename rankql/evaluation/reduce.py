@@ -292,7 +292,7 @@ class Reduction:
     @property
     def ranks_ties(self) -> bool:
         """Are tied items of the top put in order by the reduction?"""
-        orders = self.form == "cuts" or self.ranked is not None
+        orders = self.form == "cuts" or (self.inputs.scored and self.ranked is not None)
         return orders and self.conventions.ties in WITHOUT_GRADES
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:

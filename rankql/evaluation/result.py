@@ -363,4 +363,4 @@ class EvaluatedTable(TableResult):
     def remarks(self) -> list[Note]:
         """The lines below the table: method, queries, conventions, columns, notes."""
         method = [Note(self.method, heading="Method")] * bool(self.method)
-        return [*method, *replace(self.result, notes=self.notes).long().remarks()]
+        return [*method, *replace(self.result, data_notes=self.notes).long().remarks()]

@@ -19,7 +19,7 @@ from rankql.evaluation import means
 from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import ROUNDING
-from rankql.stats.prediction_powered import CorrectedSample, correct_sample
+from rankql.stats.prediction_powered import CorrectedSample, Width, correct_sample, mean_width
 from rankql.stats.sample import Array, Sample, SlicedSample
 
 # The value under human labels, of a metric whose own column is the value under the judge's.
@@ -107,12 +107,14 @@ class SystemValues:
         return (lowest, highest) if inside and len(defined) else (-math.inf, math.inf)
 
     def sample(
-        self, metric: str, systems: Sequence[str], label: str, lam: float | None = None
-    ) -> Sample:
+        self, metric: str, systems: Sequence[str], label: str, lam: float | None = None,
+        widths: Sequence[Width] = (mean_width(0.95),),
+    ) -> Sample:  # fmt: skip
         """The values of one system on a slice, or the differences of the second from the first.
 
         Only of queries where they are defined, and whose weight is above 0. With `lam`, the values
-        of the first system where both are defined, corrected with this weight of the judge.
+        of the first system where both are defined, corrected with this weight of the judge. By
+        none of `widths` a judge makes the interval wider.
         """
         if label == means.MEAN_OF_SLICES:
             labels = (x for x in self.slices if x not in ("all", label))
@@ -141,7 +143,9 @@ class SystemValues:
             return Sample(values[counted], codes, weights, low, high)
         assert self.labelled is not None
         labelled = self.labelled[rows]
-        return correct_sample(read(self.human), values, labelled, codes, weights, low, high, lam)
+        return correct_sample(
+            read(self.human), values, labelled, codes, weights, low, high, lam, widths
+        )
 
 
 def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
@@ -201,7 +205,8 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
             sample = values.sample(name, systems, label)
             row |= {"judged": len(values.slices[label]), "lambda": None, "worth": None}
             if isinstance(sample, CorrectedSample):
-                row |= {"lambda": sample.lam, "worth": sample.worth(1 - result.confidence)}
+                width = mean_width(result.confidence, result.interval or "auto")
+                row |= {"lambda": sample.lam, "worth": sample.worth(width)}
                 if sample.lam:
                     limits = sample.moments.range
                     row |= {"mean": min(max(sample.mean, limits.lo), limits.hi)}

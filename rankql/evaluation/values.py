@@ -138,7 +138,7 @@ def open_printed(
     rows, notes = printed
     with open_session(None) as session:
         result = _read(session, session.table(rows, VALUES), None, metrics, None)
-    return replace(result, notes=[*result.notes, *notes])
+    return replace(result, data_notes=[*result.data_notes, *notes])
 
 
 def read_values_file(
@@ -238,7 +238,7 @@ def _read(
         canonical={name: x for name, x in canonical.items() if x != name},
     )
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
-    result = Result(meta, columns={VALUES: roles}, values=rows, notes=notes)
+    result = Result(meta, columns={VALUES: roles}, values=rows, data_notes=notes)
     require_one_row_per_query(rows, result.keys)
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
@@ -313,7 +313,7 @@ def set_directions(
         known = result.meta.higher_is_better
         known = {k: v for k, v in known.items() if k in result.metrics and v is not None}
         higher_is_better = {**known, **(higher_is_better or {})}  # type: ignore[dict-item]
-    metrics, notes = result.metrics, [*result.notes]
+    metrics, notes = result.metrics, [*result.data_notes]
     # Metrics without a direction, unless the caller states one.
     neither = [name for name in metrics if result.higher_is_better(name) is None]
     # The user may have written another expression under the name of a metric of shown items.
@@ -340,7 +340,7 @@ def set_directions(
         words = f"{higher} assumed to be better. If not, set higher_is_better="
         notes.append(text.Note(words, kind=text.DIRECTION))
     directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
-    return result.derive(meta=replace(result.meta, higher_is_better=directions), notes=notes)
+    return result.derive(meta=replace(result.meta, higher_is_better=directions), data_notes=notes)
 
 
 def _may_be_lower(name: str) -> bool:

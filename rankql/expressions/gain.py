@@ -78,20 +78,17 @@ def ndcg_of_groups(
     gain = pl.when(in_top & (grade > 0)).then(grade).otherwise(0)
     few = r.k is not None and r.k <= 52  # then a position is a bit of a Float64, which is faster
     different = (_float(2) ** as_float(counted)).sum() if few else counted.drop_nulls().n_unique()
-    top = {
-        "_dcg": discounted_sum(gain, r.pos, None, base),
-        "_count": counted.count(),
-        "_different": different,
-    }
+    top = {"_dcg": discounted_sum(gain, r.pos, None, base), "_count": counted.count()}
+    hashes = {"_hashes": pl.when(in_top).then(place.hash()).sum(), "_last": counted.max()}
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
-        return rows.group_by(names).agg(_counters=counters, **top)
+        return rows.group_by(names).agg(_counters=counters, _different=different, **top)
 
     def sums_apart(rows: pl.DataFrame) -> pl.LazyFrame:
         marked = _mark_sorted(rows, names).lazy()
         if r.k is None:
-            return sums(marked)
-        first = rows.lazy().filter(in_top).group_by(names).agg(**top)
+            return marked.group_by(names).agg(_counters=counters, **top, **hashes)
+        first = rows.lazy().filter(in_top).group_by(names).agg(**top, **hashes)
         every = marked.group_by(names).agg(_counters=counters)
         return every.join(first, on=names, how="left", nulls_equal=True)
 
@@ -103,23 +100,45 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        different = groups["_different"].fill_null(0)
-        if few:  # a sum beyond has repeated a position, and counts as one
-            different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()
-        require_at_most(different, groups["_count"].fill_null(0))
+        if "_different" in groups.columns:
+            different = groups["_different"].fill_null(0)
+            if few:  # a sum beyond has repeated a position, and counts as one
+                different = different.clip(upper_bound=2.0**53).cast(pl.Int64).bitwise_count_ones()
+            require_at_most(different, groups["_count"].fill_null(0))
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)
         return groups.select(*names, ndcg=_at_most_one(ratio(dcg, best)))
 
     def run(rows: pl.DataFrame) -> pl.DataFrame:
-        return finish(sums_apart(rows).collect(engine="streaming"))
+        groups = sums_apart(rows).collect(engine="streaming")
+        result = finish(groups)
+        gaps = groups.filter(~_fills_top(groups)).select(names)
+        if gaps.height:  # their positions are counted
+            top_rows = rows.lazy().filter(in_top)
+            others = top_rows.join(gaps.lazy(), on=names, how="semi", nulls_equal=True)
+            counts = others.group_by(names).agg(different=place.n_unique(), n=pl.len()).collect()
+            require_at_most(counts["different"], counts["n"])
+        return result
 
     # Data from elsewhere than a DataFrame may not fit into memory, and is read once.
     in_memory = frame.explain(optimized=False).startswith("DF [")
     in_memory &= pl.Object not in key_types.dtypes()  # which cannot be joined
     source, function = (rows, run) if in_memory else (sums(rows), finish)
     return source.map_batches(function, schema=exact.collect_schema(), **checks.NO_PUSHDOWN)
+
+
+def _fills_top(groups: pl.DataFrame) -> pl.Series:
+    """Has each position from 1 to the last one item? Then hashes add up to those of 1, 2, ..."""
+    count, last = groups["_count"].fill_null(0), groups["_last"]
+    full = (count == last.cast(pl.UInt32)).fill_null(False)
+    longest: Any = count.filter(full).max() or 0
+    kind: Any = last.dtype
+    places = pl.int_range(1, longest + 1, dtype=kind, eager=True)
+    sums = pl.concat([pl.Series([0], dtype=pl.UInt64), places.hash().cum_sum()])
+    expected = sums.gather(count * full.cast(pl.UInt32))
+    known: pl.Series = (count == 0) | (full & (expected == groups["_hashes"].fill_null(0)))
+    return known
 
 
 def _mark_sorted(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

@@ -131,7 +131,8 @@ class RankingRules:
         if options.get("unjudged_queries") == "count":
             undefined = conventions.undefined
             values = undefined.values() if isinstance(undefined, Mapping) else [undefined]
-            for value in {*values} - {"zero", "skip"}:
+            of_profile = {"skip"} if options.get("undefined") is None else set()
+            for value in {*values} - {"zero"} - of_profile:
                 raise RankqlError(
                     "unjudged_queries='count' sets undefined='zero', and does not go with "
                     f"undefined={value!r}. Leave out one of them"

@@ -8,26 +8,32 @@ Few queries may show no disagreement of people and judge, although there is some
 that with one more unit, on which the judge is wrong by the largest deviation of a unit from the
 mean. Without it, intervals of P@1 contain the true mean in 77% to 97% of samples of 20 queries.
 
-A mean near the end of its range may have a far wider interval than that of people alone, so their
-mean stays unless the judge makes its interval narrower. Levels and kinds of intervals that users
-ask for do not matter for this choice, so means do not depend on them.
+The interval may still be far wider than that of people alone: near the end of the range, or where
+the correction makes differences skewed. The mean of people then stays. The interval that is shown
+decides: in `evaluate` that of 95%, in `compare` and `gate` that of their test, at 95% and at the
+first level of the family, so that a row has one mean. (The narrowest of several `lam` would lose up
+to 2.5 points of coverage.)
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankql.stats.means import adjusted_skewness, mean_interval, t_quantile
+from rankql.stats.means import adjusted_skewness, mean_interval
 from rankql.stats.sample import Array, Sample
 
 # Fewer human queries have no reliable interval, whatever the judge.
 LEAST_QUERIES = 20
-# A corrected interval of 95% is at most so many times as wide as that of people alone.
+# A corrected interval is at most so many times as wide as that of people alone.
 WIDEST = 1.02
+# The width of the interval that is shown of a sample, infinite if there is none.
+Width: TypeAlias = Callable[[Sample], float]
 
 
 @dataclass(frozen=True)
@@ -51,25 +57,51 @@ class CorrectedSample(Sample):
         return super().mean + self.correction
 
     @property
+    def p_floor(self) -> float:
+        """None: what the judge knows of other queries counts too."""
+        return 0.0
+
+    @property
     def constant(self) -> bool:
         """Whether the corrected mean has no error."""
         return self.error <= self.rounding
 
-    def worth(self, alpha: float) -> int:
+    def worth(self, width: Width) -> int:
         """The number of human queries that would give an interval as narrow without the judge.
 
-        At most that of the judged ones.
+        At most that of the judged ones, and not more than those of people if it is wider.
         """
-        human = Sample(self.values, self.clusters, self.weights)
-        width = t_quantile(1 - alpha / 2, self.freedom) * self.error
-        queries = len(self.values)
-        if not (width > 0 and self.lam > 0):
+        human, queries = Sample(self.values, self.clusters, self.weights), len(self.values)
+        if not self.lam:
             return queries
-        count = float(queries)
-        for _ in range(30):  # each step shrinks the error
-            freedom = max(human.freedom * count / queries, 1.0)
-            count = queries * (t_quantile(1 - alpha / 2, freedom) * human.error / width) ** 2
-        return min(round(count), self.judged)
+
+        def is_wider(count: float) -> bool:
+            """Whether so many queries like these, alone, have a wider interval."""
+            more = count / queries
+            error, skewness = human.error / math.sqrt(more), human.skewness / math.sqrt(more)
+            return width(replace(
+                self, correction=0.0, error=error, skewness=skewness,
+                freedom=max(human.freedom * more, 1.0),
+            )) > own  # fmt: skip
+
+        own = width(self)
+        low, high = float(queries), float(self.judged)
+        if not is_wider(queries):
+            low, high = LEAST_QUERIES / 2, low
+        while high - low > 0.1:
+            middle = (low + high) / 2
+            low, high = (middle, high) if is_wider(middle) else (low, middle)
+        return round(high)
+
+
+def mean_width(confidence: float, interval: str | None = "auto") -> Width:
+    """The width of the interval of a mean."""
+
+    def width(sample: Sample) -> float:
+        ends = mean_interval(sample.moments, confidence, interval)
+        return math.inf if ends is None else ends.hi - ends.lo
+
+    return width
 
 
 def correct_sample(
@@ -81,13 +113,14 @@ def correct_sample(
     lowest: float = -math.inf,
     highest: float = math.inf,
     lam: float | None = None,
+    widths: Sequence[Width] = (mean_width(0.95),),
 ) -> Sample:
     """The values y of the queries that people labelled, their mean corrected by the judge's f.
 
     NaN is an undefined value: the mean is over the defined y, and an undefined f counts as the mean
     of the defined ones. The sample is not corrected if it is too small, or if there is no other
     query. `lam` is 0, and the mean that of people alone, if there are fewer other units than those
-    with human labels, or if the corrected interval would be wider.
+    with human labels, or if the corrected interval would be wider, by any of `widths`.
 
     `lam` minimises the estimated variance: that of the jackknife, which leaves out one query (or
     cluster) at a time, and that of an unseen disagreement. Because `lam` is estimated from n units,
@@ -139,8 +172,7 @@ def correct_sample(
         error=math.sqrt(variance), freedom=freedom,
         skewness=adjusted_skewness(slope * math.sqrt(n), n),
     )  # fmt: skip
-    ends = [mean_interval(sample.moments, 0.95) for sample in (corrected, human)]
-    widths = [x.hi - x.lo for x in ends if x is not None]
-    if estimated and lam > 0 and widths[0] > WIDEST * widths[-1]:
+    wider = (width(corrected) > WIDEST * width(human) for width in widths)
+    if estimated and lam > 0 and any(wider):
         return correct_sample(y, f, labelled, clusters, weights, lowest, highest, lam=0.0)
     return corrected

@@ -20,9 +20,10 @@ LEAST_OTHERS = 1e-9
 # So many values vary as those of all slices. Of shares in slices of 4, 12 and 30 queries, intervals
 # contain the true mean in 94% of samples instead of 89%.
 BORROWED = 3
-# Slices with fewer queries often hide their losses. Unless there are so many of them, a mean of
-# slices that did not change is found to differ in up to 33% of samples.
-LEAST_IN_SLICE, MANY_SMALL = 10, 20
+# Every slice needs so many queries, and a small one must not decide almost alone: of its mean, the
+# squared error may be at most this share if all slices vary alike. Otherwise a mean of slices that
+# did not change is found to differ in up to 39% of samples (slice_tables of tests/research).
+LEAST_IN_SLICE, SMALL_SLICE, MOST_OF_ERROR = 10, 40, 0.7
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,16 @@ class Sample:
         down = int((self.values < -self.rounding).sum())
         return up, len(self.values) - up - down, down
 
+    @cached_property
+    def differing(self) -> int:
+        """The number of queries, or of clusters, whose values do not add up to 0."""
+        return int(np.count_nonzero(np.abs(self.sums) > self.rounding))
+
+    @property
+    def p_floor(self) -> float:
+        """The smallest p of any exact paired test: of two of all patterns of signs."""
+        return min(1.0, 2.0 ** (1 - self.differing))
+
     @property
     def moments(self) -> Moments:
         """What the interval of the mean needs."""
@@ -206,10 +217,23 @@ class SlicedSample(Sample):
 
     @property
     def too_small(self) -> list[str]:
-        """The small slices, the smallest first, if they are too few for a test of a difference."""
-        sizes = {label: part.units for label, part in self.slices.items()}
-        small = sorted((x for x in sizes if sizes[x] < LEAST_IN_SLICE), key=sizes.__getitem__)
-        return small if len(small) < MANY_SMALL else []
+        """The slices that are too small for a test of a difference, the smallest first.
+
+        A loss that they do not contain looks as steady as everything else, so their size decides.
+        """
+        most = MOST_OF_ERROR * sum(1 / n for n in self.counts.values())
+        several = len(self.counts) > 1
+        return [
+            label
+            for label, n in self.counts.items()
+            if n < LEAST_IN_SLICE or (several and n < SMALL_SLICE and 1 / n > most)
+        ]
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """The effective number of queries of each slice, the smallest first."""
+        sizes = {label: round(part.effective, 9) for label, part in self.slices.items()}
+        return dict(sorted(sizes.items(), key=lambda item: item[1]))
 
     @property
     def units(self) -> int:

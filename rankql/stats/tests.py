@@ -33,7 +33,8 @@ CLUSTERS = 10
 class TestResult:
     """A p-value and an interval, or why not.
 
-    In a family: p adjusted for all tests, and the level of its own test and interval.
+    In a family: p adjusted for all tests, and the level of its own test and interval. If it could
+    not have been significant at this level, the number of queries that would have to differ.
     """
 
     __test__: ClassVar[bool] = False  # not a test of pytest
@@ -44,6 +45,7 @@ class TestResult:
     reason: str = ""
     p_adjusted: float | None = None
     level: float | None = None
+    needed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,21 @@ class PairedTest:
             return TestResult(p, reason=NO_INTERVAL)
         return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
+    def apply_to_zero(self, sample: Sample, alpha: float) -> TestResult:
+        """The same of a difference from 0: p is at least its floor, and the interval agrees."""
+        result = self.apply(sample, alpha)
+        if result.p is None or self.of_mean:
+            return result
+        lo, hi = result.lo, result.hi
+        if sample.p_floor > alpha and lo is not None and hi is not None:
+            lo, hi = min(lo, 0.0), max(hi, 0.0)
+        return replace(result, p=max(result.p, sample.p_floor), lo=lo, hi=hi)
+
+    def width(self, sample: Sample, alpha: float) -> float:
+        """The width of the interval at this level, infinite if there is none."""
+        lo, hi = (result := self.apply(sample, alpha)).lo, result.hi
+        return math.inf if lo is None or hi is None else hi - lo
+
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p and the interval of Student's t distribution."""
         mean, error = sample.mean, sample.error
@@ -112,10 +129,21 @@ class Randomisation(PairedTest):
     resampled = True
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
-        """The share of patterns with a mean as large, and the shifts that are not rejected."""
-        columns, exact = np.stack([sample.sums, sample.sizes]), sample.units <= self.exact
-        if exact:
+        """The share of patterns with a mean as large, and the shifts that are not rejected.
+
+        Differences of 0 count for other shifts only: if few others are left, all patterns of these
+        are counted, each with random signs of the zeros.
+        """
+        columns, exact = np.stack([sample.sums, sample.sizes]), sample.differing <= self.exact
+        if sample.units <= self.exact:
             signed, count = sum_all_signs(columns)
+        elif exact:
+            differ = np.abs(sample.sums) > sample.rounding
+            _, zeros = sum_random_signs(columns[:, ~differ], self.resamples, self.seed)
+            signed, count = sum_all_signs(columns[:, differ])
+            times = -(-self.resamples // len(signed))
+            signed, count = np.tile(signed, times), np.tile(count, times)
+            count = count + np.resize(zeros, len(count))
         else:
             signed, count = sum_random_signs(columns, self.resamples, self.seed)
         total, size = sample.sums.sum(), sample.sizes.sum()
@@ -143,7 +171,7 @@ class Randomisation(PairedTest):
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """None if no pattern of signs is as unlikely as the level."""
-        return super().detectable(sample, alpha) if 2.0 ** (1 - sample.units) <= alpha else None
+        return super().detectable(sample, alpha) if sample.p_floor <= alpha else None
 
 
 class SkewedStudent(PairedTest):
@@ -285,26 +313,68 @@ def significance_levels(
     return [float(x) for x in np.where(rejected, np.maximum(steps, values), kept)]
 
 
+# A difference that is bounded by more than this share of its range is not worth a word.
+MOST_BOUNDED = 0.05
+
+
+def bound_by_share(sample: Sample, alpha: float) -> float | None:
+    """The largest difference if few queries differ; None if this says little, or is not known.
+
+    The upper end of Clopper and Pearson's interval of the share of all queries that differ, times
+    the largest difference of a query.
+    """
+    n, m, largest = len(sample.values), sample.differing, max(-sample.lowest, sample.highest)
+    plain = sample.clusters is None and sample.weights is None and math.isfinite(largest)
+    share = float(special.betaincinv(m + 1, n - m, 1 - alpha / 2)) if plain and m < n else 1.0
+    return share * largest if share <= MOST_BOUNDED else None
+
+
+def find_decidable(
+    floors: Sequence[float], correction: str, alpha: float
+) -> tuple[list[bool], int]:
+    """Which tests could be significant, given the floors of their p, and the divisor of the level.
+
+    Tarone (1990): with the smallest k for which at most k floors are below alpha / k, those tests
+    are the family, and the others do not make its level smaller.
+    """
+    counts = range(1, len(floors) + 1) if correction in ("holm", "bonferroni") else ()
+    k = next((k for k in counts if sum(x <= alpha / k for x in floors) <= k), 1)
+    return [x <= alpha / k for x in floors], k
+
+
 def run_family(
-    samples: Sequence[Sample], test: PairedTest, correction: str, alpha: float
+    samples: Sequence[Sample], test: PairedTest, correction: str, alpha: float, floors: bool = True
 ) -> list[TestResult]:
     """The results of samples that are tested together: each interval has the level of its own test.
 
-    It excludes 0 exactly if p_adjusted <= alpha. A sample that cannot be tested does not count.
+    It excludes 0 exactly if p_adjusted <= alpha. A sample that cannot be tested does not count, nor
+    does, with `floors`, one that could not be significant. If all others are, Holm goes on with it.
     """
-    testable = [not test.explain_untestable(sample) for sample in samples]
-    first = alpha if correction == "none" else alpha / max(1, sum(testable))
-    results = [
-        replace(test.apply(sample, first if tested else alpha), level=first)
-        for sample, tested in zip(samples, testable, strict=True)
-    ]
-    tested = [i for i, result in enumerate(results) if result.p is not None]
-    p = [p for result in results if (p := result.p) is not None]
-    adjusted = adjust_p_values(p, correction)
-    levels = significance_levels(p, adjusted, correction, alpha)
-    for i, p_adjusted, level in zip(tested, adjusted, levels, strict=True):
-        result = results[i] if level == first else test.apply(samples[i], level)
-        results[i] = replace(result, p_adjusted=p_adjusted, level=level)
+    apply = test.apply_to_zero if floors else test.apply
+    results = [test.apply(sample, alpha) for sample in samples]
+    rest = [i for i, result in enumerate(results) if result.p is not None]
+    worst, divisor = 0.0, 1
+    while rest:
+        least = [samples[i].p_floor if floors else 0.0 for i in rest]
+        decidable, divisor = find_decidable(least, correction, alpha)
+        family = [i for i, x in zip(rest, decidable, strict=True) if x]
+        rest = [i for i, x in zip(rest, decidable, strict=True) if not x]
+        first = alpha if correction == "none" else alpha / max(1, len(family))
+        tested = [apply(samples[i], first) for i in family]
+        p = [x.p or 0.0 for x in tested]
+        adjusted = adjust_p_values(p, correction)
+        levels = significance_levels(p, adjusted, correction, alpha)
+        for i, result, p_adjusted, level in zip(family, tested, adjusted, levels, strict=True):
+            result = result if level == first else apply(samples[i], level)
+            results[i] = replace(result, p_adjusted=max(p_adjusted, worst), level=level)
+        worst = max([worst, *adjusted])
+        if correction != "holm" or not family or worst > alpha:
+            break
+    for i in rest:
+        level = alpha / divisor
+        result, needed = apply(samples[i], level), math.ceil(1 - math.log2(level))
+        p_adjusted = min(1.0, (result.p or 0.0) * divisor)
+        results[i] = replace(result, p_adjusted=p_adjusted, level=level, needed=needed)
     return results
 
 

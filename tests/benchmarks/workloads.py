@@ -22,6 +22,7 @@ from peer import joined as with_grades
 from timing import Task, Took, Workload
 
 import rankql
+from rankql.macros import read_comments, read_parameters
 
 MEASURES = ("nDCG", "AP", "RR", "P", "R", "Success", "ERR(max_rel=3)", "RBP(p=0.8)")
 METRICS = {
@@ -145,6 +146,47 @@ def macro(setting: Setting) -> Iterator[Workload]:
     empty = {"sum(rel)": planned("sum(rel)"), MACROS[0]: planned(MACROS[0])}
     # Of no rows; the table of docs/speed.md has them where 30% are relevant.
     yield Workload("plan", empty | {FIVE: planned(*five)}, 0, 0, 30)
+
+
+# How macros are called, by their first parameters: columns, expressions, and nested ones.
+EVENT = "CASE event WHEN 'buy' THEN 3 WHEN 'click' THEN 1 ELSE 0 END"
+CALLS = {
+    "rels": ("rels", GRADES := "grades_of(run, gold)", f"{GRADES}, ideal := grades_of(gold, gold)"),
+    "rel, pos": ("rel, pos", f"{EVENT}, pos + 0", f"exp2_gain({EVENT}), pos + 0"),
+    "rel, score": ("rel, score", f"{EVENT}, 1 - score", f"exp2_gain({EVENT}), 1 - score"),
+}
+# Options without a default, by the name of the metric.
+NEEDED = {"err": "max_rel := 8", "rbp": "p := 0.8"}
+
+
+def plan(setting: Setting) -> Iterator[Workload]:
+    """To plan each public macro once, by its arguments; and to register all of them."""
+    con = duckdb.connect()
+    rankql.register(con)
+    con.execute("""CREATE TABLE t AS SELECT 1 AS q, 3 AS rel, 1 AS pos, 0.5 AS score, 'd' AS item,
+        'buy' AS event, [1, 0] AS rels, ['a', 'b'] AS run, ['b'] AS gold""")
+    parameters = read_parameters()
+
+    def queries(form: str, call: str) -> Iterator[str]:
+        groups = "" if form == "rels" else " GROUP BY q"
+        for name in read_comments():
+            if not ", ".join(parameters[name]).startswith(form):
+                continue
+            if "ideal :=" in call and "ideal" not in parameters[name]:
+                continue
+            arguments = [call, *(["item := item"] if "item" in parameters[name] else [])]
+            arguments += [x for metric, x in NEEDED.items() if metric in name]
+            yield f"EXPLAIN SELECT {name}({', '.join(arguments)}) FROM t{groups}"
+
+    def explained(form: str, call: str) -> Task:
+        texts = [*queries(form, call)]
+        return lambda: [con.execute(text).fetchall() for text in texts]
+
+    for form, calls in CALLS.items():
+        tasks = {call: explained(form, call) for call in calls}
+        yield Workload(f"plan, {form}", tasks, 0, 0, 30, at_most=3)
+    tasks = {"connect": duckdb.connect, "register": lambda: rankql.register(duckdb.connect())}
+    yield Workload("plan, all macros", tasks, 0, 0, 30, at_most=5)
 
 
 def ranked(setting: Setting) -> Iterator[Workload]:
@@ -440,6 +482,7 @@ def command_line(setting: Setting) -> Iterator[Workload]:
 Family = Callable[[Setting], Iterator[Workload]]
 FAMILIES: dict[str, Family] = {
     "macro": macro,
+    "plan": plan,
     "ranked": ranked,
     "by hand": by_hand,
     "few rows": few_rows,

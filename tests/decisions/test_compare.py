@@ -51,15 +51,16 @@ def test_by_hand(two):
     # d has no relevant item; a goes from 1/2 to 1, b stays at 1 and c at 1/2.
     assert (row["mean_a"], row["mean_b"]) == pytest.approx((2 / 3, 5 / 6))
     assert (row["wins"], row["ties"], row["losses"], row["n"]) == (1, 2, 0, 3)
-    # t = 1 with 2 degrees of freedom.
-    expected = (1 / 6, (1 / 6) / (1 / 12) ** 0.5, 0.42264973081037427)
-    assert (row["difference"], row["effect"], row["p"]) == pytest.approx(expected)
-    assert row["verdict"] == "not significant"
+    expected = (1 / 6, (1 / 6) / (1 / 12) ** 0.5)
+    assert (row["difference"], row["effect"]) == pytest.approx(expected)
+    # t = 1 with 2 degrees of freedom has p .42, which a difference of one query cannot show.
+    assert (row["p"], row["p_floor"]) == (1, 1)
+    assert row["verdict"] == "cannot be decided: 1 of 3 queries differs, 6 are needed"
     assert two.pairs["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
     # Metrics that differ are named.
     left_out = "Queries: 1 of 4 (nDCG@2 and RR) undefined in at least one system and left out"
     assert left_out in two.notes and left_out in two.remarks()
-    assert "Holm-adjusted for 3 tests, 3 to 4 queries by metric" in two.method
+    assert "nothing could be tested, 3 to 4 queries by metric" in two.method
     differences = [("b", 1, 1, 0), ("c", 0.5, 0.5, 0), ("a", 0.5, 1.0, 0.5)]
     assert two.differences("mrr", "old", "new").rows() == differences
 
@@ -209,15 +210,15 @@ def test_the_detectable_difference_is_that_of_the_family():
 @pytest.mark.parametrize(("metric", "in_range"), [("nDCG@10", True), ("revenue", False)])
 def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_range):
     a, b = (
-        pl.DataFrame({"query": [1, 2, 3], metric: x}) for x in ([0.9, 0.1, 0.5], [0.1, 0.6, 0.5])
+        pl.DataFrame({"query": range(6), metric: x})
+        for x in ([0.9, 0, 0.9, 0, 1, 0], [0.0, 1, 0.1, 1, 0, 0.7])
     )
     row = compare_values({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
     if in_range:
         assert row["detectable"] is None and "80% power" not in row["sentence"]
-        assert (row["lo"], row["hi"]) == (-1, 1)
     else:
-        assert row["detectable"] > 1 and row["lo"] < -1
-        assert "A difference of about 2." in row["sentence"]
+        assert row["detectable"] > 1
+        assert "A difference of about 1." in row["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +252,7 @@ def test_sentences():
     y = x.with_columns(pl.col("AP") + pl.Series(gain))
     errors = {name: each.rename({"AP": "RMSE"}) for name, each in (("old", y), ("new", x))}
     four = frame([*"abcd"], [0.5, 0.6, 0.7, 0.8]), frame([*"abcd"], [0.6, 0.5, 0.8, 0.7 - 1e-9])
+    eight = [frame(range(8), [*x["AP"], *x["AP"]]) for x in four]
     beats = "new beats old by 0.0149 (95% CI 0.0108 to 0.0190; p < 0.001"
     for systems, options, sentences in (
         ({"old": x, "new": y}, {"by": "seg"}, [
@@ -263,8 +265,11 @@ def test_sentences():
         (dict.fromkeys("xy", frame("a", [0.5])), {}, [
             "AP: y and x have the same value for every query (1 query)"]),
         (dict(zip("xy", four, strict=True)), {}, [
-            "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
-            "queries). A difference of about 0.24 would have been detected with 80% power"]),
+            "AP: cannot be decided whether y and x differ: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
+            "queries). 4 of 4 queries differ, 6 are needed"]),
+        (dict(zip("xy", eight, strict=True)), {}, [
+            "AP: no significant difference between y and x: 0.000 (95% CI -0.089 to 0.089; p = 1; "
+            "8 queries). A difference of about 0.12 would have been detected with 80% power"]),
     ):  # fmt: skip
         compared = compare_values(systems, **options)
         assert ("adjusted" in compared.method) == (len(sentences) > 1)

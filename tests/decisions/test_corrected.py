@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
-from support.judged_runs import corrected, half_width, simulated
+from support.judged_runs import corrected, half_width, simulated, student_width
 
 RUN, HUMAN, JUDGE, ABOUT = simulated()
 NOISE = pl.Series(np.random.default_rng(9).normal(0, 2, RUN.height))
@@ -49,9 +49,9 @@ def test_differences_are_corrected(metric, options):
     assert row["mean_b"] - row["mean_a"] == pytest.approx(sample.mean)
     assert row["lo"] == pytest.approx(sample.mean - half_width(sample))
     assert row["hi"] == pytest.approx(sample.mean + half_width(sample))
-    assert (row["lambda"], row["worth"]) == (pytest.approx(sample.lam), sample.worth(0.05))
+    assert (row["lambda"], row["worth"]) == (pytest.approx(sample.lam), sample.worth(student_width))
     assert (row["verdict"] == "not significant") == (row["lo"] < 0 < row["hi"])
-    assert f"worth {sample.worth(0.05)}" in row["sentence"]
+    assert f"worth {sample.worth(student_width)}" in row["sentence"]
 
 
 @pytest.mark.slow
@@ -146,3 +146,33 @@ def test_the_judge_of_a_difference_is_chosen_for_the_difference():
     columns = ["lambda", "difference", "mean_a", "mean_b", "p"]
     rows = {each.pairs.select(columns).row(0) for each in compared}
     assert len(rows) == 1 and rows.pop()[0] > 0
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("test", ["auto", "t"])
+def test_no_interval_is_wider_than_that_of_people(test):
+    """Of any row, at the level of its test; `worth` is of the interval shown."""
+    corrected_rows = 0
+    for seed in (0, 1, 5):
+        rng, size = np.random.default_rng(seed), 300
+        keys = pl.DataFrame({"query": [f"q{i:03}" for i in range(size)] * 2,
+                             "item": np.repeat(["a", "b"], size)})  # fmt: skip
+        keys = keys.with_columns(part=pl.col("query").str.tail(1).cast(int) % 2)
+        people = (rng.random(2 * size) < 0.9).astype(int)
+        of_judge = np.where(rng.random(2 * size) < 0.03, 1 - people, people)
+        human, judge = (keys.with_columns(rel=pl.Series(x)) for x in (people, of_judge))
+        human = human.filter(pl.col("query") < "q050")
+        runs = {x: keys.filter(item=x).select("query", "item", score=1.0) for x in ("a", "b")}
+        alone, both = (
+            rankql.compare(
+                runs, human.drop("part"), "P@1", judge=labels, test=test, by="part",
+                attributes=keys.select("query", "part").unique(), correction="none",
+            ).pairs
+            for labels in (None, judge.drop("part"))
+        )  # fmt: skip
+        ratios = (both["hi"] - both["lo"]) / (alone["hi"] - alone["lo"])
+        assert ratios.max() <= 1.02
+        for ratio, worth, n in zip(ratios, both["worth"], both["n"], strict=True):
+            assert worth <= n or ratio < 1
+            corrected_rows += ratio < 0.9
+    assert corrected_rows > 4

@@ -246,6 +246,23 @@ def test_few_labels_do_not_tell_and_much_better_is_said():
     assert better.startswith("best agrees with ann more than bo does")
 
 
+def test_as_much_needs_20_queries_of_which_none_has_most_pairs():
+    """Fewer may not show a query in which the model fails."""
+    wide = labelled({"ann": 0.2, "bo": 0.2, "gpt": 0.2}, queries=60)
+    most = wide.filter(pl.col("query") == 0)
+    more = [most.with_columns(item=pl.col("item") + 10 * i) for i in range(1, 30)]
+    for rows, told in (
+        (wide.filter(pl.col("query") < 20), True),
+        (wide.filter(pl.col("query") < 19), False),
+        (pl.concat([wide, *more[:28]]), True),  # 29 of 88 times as many pairs
+        (pl.concat([wide, *more]), False),
+    ):
+        title = judges(rows, annotators=["ann", "bo"], models=["gpt"]).title
+        words = "gpt agrees with ann as much as bo does: weighted kappa"
+        start = words if told else f"Too few queries to tell whether {words}"
+        assert title.startswith(start), title
+
+
 def test_annotators_alone_and_their_consensus():
     """Only items with all labels count; one annotator has no second one to be compared with."""
     wide = labelled({"ann": 0.6, "bo": 0.6, "cy": 0.6, "gpt": 0.6})

@@ -7,6 +7,7 @@ from scipy import stats
 
 import rankql
 from rankql.evaluation.means import MEAN_OF_SLICES
+from rankql.stats.sample import Sample, SlicedSample
 
 SLICES = {"de": 30, "fr": 12, None: 11}
 
@@ -159,30 +160,62 @@ def small_slices(sizes):
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("sizes", "small"),
-    [([30, 10], 0), ([30, 9], 1), ([9, *[10] * 30], 1), ([30, *[4] * 19], 19),
-     ([30, *[4] * 20], 0), ([3] * 20, 0)],
+    [([23, 10], 0), ([24, 10], 1), ([40, 300], 0), ([39, 300], 1), ([10, 10], 0), ([5], 1),
+     ([10, *[69] * 3], 0), ([10, *[71] * 3], 1), ([11, *[10] * 30], 0), ([30, 9], 1),
+     ([9, *[10] * 30], 1), ([30, *[4] * 20], 20), ([15], 0)],
 )  # fmt: skip
-def test_a_difference_is_not_tested_if_few_slices_are_small(sizes, small):
+def test_slices_that_are_too_small(sizes, small):
+    """Fewer than 10 queries; or fewer than 40 with more than 70% of the sum of 1 / n."""
+    rng = np.random.default_rng(len(sizes))
+    sample = SlicedSample.of({i: Sample(rng.normal(size=n)) for i, n in enumerate(sizes)})
+    assert len(sample.too_small) == small
+    assert not small or sizes[sample.too_small[0]] == min(sizes)
+
+
+def test_the_size_of_a_weighted_slice_is_its_effective_number():
+    values, weights = np.linspace(-1, 1, 30), np.where(np.arange(30) == 0, 20.0, 1.0)
+    slices = {"even": Sample(values), "uneven": Sample(values, None, weights)}
+    sample = SlicedSample.of(slices)
+    assert sample.counts == pytest.approx({"uneven": 49**2 / 429, "even": 30})
+    assert sample.too_small == ["uneven"]  # 5.6 of 30
+
+
+TOO_SMALL = [
+    ([30, 10], "country=c1 has 10 queries and decides almost alone"),
+    ([30, 9], "1 slice has fewer than 10 queries (country=c1: 9)"),
+    ([30, *[4] * 20], "20 slices have fewer than 10 queries (country=c1: 4)"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "why"), TOO_SMALL)
+def test_a_difference_is_not_tested_if_a_slice_is_too_small(sizes, why):
     """Whose losses may not be seen, however many others there are. The note names the smallest."""
     a, b, qrels = small_slices(sizes)
     options = {"metrics": "RR", "by": "country", "mean": "slices"}
     comparison = rankql.compare({"a": a, "b": b}, qrels, **options)
-    pair, note = row(comparison.pairs), "has no p and no interval"
-    assert (note in repr(comparison)) == (pair["p"] is None) == (pair["lo"] is None) == bool(small)
-    assert pair["difference"] is not None
-    if not small:
-        return
-    least = min(range(len(sizes)), key=sizes.__getitem__)
-    count = "1 slice has" if small == 1 else f"{small} slices have"
-    assert f"{count} fewer than 10 queries (country=c{least}: {sizes[least]})" in repr(comparison)
+    pair = row(comparison.pairs)
+    assert f"has no p and no interval: {why}" in repr(comparison)
     assert pair["verdict"] == "too few queries in a slice"
+    assert pair["p"] is pair["lo"] is None and pair["difference"] is not None
+    if len(sizes) > 2:
+        return
     same = rankql.compare({"a": a, "b": a}, qrels, **options)
-    assert row(same.pairs)["verdict"] == "no difference" and note not in repr(same)
+    assert row(same.pairs)["verdict"] == "no difference" and "no interval" not in repr(same)
     for test in ("t", "randomisation"):
         pairs = rankql.compare({"a": a, "b": b}, qrels, **options, test=test).pairs
         assert row(pairs)["p"] is row(pairs)["lo"] is None
     joined = qrels.with_columns(country=pl.lit("joined"))
     assert row(rankql.compare({"a": a, "b": b}, joined, **options).pairs)["p"] is not None
+
+
+@pytest.mark.parametrize(("sizes", "noted"), [([41, 40], ""), ([40, 12, 30], "c1 (12 queries)")])
+def test_where_it_is_tested_a_small_slice_is_named(sizes, noted):
+    a, b, qrels = small_slices(sizes)
+    options = {"metrics": "RR", "by": "country", "mean": "slices"}
+    comparison = rankql.compare({"a": a, "b": b}, qrels, **options)
+    assert row(comparison.pairs)["p"] is not None
+    note = f"The mean of slices counts country={noted} as much as each other slice. So few contain"
+    assert (note in repr(comparison)) == bool(noted) == ("in 28% of samples" in repr(comparison))
 
 
 def test_a_gate_on_its_drop_is_then_inconclusive():

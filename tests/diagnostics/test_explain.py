@@ -445,7 +445,7 @@ def test_all_queries_have_the_notes_of_evaluate():
     assert kinds == ["unjudged-queries", "id-spelling", "null-grades", "fractions"]
     tied = qrels.with_columns(rel=pl.lit(1)).head(1)
     for judged in (qrels, tied):
-        theirs = rankql.evaluate(run, judged, "P@1", interval=None).notes
+        theirs = rankql.evaluate(run, judged, "P@1").notes
         ours = explain(run, judged, metric="P@1").notes
         offer = ". To average over all orders, pass ties='expected'"
         assert ours == [note.removesuffix(offer) for note in theirs]

@@ -318,7 +318,7 @@ def test_duplicates_name_their_stage_and_the_key():
         ) as e:
             rankql.funnel(stages, ONE_ITEM, k=2)
         assert "system" not in str(e.value)
-    (note,) = rankql.funnel(stages, ONE_ITEM, k=2, collapse="item").notes
+    note, *_ = rankql.funnel(stages, ONE_ITEM, k=2, collapse="item").notes
     assert note.startswith("stage 'y': 2 of 5 rows repeat a document (item)")
     countries = {"de": STAGE, "fr": STAGE.with_columns(score=-pl.col("score"))}
     both = pl.concat(x.with_columns(country=pl.lit(name)) for name, x in countries.items())

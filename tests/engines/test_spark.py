@@ -68,6 +68,16 @@ def test_evaluate_a_run_and_judgments(spark, names, options):
     assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), names, **options))
 
 
+def test_a_missing_query_with_a_grade_below_0_is_left_out(spark):
+    signed = QRELS.with_columns(rel=pl.when(query="d").then(-1).otherwise("rel"))
+    for undefined in ("skip", "one"):
+        ours = rankql.evaluate(RUN, signed, ["DCG@3", "CG"], undefined=undefined)
+        theirs = (framed(spark, x) for x in (RUN, signed))
+        assert_alike(ours, metrics.evaluate(*theirs, ["DCG@3", "CG"], undefined=undefined))
+        assert ours.summary.select("queries", "undefined", "missing").rows() == [(4, 0, 1)] * 2
+        assert ours["CG"] == pytest.approx((1 + 0 + 2) / 3)
+
+
 def test_evaluate_with_weights(spark):
     weights = pl.DataFrame({"query": list("abcdz"), "w": [1, 1, 2, 3, 4]})
     result = metrics.evaluate(

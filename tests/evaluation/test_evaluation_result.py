@@ -272,7 +272,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
     from rankql.spark import SparkResult
 
     ours = rankql.evaluate(RUN, QRELS, ["AP", "RR"], attributes=with_segments(), by="segment")
-    about = {"columns": ours.columns, "notes": ours.notes, "_script": ours.sql}
+    about = {"columns": ours.columns, "data_notes": ours.data_notes, "_script": ours.sql}
     result = SparkResult(meta=ours.meta, **about, means=ours.means, values=None)
     assert repr(result) == repr(ours) and result.to_dict().keys() == ours.to_dict().keys()
     assert result["AP"] == ours["AP"] and [*result] == ["AP", "RR"]

@@ -8,7 +8,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.judged_runs import corrected, half_width, simulated
+from support.judged_runs import corrected, half_width, simulated, student_width
 from support.parameters import few
 
 METRICS = ["nDCG@5", "P@3"]
@@ -43,7 +43,7 @@ def test_means_are_corrected(metric):
     assert row["lo"] == pytest.approx(expected.mean - width)
     assert row["hi"] == pytest.approx(expected.mean + width)
     assert row["lambda"] == pytest.approx(expected.lam)
-    assert row["worth"] == expected.worth(0.05)
+    assert row["worth"] == expected.worth(student_width)
     assert (row["queries"], row["judged"]) == (60, 160)
 
 
@@ -134,7 +134,7 @@ def test_clusters_count_where_they_are_few():
     uncorrected = "Too few human queries or clusters"
     assert uncorrected in repr(clustered) and uncorrected not in repr(plain)
     for result, what in ((clustered, "clusters"), (plain, "human")):
-        assert any(note.startswith(f"With fewer than 100 {what}") for note in result.notes)
+        assert any(note.startswith(f"With fewer than 200 {what}") for note in result.notes)
 
 
 def test_slices_systems_and_weights():

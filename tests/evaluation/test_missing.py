@@ -85,6 +85,30 @@ def test_0_is_not_the_worst_of_a_query_with_a_grade_below_0():
         assert len(absent) == len(negative) == absent[metric].null_count()
 
 
+@pytest.mark.parametrize("undefined", ["skip", "zero", "one", None])
+def test_it_is_left_out_whatever_an_undefined_value_counts(undefined, tmp_path):
+    """By hand: q1 is missing and has a grade below 0, so the mean of DCG is that of -1 and 3."""
+    run = [("q3", "a", 2.0), ("q3", "g", 1.0), ("q4", "d", 1.0)]
+    qrels = [("q1", "c", 0), ("q1", "f", 3), ("q1", "d", -1), ("q3", "b", 0), ("q3", "a", -1)]
+    qrels += [("q4", "d", 3), ("q4", "g", 1)]
+    run = pl.DataFrame(run, ["query", "item", "score"], orient="row")
+    qrels = pl.DataFrame(qrels, ["query", "item", "rel"], orient="row")
+    rule = {"unjudged_queries": "count"} if undefined is None else {"undefined": undefined}
+    metrics = ["DCG@3", "CG@3"]
+    result = rankql.evaluate(run, qrels, metrics, **rule)
+    assert result.summary["mean"].to_list() == [1, 1]
+    assert result.summary.select("queries", "undefined", "missing").rows() == [(3, 0, 1)] * 2
+    assert "DCG@3: missing queries are left out, as it has no worst value" in repr(result)
+    last = pl.col("query") == "q4"
+    days = [rankql.evaluate(run.filter(x), qrels.filter(x), metrics, **rule) for x in (~last, last)]
+    assert rankql.combine(days).summary.equals(result.summary)
+    full = pl.concat([run, pl.DataFrame({"query": ["q1"], "item": ["d"], "score": [1.0]})])
+    pairs = rankql.compare({"full": full, "run": run}, qrels, metrics, **rule).pairs
+    assert pairs.select("mean_a", "mean_b", "n").rows() == [(1, 1, 2)] * 2
+    drop = rankql.gate(run, qrels, baseline=full, max_drop="DCG@3:1", min_queries=1, **rule).table
+    assert drop.select("mean", "baseline", "n").row(0) == (1, 1, 2)
+
+
 def test_what_a_missing_query_counts():
     """By hand: q is judged and missing, in n nothing is relevant."""
     run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})

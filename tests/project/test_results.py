@@ -19,6 +19,7 @@ import rankql
 from rankql.errors import RankqlError
 from rankql.manifest import embed_manifest
 from rankql.results import SUFFIXES, TableResult, drop_idle_columns
+from rankql.text import Note, escape_controls
 from support.parameters import few
 
 EVIL = "<b>a&b</b>|50%_$"
@@ -78,6 +79,7 @@ INSTANCES = {
         *(frame.with_columns(pl.col("item") + EVIL) for frame in (OLD, QRELS)), "q03", "nDCG@3"
     ),
     "Explanation of runs": lambda: rankql.explain(RUNS, QRELS, metric="AP", worst=4),
+    "Audit": lambda: rankql.audit(0.92, 50, "nDCG@10", baseline=0.88, systems=3),
     "Report": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
     "MinScores": lambda: rankql.min_scores(
         OLD, QRELS.with_columns(rel=pl.col("rel") * (pl.col("query") > "q05"))
@@ -89,9 +91,26 @@ INSTANCES = {
 }  # fmt: skip
 
 
+# Results with notes on their means, which follow from the values: on skewed ones, and on those that
+# leave no interval.
+RARE = pl.DataFrame({"query": range(40), "AP": [0.0] * 37 + [0.3, 0.5, 0.9], "RR": 0.5})
+SPARSE, LESS = (rankql.read_values(x) for x in (RARE, RARE.with_columns(pl.col("AP") / 2)))
+NOTED = {
+    "Result of skewed values": lambda: SPARSE,
+    "Result of a query": lambda: rankql.read_values(RARE.head(1)),
+    "Comparison of skewed values": lambda: rankql.compare({"a": SPARSE, "b": LESS}),
+    "Verdict on skewed values": lambda: rankql.gate(
+        LESS, baseline=SPARSE, minimum="AP>=0.01", minimum_bound=True
+    ),
+    "Result of undefined values": lambda: rankql.evaluate(
+        OLD, QRELS.with_columns(rel=0), ["AP", "P@1"]
+    ),
+}
+
+
 @cache
 def make(name):
-    return INSTANCES[name]()
+    return (INSTANCES | NOTED)[name]()
 
 
 def test_every_result_class_is_tested_and_exported():
@@ -112,6 +131,19 @@ def test_every_result_class_is_tested_and_exported():
                 assert name in rankql.__all__, f"{function.__qualname__} returns {name}"
 
 
+@pytest.mark.parametrize("name", [*INSTANCES, *NOTED])
+def test_all_notes_are_printed_and_all_that_is_printed_is_a_note(name):
+    result = make(name)
+    printed = [line.words for line in result.remarks() if line.heading == "Note"]
+    assert printed == [note for note in map(Note.of, result.notes) if note.share is None]
+    text = repr(result)
+    assert all(f"Note: {escape_controls(note)}" in text for note in printed)
+    assert result.to_dict()["notes"] == result.notes
+    assert printed or name not in NOTED
+    if "skewed" in name and "Verdict" not in name:
+        assert any("values this skewed" in note for note in result.notes)
+
+
 @few(6)("name", INSTANCES)
 def test_attributes_and_conversions(name):
     result = make(name)
@@ -129,7 +161,7 @@ def test_attributes_and_conversions(name):
     else:
         assert plain["table"] == result.data.to_dicts()
     assert plain.get("method", "") == result.method
-    assert plain["notes"][: len(result.notes)] == result.notes  # and those on skewed means
+    assert plain["notes"] == result.notes
     assert json.loads(result.to_json()).keys() == plain.keys()
     if not name.startswith(
         ("Report", "Association", "Monitoring", "Wide", "Judge", "Verif", "Min")

@@ -19,7 +19,7 @@ from scipy import stats
 import rankql
 from rankql.evaluation.means import mean_intervals
 from rankql.stats.means import mean_interval
-from rankql.stats.sample import MANY_SMALL, Sample, SlicedSample
+from rankql.stats.sample import Sample, SlicedSample
 from rankql.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values
 
 ALPHA = 0.05
@@ -235,6 +235,20 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
     return {name: count / repeats for name, count in counts.items()}
 
 
+def daily(alpha, builds=30, repeats=REPEATS, n=60):
+    """How often a gate on new queries errs at least once in a month of builds, and in all builds.
+
+    A drop of exactly the limit passes; and unchanged data fails at a limit of 0.
+    """
+    rng, test, counts = np.random.default_rng([builds, 18]), TESTS["auto"](), np.zeros(4)
+    for _ in range(repeats):
+        ends = [test.apply(Sample(noise(rng, n), None, None, -1.0, 1.0), alpha)
+                for _ in range(builds)]  # fmt: skip
+        errors = np.array([[x.hi < 0, x.lo > 0] for x in ends])
+        counts += [*errors.any(axis=0), *errors.mean(axis=0)]
+    return (counts / repeats).tolist()
+
+
 def gate_tables(repeats):
     """The tables of limits of a gate."""
     keys = itertools.product(LOSSES, GATE_SIZES, (LIMIT, 0, 3 * LIMIT))
@@ -322,7 +336,9 @@ def stratified(each, repeats=REPEATS):
 
 MEANS_SIZES = (5, 20, 50, 300)
 SHARED = (0.1, 0.3, 0.5, 0.8)
-# Values per query, their true mean, and a metric with their range.
+# Values per query, their true mean, and a metric with their range. Results that are found deep are
+# the worst of them.
+FOUND_DEEP = "RR, result at 1 to 25 for 20% of queries"
 MEANS = {
     "like nDCG": (lambda rng, shape: ndcg(rng, math.prod(shape), 1).reshape(shape), None, "RR"),
     "one in ten is 1, others 0": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 0.1, "RR"),
@@ -336,6 +352,10 @@ MEANS = {
     "RR, result at 1 to 10 for 10% of queries": (
         lambda rng, shape: (rng.random(shape) < 0.1) / rng.integers(1, 11, shape),
         0.1 * sum(1 / x for x in range(1, 11)) / 10, "RR",
+    ),
+    FOUND_DEEP: (
+        lambda rng, shape: (rng.random(shape) < 0.2) / rng.integers(1, 26, shape),
+        0.2 * sum(1 / x for x in range(1, 26)) / 25, "RR",
     ),
     "unbounded, exponential": (lambda rng, shape: rng.exponential(1, shape), 1.0, "DCG"),
     "unbounded, lognormal": (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), "DCG"),
@@ -420,7 +440,9 @@ def slices_covered(count, shape, repeats=REPEATS, ends=(10, 200)):
     return held / repeats
 
 
-# Slices of unlike sizes and means, of 0/1 or of the shape "sparse RR" with this share above 0.
+# Slices of unlike sizes and means, of 0/1 or of the shape "sparse RR" with this share above 0; or
+# "losses": values of .9, of which this share is worse by .5, next to steady ones.
+RARELY_WORSE = "300 steady and 40 of which one in ten loses .5"
 MIXES = {
     "300 at .97, 4 at .3": ("share", (300, 0.97), (4, 0.3)),
     "300 at .97, 10 at .9": ("share", (300, 0.97), (10, 0.9)),
@@ -449,6 +471,7 @@ MIXES = {
     "sparse RR, ten of 6": ("sparse RR", *[(6, 0.3)] * 10),
     "sparse RR, ten of 30": ("sparse RR", *[(30, 0.3)] * 10),
     "sparse RR, 40 of 10": ("sparse RR", *[(10, 0.3)] * 40),
+    RARELY_WORSE: ("losses", (300, 0.0), (40, 0.1)),
 }
 
 
@@ -461,12 +484,16 @@ def mixes_covered(mix, repeats=REPEATS):
     rng, held, widths = np.random.default_rng([len(mix), 13]), np.zeros(2), np.zeros(2)
     worth = np.mean(1 / np.arange(1, 11)) if kind == "sparse RR" else 1
     true = np.mean([share * worth for _, share in slices])
+    if kind == "losses":
+        true = np.mean([0.9 - 0.5 * share for _, share in slices])
     for _ in range(repeats):
         parts = []
         for n, share in slices:
             values = (rng.random(n) < share).astype(float)
             if kind == "sparse RR":
                 values /= rng.integers(1, 11, n)
+            if kind == "losses":
+                values = 0.9 - 0.5 * values + rng.normal(0, 0.01, n)
             parts.append(Sample(values, None, None, 0.0, 1.0))
         sample = SlicedSample.of(dict(enumerate(parts)))
         ends = [sample.interval(1 - ALPHA), mean_interval(sample.moments, 1 - ALPHA)]
@@ -475,43 +502,102 @@ def mixes_covered(mix, repeats=REPEATS):
     return *(held / repeats).tolist(), float(widths[0] / widths[1])
 
 
-# Differences in a small slice of two systems that are equal on average: one query in ten loses half
-# and the others gain, with noise or without; or one in ten goes from 0 to 1 or from 1 to 0.
-SMALL_SLICES = {
-    "loses half": lambda rng, n: np.where(rng.random(n) < 0.1, -0.5, 0.5 / 9),
-    "loses half, with noise": lambda rng, n: (
-        np.where(rng.random(n) < 0.1, -0.5, 0.5 / 9) + rng.normal(0, 0.05, n)
-    ),
-    "0 or 1": lambda rng, n: rng.choice([-1.0, 0.0, 1.0], n, p=[0.1, 0.8, 0.1]),
+def hiding(share, loss, noise=0.01):
+    """Differences of which this share loses, and the others gain as much in sum."""
+
+    def draw(rng, n):
+        gain = share * loss / (1 - share)
+        return np.where(rng.random(n) < share, -loss, gain) + rng.normal(0, noise, n)
+
+    return draw
+
+
+def steady(size):
+    return lambda rng, n: rng.normal(0, size, n)
+
+
+# Slices of two systems that are equal on average: how many, of how many queries, and differences.
+# Those of `LIKE` are of one size and kind, and are to be tested.
+TENTH, FIFTIETH, EXPONENTIAL = (
+    hiding(0.1, 0.5),
+    hiding(0.02, 0.8),
+    lambda rng, n: 0.15 * (rng.exponential(1, n) - 1),
+)
+SLICED = {
+    "20 of 10, one in ten loses .5": [(20, 10, TENTH)],
+    "20 of 12, one in twenty loses .5": [(20, 12, hiding(0.05, 0.5))],
+    "one of 300 and one of 30": [(1, 300, steady(0.02)), (1, 30, TENTH)],
+    "one of 300 and one of 60": [(1, 300, steady(0.02)), (1, 60, TENTH)],
+    "two of 300 and one of 12": [(2, 300, steady(0.02)), (1, 12, TENTH)],
+    "five of 300 and one of 12": [(5, 300, steady(0.02)), (1, 12, TENTH)],
+    "one of 300 and five of 20": [(1, 300, steady(0.02)), (5, 20, TENTH)],
+}
+SMALL_SLICED = {
+    "20 of 6, one in ten loses .5": [(20, 6, TENTH)],
+    "20 of 2, one in ten loses .5": [(20, 2, TENTH)],
+    "20 of 9, one in twenty loses .5": [(20, 9, hiding(0.05, 0.5))],
+    "20 of 3, one in fifty loses .8": [(20, 3, FIFTIETH)],
+    "one of 300 and 20 of 3": [(1, 300, steady(0.02)), (20, 3, TENTH)],
+    "five of 300 and 20 of 4": [(5, 300, steady(0.02)), (20, 4, TENTH)],
+    "19 of 9 and one of 9": [(19, 9, steady(0.005)), (1, 9, TENTH)],
+    "19 of 9 and one of 3": [(19, 9, steady(0.005)), (1, 3, hiding(0.2, 0.8))],
+    "40 of 3, exponential": [(40, 3, EXPONENTIAL)],
+    "20 of 3, -.5, 0 or .5": [(20, 3, lambda rng, n: rng.choice([-0.5, 0.0, 0.5], n))],
+}
+LIKE = {
+    "two of 10, normal": [(2, 10, steady(0.2))],
+    "two of 10, as of nDCG": [(2, 10, noise)],
+    "5 of 10, exponential": [(5, 10, EXPONENTIAL)],
+    "20 of 10, -.5, 0 or .5": [(20, 10, lambda rng, n: rng.choice([-0.5, 0.0, 0.5], n))],
+    "sizes from 10 to 20, as of nDCG": [(1, 10, noise), (1, 15, noise), (1, 20, noise)],
+}
+# Tested, although they hide losses: no rule that tests slices of 10 sees one of 10.
+EXCEPTIONS = {
+    "19 of 10 and one of 10": [(19, 10, steady(0.005)), (1, 10, TENTH)],
+    "two of 12, one of them steady": [(1, 12, steady(0.02)), (1, 12, TENTH)],
+    "20 of 10, one in fifty loses .8": [(20, 10, FIFTIETH)],
 }
 
 
-def sliced_falsely(kind, n, small, steady, repeats=REPEATS):
-    """How often the mean of slices is found to differ: small ones of n queries, steady ones of 300.
-
-    If so few small ones were tested.
-    """
-    rng, false = np.random.default_rng([n, small, steady, 15]), 0
-    draw = SMALL_SLICES[kind]
+def sliced_falsely(design, repeats=REPEATS, seed=15):
+    """How often the mean of slices would be found better and worse, and how often it is tested."""
+    rng = np.random.default_rng([len(design), sum(n for _, n, _ in design), seed])
+    better = worse = tested = 0
+    test = SkewedStudent()
     for _ in range(repeats):
-        parts = [Sample(rng.normal(0, 0.02, 300), None, None, -1.0, 1.0) for _ in range(steady)]
-        parts += [Sample(draw(rng, n), None, None, -1.0, 1.0) for _ in range(small)]
+        parts = [Sample(draw(rng, n), None, None, -1.0, 1.0)
+                 for count, n, draw in design for _ in range(count)]  # fmt: skip
         sample = SlicedSample.of(dict(enumerate(parts)))
-        false += SkewedStudent().test(sample, ALPHA)[0] <= ALPHA
-    return false / repeats
+        tested += not test.explain_untestable(sample)
+        found = test.test(sample, ALPHA)[0] <= ALPHA
+        better += found and sample.mean > 0
+        worse += found and sample.mean < 0
+    return better / repeats, worse / repeats, tested / repeats
+
+
+def plainly_falsely(n, draw, repeats=REPEATS, seed=16):
+    """How often a plain difference of so many queries is found to be better."""
+    rng = np.random.default_rng([n, seed])
+    samples = (Sample(draw(rng, n), None, None, -1.0, 1.0) for _ in range(repeats))
+    return sum(x.mean > 0 and SkewedStudent().test(x, ALPHA)[0] <= ALPHA for x in samples) / repeats
+
+
+PLAIN = {(12, "one in ten loses .5"): TENTH, (30, "one in ten loses .5"): TENTH,
+         (60, "one in fifty loses .8"): FIFTIETH}  # fmt: skip
 
 
 def slice_tables(repeats):
     """The tables of means of slices."""
     print_table(["slices", "evaluate", "of the moments alone"],
                 {mix: mixes_covered(mix, repeats)[:2] for mix in MIXES})  # fmt: skip
-    print_table(["found to differ; small slices", *map(str, SMALL_COUNTS)], {
-        f"{kind}, {n} queries": [sliced_falsely(kind, n, x, 5, repeats) for x in SMALL_COUNTS]
-        for kind in SMALL_SLICES for n in (3, 6)
+    print_table(["slices that are equal on average", "better", "worse", "tested"], {
+        name: sliced_falsely(design, repeats)
+        for designs in (SLICED, SMALL_SLICED, LIKE, EXCEPTIONS) for name, design in designs.items()
     })  # fmt: skip
-
-
-SMALL_COUNTS = (1, 4, 10, MANY_SMALL, 40)
+    print_table(["a plain difference", "better"], {
+        f"{n} queries, {name}": [plainly_falsely(n, draw, repeats)]
+        for (n, name), draw in PLAIN.items()
+    })  # fmt: skip
 
 
 def weight_tables(repeats):

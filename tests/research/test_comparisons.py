@@ -5,32 +5,40 @@
 
 import functools
 
+import numpy as np
 import pytest
 
-from rankql.stats.sample import MANY_SMALL
 from rankql.stats.tests import TESTS
 from research.simulation import (
     ALPHA,
     CLUSTER_COUNTS,
     CLUSTER_SIZES,
+    EXCEPTIONS,
+    FOUND_DEEP,
     GATE_SIZES,
+    LIKE,
     LIMIT,
     LOSSES,
     MEANS,
     MIXES,
+    PLAIN,
+    RARELY_WORSE,
     REPEATS,
     SIZES,
-    SMALL_SLICES,
+    SLICED,
+    SMALL_SLICED,
     WEIGHTS,
     at_most,
     by_chance,
     clustered,
+    daily,
     family,
     gated,
     means_covered,
     mixes_covered,
     noise,
     peeking,
+    plainly_falsely,
     single,
     sliced_falsely,
     slices_covered,
@@ -130,6 +138,12 @@ def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
         assert at_most(1 - covered, 0.07) or noted > 0.6
 
 
+def test_the_worst_means_of_30_queries():
+    """The page names them: of results that are found deep, less than 88% contain the mean."""
+    covered, noted = means_covered(FOUND_DEEP, 30, 1000)
+    assert 0.8 < covered < 0.88 and noted > 0.9
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("shape", ["share", "like nDCG", "like RR"])
 @pytest.mark.parametrize(("count", "sizes"), [(3, (10, 200)), (8, (10, 200)), (40, (10, 200)),
@@ -143,25 +157,27 @@ def test_the_mean_of_unequal_slices(count, sizes, shape):
 @pytest.mark.simulation
 @pytest.mark.parametrize("mix", MIXES)
 def test_the_mean_of_slices_of_unlike_sizes_and_means(mix):
-    """Also of a steady slice and of a few queries that vary."""
+    """Also of a steady slice and of a few queries that vary; a little less if losses are rare."""
     held, _, wider = mixes_covered(mix)
-    assert at_most(1 - held, 0.07) and 1 <= wider < 2
+    assert at_most(1 - held, 0.09 if mix == RARELY_WORSE else 0.07) and 1 <= wider < 2
 
 
 @pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", [3, 6])
-@pytest.mark.parametrize("kind", SMALL_SLICES)
-def test_a_mean_of_many_small_slices_rarely_differs_by_chance(kind, n):
-    """Of as many small slices as compare tests, next to a few steady ones or many."""
-    repeats = min(REPEATS, 500)
-    for small, steady in ((MANY_SMALL, 1), (MANY_SMALL, 20), (40, 5)):
-        assert at_most(sliced_falsely(kind, n, small, steady, repeats), repeats=repeats)
+@pytest.mark.parametrize("design", [*SLICED, *SMALL_SLICED, *LIKE])
+def test_a_mean_of_slices_rarely_differs_by_chance(design):
+    """Of slices that hide losses, if it is tested; like slices of 10 and more are."""
+    repeats = min(REPEATS, 1000)
+    better, worse, tested = sliced_falsely((SLICED | SMALL_SLICED | LIKE)[design], repeats, 41)
+    assert tested == 0 or max(better, worse) <= 0.05
+    assert tested == (design in LIKE) or design in SLICED
 
 
-def test_a_few_small_slices_differ_by_chance():
-    """Why they are not tested, however many steady slices there are."""
-    assert sliced_falsely("loses half", 4, 1, 30, 200) > 0.3
+def test_slices_of_ten_hide_losses():
+    """The exception of the page, like a plain difference: a loss that is not in the sample."""
+    assert 0.2 < sliced_falsely(EXCEPTIONS["19 of 10 and one of 10"], 200, 41)[0] < 0.5
+    (n, _), draw = [*PLAIN.items()][-1]
+    assert 0.15 < plainly_falsely(n, draw, 200, 41) < 0.45
 
 
 # A gate: limits that should not pass seldom do, however skewed the losses
@@ -176,6 +192,17 @@ def test_a_gate_in_short():
     rates = gated("lognormal", 20, LIMIT, 600)
     assert at_most(rates["passed"], repeats=600) and not at_most(rates["t"], repeats=600)
     assert gated("noise of nDCG", 300, 0, 200)["passed"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_a_gate_that_runs_every_day():
+    """It errs in every second month of 30 builds, unless they share the level."""
+    repeats = min(REPEATS, 300)
+    for ever, each in zip(*np.reshape(daily(ALPHA, repeats=repeats), (2, 2)), strict=True):
+        assert 0.4 < ever < 0.65 and 0.018 < each < 0.032
+    *ever, _, _ = daily(ALPHA / 30, repeats=repeats)
+    assert max(ever) < 0.06
 
 
 @pytest.mark.slow

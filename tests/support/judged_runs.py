@@ -5,6 +5,7 @@ import polars as pl
 
 from rankql.stats.means import t_quantile
 from rankql.stats.prediction_powered import correct_sample
+from rankql.stats.tests import PairedTest
 
 
 def simulated(queries=160, labelled=60, items=12, seed=5):
@@ -40,6 +41,11 @@ def corrected(y, f, unlabelled, clusters=None, weights=None, **options):
     labelled = np.append(np.full(len(y), True), np.full(len(unlabelled), False))
     joined = [None if pair is None else np.concatenate(pair) for pair in (clusters, weights)]
     return correct_sample(*values, labelled, *joined, **options)
+
+
+def student_width(sample):
+    """The width of the interval of `test="t"`."""
+    return PairedTest().width(sample, 0.05)
 
 
 def half_width(sample):

@@ -57,14 +57,23 @@ class Causes:
         )
 
     @cached_property
+    def _first(self) -> Sequence[Sequence[tuple[str, str | None]]]:
+        """The queries and items of the first rows of each run."""
+        session, runs = self.reduction.evaluation.session, self.reduction.inputs.runs
+        return [[x[:2] for x in first_rows(session, table).rows] for table in runs.values()]
+
+    @cached_property
     def finds_itself(self) -> bool:
         """Is an item of the first rows its query, or one at the top of those in memory?"""
-        if (ranked := self.reduction.ranked) is not None:
+        if (ranked := self.reduction.ranked) is not None and "item" in ranked.columns:
             same = pl.col("query").cast(pl.String) == pl.col("item").cast(pl.String)
             return bool(ranked.select((same & (pl.col("pos") == 1)).any()).item())
-        session, runs = self.reduction.evaluation.session, self.reduction.inputs.runs
-        firsts = (first_rows(session, table) for table in runs.values())
-        return any(query == item for first in firsts for query, item, *_ in first.rows)
+        return any(query == item for rows in self._first for query, item in rows)
+
+    @cached_property
+    def chunked(self) -> bool:
+        """Does an id of the first rows end with a mark and a number, as doc12#3?"""
+        return any(_CHUNK.search(item or "") for rows in self._first for _, item in rows)
 
     @cached_property
     def reversed(self) -> bool:
@@ -130,10 +139,11 @@ class Causes:
         ):  # fmt: skip
             return False
         known = _form(x[1] for x in first_rows(session, inputs.qrels).rows)
-        forms = (_form(x[1] for x in first_rows(session, x).rows) for x in inputs.runs.values())
+        forms = (_form(item for _, item in rows) for rows in self._first)
         return any(not _is_one_form(form, known) for form in forms)
 
 
+_CHUNK = re.compile(r"([^\w\s]|_)[0-9]+$")
 # A letter, an upper one and a digit stand for all of their kind.
 _KINDS = str.maketrans(
     {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "a"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rankql.errors import RankqlError, require
 from rankql.macros import quote
@@ -92,8 +93,8 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
             raise RankqlError(f"{error}{_describe_missing(table, role, str(error))}") from error
     frame = session.frames.get(table.sql)
     if frame is not None and table.integer("pos"):
-        places = frame[table.roles["pos"]]
-        if not ((places < 1) | (places > 2**53)).any():
+        ends: list[Any] = [getattr(frame[table.roles["pos"]], x)() for x in ("min", "max")]
+        if all(x is None or 1 <= x <= 2**53 for x in ends):
             return
     if pos := table.integer("pos"):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"

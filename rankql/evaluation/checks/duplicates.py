@@ -59,7 +59,14 @@ PARTS = 32
 def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
     inputs, rows = evaluation.inputs, source_frame(evaluation, source)
-    if rows is not None and (not where or where.startswith("WHERE pos <= ")):
+    if (
+        rows is not None
+        and "QUALIFY" not in where
+        and (
+            not where
+            or where.startswith(("WHERE pos <= ", "WHERE pos IS NOT", "WHERE score IS NOT"))
+        )
+    ):
         some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
         return bool(some.select(columns.split(", ")).is_duplicated().any())
     tables = (table for table in inputs.tables if inputs.cte_of(table) == source)

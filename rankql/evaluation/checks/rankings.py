@@ -325,8 +325,8 @@ def _without_grades(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _chunks(evidence: Evidence) -> Iterable[Facts]:
-    for chunk in describe_chunk(evidence.evaluation) if evidence.evaluation.inputs.qrels else ():
-        yield {"chunk": chunk}
+    if evidence.evaluation.inputs.qrels and evidence.has_cause("chunked"):
+        yield from ({"chunk": chunk} for chunk in describe_chunk(evidence.evaluation))
 
 
 def _ratings(evidence: Evidence) -> Iterable[Facts]:

@@ -20,7 +20,7 @@ import duckdb
 from rankql.errors import RankqlError, require, require_package
 from rankql.macros import literal, quote
 from rankql.registry.column_names import squash
-from rankql.sources.open import shapes
+from rankql.sources.open import answers, shapes
 from rankql.sources.open.files import File, read_text
 from rankql.sources.open.plain import MOST_KEYS, unique_dict
 from rankql.sources.open.private import in_transaction, private_connection
@@ -43,7 +43,7 @@ def load_json(reader: Reader, file: File, part: str = "") -> Table:
         return shapes.load_shape(reader, file.label, repr(file.name), shape, parse_objects(file))
     top = list(dict.fromkeys(path[0] for path in _outline(file.start)))
     objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
-    names = [name for name in top if squash(name) in shapes.NAMES]  # of a row, or of a part
+    names = [name for name in top if squash(name) in answers.NAMES]  # of a row, or of a part
     is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})
     if _COMMENTED.search(file.start):  # DuckDB does not read comments
         objects = parse_objects(file)

@@ -1,7 +1,7 @@
 """What a thing is: several runs, rows, a dict by query, arrays, or the answer of a search engine.
 
 This is the only place that decides it, for objects of Python and of JSON alike. A shape of one
-product is an entry of `SHAPES` or `_HITS`.
+product is an entry of `SHAPES`, or of `HITS` in `answers`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from numbers import Real
 from operator import is_not
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -20,8 +20,21 @@ from rankql.errors import RankqlError, require
 from rankql.libraries import is_spark_connect
 from rankql.macros import literal, quote
 from rankql.registry import column_names
-from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
+from rankql.registry.column_names import find_name, list_side, squash
 from rankql.sources.open import plain
+from rankql.sources.open.answers import (
+    HITS,
+    NAMES,
+    OF_ANSWERS,
+    QUERIES,
+    Rows,
+    are_answers,
+    find_hits,
+    hint_of,
+    rated_hits,
+    rated_requests,
+    read_answers,
+)
 from rankql.sources.open.files import DATA, suffix_of
 from rankql.sources.open.padding import (
     are_ids_and_numbers,
@@ -32,12 +45,6 @@ from rankql.sources.open.plain import DICTS, LISTS
 from rankql.sources.open.reader import Reader
 from rankql.sources.tables import Table
 
-# The names of columns: an object with several of them is a row, or a column of pandas.
-_NAMES = column_names.COLUMN_NAMES
-NAMES = {*_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
-_QUERIES = {squash(name) for name in ROLES["query"]}
-# What the key of a query may be called in an answer.
-_QUERY = (*column_names.QUESTIONS, "id")
 _SCALARS = {str, int, float, type(None)}
 # What the list of a query may be called in an object that has nothing else.
 _FOUND = {"documents", "docs", "nodes", "contexts", "chunks", "passages", "matches", "points"}
@@ -94,7 +101,7 @@ def _plain_kind(found: Iterable[Any]) -> str:
     types = {*map(type, values)}
     if types == {dict}:
         found_types = {*map(type, chain.from_iterable(map(dict.values, values)))}
-        is_answer_like = not _OF_ANSWERS.isdisjoint(chain.from_iterable(values))
+        is_answer_like = not OF_ANSWERS.isdisjoint(chain.from_iterable(values))
         return "numbers" * (found_types <= _SCALARS and not is_answer_like)
     first = [x[0] for x in values] if types == {list} else []
     types = {*map(type, first)}
@@ -134,7 +141,7 @@ def _kind_of(value: Any) -> str:
         first = plain.unwrap(first)
         if isinstance(first, dict):
             of_row = (
-                squash(str(name)) in _QUERIES or (isinstance(x, LISTS) and list_side(str(name)))
+                squash(str(name)) in QUERIES or (isinstance(x, LISTS) and list_side(str(name)))
                 for name, x in first.items()
             )
             return "rows" if any(of_row) else "objects"
@@ -167,9 +174,9 @@ def _is_scalar(value: Any) -> bool:
 
 def is_answer(data: Any) -> bool:
     """Is it the answer of a search engine?"""
-    if not isinstance(data, DICTS) or data.keys().isdisjoint(_OF_ANSWERS):
+    if not isinstance(data, DICTS) or data.keys().isdisjoint(OF_ANSWERS):
         return False
-    return _find_hits(data) == [] or ANSWERS.matches(plain.outline_of(data))
+    return find_hits(data) == [] or ANSWERS.matches(plain.outline_of(data))
 
 
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
@@ -366,7 +373,7 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
 
 def open_hits(reader: Reader, table: Table) -> Table:
     """The table with the list of hits of answers, which a frame or a file has in a column."""
-    for (name, *inner), field in _HITS:
+    for (name, *inner), field in HITS:
         kind = table.columns.get(name, "")
         nested = f"{inner[0]} STRUCT(" in kind if inner else kind.endswith("[]") and field in kind
         if kind.startswith("STRUCT(") and nested and not table.has("retrieved"):
@@ -376,25 +383,15 @@ def open_hits(reader: Reader, table: Table) -> Table:
     return table
 
 
-def _hint(label: str) -> str:
-    if label == "qrels":
-        return "Pass {query: {item: grade}}, or {query: [relevant items]}"
-    return (
-        "Pass {query: {item: score}}, {query: [items in order]}, or {name: run} for several systems"
-    )
-
-
-# The rows of a shape, and other fields of their table.
-Rows: TypeAlias = tuple[pl.DataFrame, dict[str, Any]]
-
-
 def _by_query(objects: Sequence[Any], label: str) -> Rows:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
     merged = plain.unique_dict(chain(*(each.items() for each in objects)))
     data = _unwrapped(merged)
-    kinds, hint = kinds_of(data), _hint(label)
+    kinds, hint = kinds_of(data), hint_of(label)
     judged, values = label == "qrels", list(data.values())
-    columns = kinds == ["items"] and len({str(x).lower() for x in data} & _NAMES) > 1
+    columns = (
+        kinds == ["items"] and len({str(x).lower() for x in data} & column_names.COLUMN_NAMES) > 1
+    )
     types = {*map(type, values)}
     sets = kinds == ["items"] and any(issubclass(x, set | frozenset) for x in types)
     other = len(kinds) > 1 or not {*kinds} <= {"numbers", "items", "pairs"}
@@ -451,137 +448,6 @@ def _predictions(objects: Sequence[Any], label: str) -> Rows:
     return _by_query([*parts.values()], label)
 
 
-_Hit: TypeAlias = tuple[Any, int, Mapping[str, Any], Any]
-
-
-def _hits(rows: Iterable[_Hit], label: str) -> Rows:
-    """Rows of queries, places, hits, and their scores, or grades if they have no place."""
-    if not (rows := [*rows]):
-        raise ValueError("no query has an item. Check what wrote it")
-    for *_, number in rows:
-        if not isinstance(number, int | float | None):
-            raise ValueError(f"{number!r} is not a number. Correct it")
-    ranked, hint = rows[0][1] > 0, _hint(label)
-    places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
-    queries, _, hits, numbers = map(list, zip(*rows, strict=True))
-    frame = pl.DataFrame(
-        {
-            "query": plain.id_column(queries, label, "query", hint),
-            "item": plain.id_column([_field(hit, _IDS) for hit in hits], label, "item", hint),
-            **places,
-            "score" if ranked else "rel": pl.Series(numbers, dtype=pl.Float64),
-            "_index": [hit.get("_index") for hit in hits],
-        }
-    )
-    return frame, {"origins": {"pos": "order of the hits"} if ranked else {}}
-
-
-def _rated_requests(objects: Sequence[Any], label: str) -> Rows:
-    """Its ratings, which are judgments."""
-    rated = (
-        (request["id"], 0, rating, rating.get("rating"))
-        for request in objects[0]["requests"]
-        for rating in request.get("ratings", ())
-    )
-    return _hits(rated, label)
-
-
-def _rated_hits(objects: Sequence[Any], label: str) -> Rows:
-    """Its hits. Their ratings are not all there are."""
-    for query in objects[0].get("failures") or ():
-        raise ValueError(f"the search of {query} failed. Repeat it")
-    ranked = (
-        (query, place, hit["hit"], hit["hit"].get("_score"))
-        for query, details in objects[0]["details"].items()
-        for place, hit in enumerate(details["hits"], 1)
-    )
-    return _hits(ranked, label)
-
-
-def _answers(objects: Sequence[Any], label: str) -> Rows:
-    """The hits of searches. One that failed or is incomplete is an error."""
-    parts, what = objects, ""
-    if "responses" in objects[0]:
-        parts, what = [part for each in objects for part in each["responses"]], plain.IN_RESPONSES
-    if len(parts) == 1 and len(ids := parts[0].get("ids", ())) > 1 and isinstance(ids[0], list):
-        parts = [{"query": i, "ids": [ids]} for i, ids in enumerate(ids)]
-    key = None if what else find_name(list(dict.fromkeys(chain(*parts))), _QUERY)
-    what = what or ("" if key else plain.ROW_NUMBER)
-    queries = [part.get(key) if key else place for place, part in enumerate(parts)]
-    for query, part in zip(queries, parts, strict=True):
-        failed = part.get("_shards", {}).get("failed")
-        if part.get("error") is not None or part.get("timed_out") or failed:
-            name = "a search without query" if query is None else f"the search of query {query}"
-            raise ValueError(f"{name} failed or is incomplete. Repeat it")
-    ranked = (
-        (query, place, hit, _field(hit, _SCORES))
-        for query, part in zip(queries, parts, strict=True)
-        for place, hit in enumerate(_hits_of(part), 1)
-    )
-    frame, fields = _hits(ranked, label)
-    return frame, {"origins": fields["origins"] | ({"query": what} if what else {})}
-
-
-# Where engines answer their hits, and a field of a hit without which it may be a list of rows.
-_HITS = (
-    (("hits", "hits"), ""),  # OpenSearch, Elasticsearch
-    (("hits",), "document"),  # Typesense
-    (("points",), "id"),  # Qdrant
-    (("result", "points"), ""),
-    (("matches",), "id"),  # Pinecone
-    (("response", "docs"), ""),  # Solr
-    (("root", "children"), ""),  # Vespa
-    (("retrievalResults",), "content"),  # Bedrock
-    (("value",), "@search.score"),  # Azure
-)
-_OF_ANSWERS = {"responses", "error", "ids", *(path[0] for path, _ in _HITS)}
-# The id and the score of a hit: the first of these that it has.
-_IDS = ("_id", "id", "document.id", "location.s3Location.uri")
-_SCORES = ("_score", "score", "relevance", "text_match")
-
-
-def _are_answers(keys: set[tuple[str, ...]]) -> bool:
-    """Are they the keys of answers, and not of rows with relevant ids?"""
-    if any(list_side(name) == "qrels" for name, *more in keys if not more):
-        return False
-    own = {(*path, field) if field else path for path, field in _HITS}
-    own |= {("responses", *path) for path in own}
-    own |= {("responses", "error"), ("error", "root_cause")}
-    return not keys.isdisjoint(own) or (
-        {("ids",), ("distances",)} <= keys  # Chroma
-        and NAMES & {squash(name) for name, *_ in keys} <= _QUERIES
-    )
-
-
-def _hits_of(answer: Mapping[str, Any]) -> Sequence[Any]:
-    """The hits of one query."""
-    if "ids" in answer:
-        lists = (x if isinstance(x, list) else [x] for x in answer["ids"])
-        return [{"id": x} for x in chain.from_iterable(lists)]
-    if (hits := _find_hits(answer)) is None:
-        raise LookupError("'hits'")
-    return [*map(plain.unwrap, hits)]
-
-
-def _find_hits(answer: Mapping[str, Any]) -> list[Any] | None:
-    """The list of hits of an answer. That of Vespa has none if nothing was found."""
-    if _field(answer, ["root.fields.totalCount"]) == 0:
-        return []
-    lists = (_field(answer, [".".join(path)]) for path, _ in _HITS)
-    return next((x for x in lists if isinstance(x, list)), None)
-
-
-def _field(value: Any, names: Sequence[str]) -> Any:
-    """The value of the first of these dotted names."""
-    for name in names:
-        part = value
-        for key in name.split("."):
-            part = part.get(key) if isinstance(part, DICTS) else None
-        if part is not None:
-            return part
-    return None
-
-
 class JsonShape(NamedTuple):
     """A shape: what errors call it, is it this one, by the outline of its keys, and its rows."""
 
@@ -591,13 +457,13 @@ class JsonShape(NamedTuple):
 
 
 BY_QUERY = JsonShape("{query: {item: number}}", bool, _by_query)
-ANSWERS = JsonShape("an answer of a search engine", _are_answers, _answers)
+ANSWERS = JsonShape("an answer of a search engine", are_answers, read_answers)
 SHAPES = (
     JsonShape("predictions of MTEB", lambda keys: ("mteb_model_meta",) in keys, _predictions),
     JsonShape(
         "a request to _rank_eval",
         lambda keys: any(("requests", x) in keys for x in ("ratings", "request", "template_id")),
-        _rated_requests,
+        rated_requests,
     ),
     JsonShape(
         "an answer of _rank_eval",
@@ -605,7 +471,7 @@ SHAPES = (
             {("metric_score",), ("details",)} <= keys
             or any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys)
         ),
-        _rated_hits,
+        rated_hits,
     ),
     ANSWERS,
 )

@@ -1,0 +1,241 @@
+"""What a published mean supports: intervals that hold, and p over everything that it may hide."""
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from rankql import RankqlError, audit
+from rankql.cli.main import main
+from rankql.stats.published import (
+    PublishedMean,
+    best_of,
+    mcnemar_p,
+    range_of_fisher,
+    range_of_mcnemar,
+)
+
+
+def numbers(result, *names):
+    return result.table.select(*names).row(0)
+
+
+def test_a_share_has_the_interval_of_clopper_and_pearson():
+    """For all numbers of queries that round to it: 0.92 of 1,000 are 915 to 925."""
+    one = stats.binomtest(46, 50).proportion_ci(method="exact")
+    assert numbers(audit(0.92, 50, "HR@5"), "lo", "hi") == pytest.approx((one.low, one.high))
+    ends = [stats.binomtest(k, 1000).proportion_ci(method="exact") for k in (915, 925)]
+    wide = audit("0.92", 1000, "Success@5")
+    assert numbers(wide, "lo", "hi") == pytest.approx((ends[0].low, ends[1].high))
+    exact = audit("0.920", 1000, "HR@5")
+    assert exact.table["lo"].item() > wide.table["lo"].item()
+    assert audit(0.92, 1000, "HR@5", digits=3).table.equals(exact.table)
+    assert numbers(audit(1, 10, "P@1"), "lo", "hi") == pytest.approx((0.025**0.1, 1))
+
+
+@pytest.mark.parametrize(
+    ("metric", "share"),
+    [("P@1", True), ("Success@5", True), ("HR@10", True), ("RR@1", True), ("P@5", False),
+     ("nDCG@1", False), ("RR", False), ("R@1", False), (None, False)],
+)  # fmt: skip
+def test_the_metric_says_whether_it_is_a_share(metric, share):
+    result = audit(0.93, 20, metric)
+    assert (result.table["verdict"].item() == "no share of the queries") == share != result.ok
+    if share:
+        assert "0.93 is no share of 20 queries: 18 are 0.9 and 19 are 0.95" in repr(result)
+
+
+# Values within 0 and 1, and their means.
+VALUES = {
+    "uniform": (lambda rng, n: rng.random(n), 0.5),
+    "0, 1 / 2 or 1": (lambda rng, n: rng.choice([0, 0.5, 1], n, p=[0.1, 0.2, 0.7]), 0.8),
+    "as of nDCG": (lambda rng, n: rng.beta(0.8, 1.2, n), 0.4),
+    "RR of 30%": (
+        lambda rng, n: (rng.random(n) < 0.3) / rng.integers(1, 11, n),
+        0.3 * np.mean(1 / np.arange(1, 11)),
+    ),
+    "0 or 1": (lambda rng, n: (rng.random(n) < 0.95).astype(float), 0.95),
+}
+
+
+def covered(kind, n, repeats, digits=3, seed=3):
+    """How often the interval of a rounded mean contains the true one."""
+    rng, (draw, true) = np.random.default_rng([n, seed]), VALUES[kind]
+    held = 0
+    for _ in range(repeats):
+        mean = PublishedMean(round(float(draw(rng, n).mean()), digits), 10.0**-digits, n)
+        ends = mean.interval(0.05, kind == "0 or 1")
+        held += ends.lo <= true <= ends.hi
+    return held / repeats
+
+
+@pytest.mark.parametrize("n", [10, 43, 200, 1000])
+@pytest.mark.parametrize("kind", VALUES)
+def test_intervals_hold_for_any_values(kind, n):
+    assert covered(kind, n, 400) > (0.93 if kind == "0 or 1" else 0.96)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [10, 43, 200, 1000])
+@pytest.mark.parametrize("kind", VALUES)
+def test_how_often_intervals_hold(kind, n):
+    """Exact for shares; 98% and more of others."""
+    held = covered(kind, n, 4000, seed=71)
+    assert held > (0.945 if kind == "0 or 1" else 0.975)
+
+
+def overlaps(ours, theirs, n):
+    """The least number that differ, and the least and largest p, over all overlaps."""
+    found = [
+        (a + b - 2 * both, mcnemar_p(a - both, b - both))
+        for a in ours for b in theirs for both in range(max(0, a + b - n), min(a, b) + 1)
+    ]  # fmt: skip
+    return min(x for x, _ in found), min(p for _, p in found), max(p for _, p in found)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 14, 20])
+def test_the_range_of_p_over_all_overlaps(n):
+    """Enumerated, of single numbers of queries and of those that round to one mean."""
+    for a in range(0, n + 1, 1 + n // 7):
+        for b in range(n + 1):
+            for width in (0, 1) if n < 15 else (b % 2,):
+                ours = range(max(0, a - width), min(n, a + width) + 1)
+                theirs = range(max(0, b - width), b + 1)
+                least, found = range_of_mcnemar(ours, theirs, n)
+                assert (least, found.lo, found.hi) == pytest.approx(overlaps(ours, theirs, n))
+
+
+def test_mcnemar_is_the_test_of_signs():
+    for wins, losses in ((5, 0), (8, 2), (3, 3), (0, 7)):
+        expected = stats.binomtest(wins, wins + losses).pvalue
+        assert mcnemar_p(wins, losses) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("k", "verdict", "said"),
+    [
+        (44, "cannot be significant", "At least 2 of 50 queries differ, 6 are needed"),
+        (39, "depends on the overlap", "0.14 above the baseline of 0.78: depends on the overlap"),
+        (35, "significant", "significant, whatever the overlap. p from < 0.001 to 0.0"),
+    ],
+)
+def test_a_baseline_on_the_same_queries(k, verdict, said):
+    """From 46 - k gains and no loss, to as many losses as possible: 4 queries are no success."""
+    result = audit(0.92, 50, "HR@5", baseline=k / 50)
+    losses = 4
+    expected = (2.0 ** (1 - (46 - k)), mcnemar_p(46 - k + losses, losses))
+    assert numbers(result, "p_lo", "p_hi") == pytest.approx(expected)
+    assert numbers(result, "verdict", "differ") == (verdict, 46 - k)
+    assert said in repr(result) and result.ok == (verdict == "significant")
+
+
+def test_graded_metrics_at_a_low_and_a_high_spread():
+    result = audit("0.53", 43, "nDCG@10", baseline="0.50", digits=9)
+    for sd, p in zip((0.12, 0.27), numbers(result, "p_lo", "p_hi"), strict=True):
+        t = 0.03 / (sd / 43**0.5)
+        assert p == pytest.approx(2 * stats.t.sf(t, 42), rel=1e-6)
+    few, many = numbers(result, "queries_lo", "queries_hi")
+    assert (few, many) == (128, 638) and "About 128 to 638 queries would decide it" in repr(result)
+    assert result.table["verdict"].item() == "cannot be significant"
+    rounded = audit(0.53, 43, "nDCG@10", baseline=0.50)
+    assert rounded.table["p_lo"].item() < result.table["p_lo"].item()
+    assert rounded.table["verdict"].item() == "depends on how much they agree"
+    known = audit(0.53, 43, "nDCG@10", baseline=0.50, sd_difference=0.02, digits=3)
+    assert known.table["verdict"].item() == "significant" and "TREC" not in repr(known)
+    tiny = audit(0.9, 4, "nDCG@10", baseline=0.1).table
+    assert tiny["p_lo"].item() == 2**-3 and tiny["verdict"].item() == "cannot be significant"
+
+
+def test_a_baseline_of_other_queries():
+    shares = audit("0.92", 50, "HR@5", baseline="0.70", unpaired=True, baseline_queries=80)
+    p = stats.fisher_exact([[46, 4], [56, 24]])[1]
+    assert numbers(shares, "p_lo", "p_hi") == pytest.approx((p, p))
+    assert range_of_fisher(range(5, 7), 10, range(6, 8), 10).hi == 1
+    graded = audit(0.62, 50, "nDCG@10", baseline=0.5, unpaired=True, sd=0.2, digits=9)
+    t = 0.12 / (0.2 * (2 / 50) ** 0.5)
+    assert graded.table["p_lo"].item() == pytest.approx(2 * stats.t.sf(t, 98))
+
+
+def test_several_systems():
+    """The mean of the largest of 12 normal numbers is 1.63 deviations; of one, 0."""
+    assert (best_of(12), best_of(12, 0.9)) == pytest.approx((1.6292, 0.5152), abs=1e-4)
+    draws = np.random.default_rng(1).normal(size=(20_000, 5)).max(axis=1)
+    assert best_of(5) == pytest.approx(draws.mean(), abs=0.02) and best_of(1) == 0
+    alone = audit(0.92, 50, "HR@5", baseline=0.76)
+    several = audit(0.92, 50, "HR@5", baseline=0.76, systems=12)
+    assert numbers(alone, "p_lo", "p_hi") == numbers(several, "p_lo", "p_hi")
+    assert "at 0.0045 (for 11 tests)" in repr(several) and "best of 12 equal" in repr(several)
+    error = (0.92 * 0.08 / 50) ** 0.5
+    assert f"1.6 standard errors ({1.6292 * error:.4f})" in repr(several)
+
+
+TABLE = {"system": ["BM25", "dense", "both"], "nDCG@10": ["0.506", "0.72", "0.731"],
+         "HR@5": ["0.86", "0.92", "**1.00**"]}  # fmt: skip
+
+
+def test_a_table_is_corrected_within_each_metric(tmp_path):
+    pl.DataFrame(TABLE).write_csv(tmp_path / "table.csv")
+    result = audit(table=tmp_path / "table.csv", queries=50)
+    assert result.table.select("metric", "system").rows() == [
+        (metric, name) for metric in ("nDCG@10", "HR@5") for name in ("dense", "both")
+    ]
+    verdicts = result.table["verdict"].to_list()
+    assert verdicts == ["significant", "significant", "cannot be significant", "significant"]
+    assert "at 0.025 (for 2 tests)" in repr(result) and not result.ok
+    assert "✗" in repr(result) and result.title == (
+        "4 means against BM25: 3 significant, 1 cannot be significant"
+    )
+    single = audit("1.00", 50, "HR@5", baseline="0.86", systems=3).table
+    assert single.drop("system").equals(result.table[3:].drop("system"))
+    other = audit(table=pl.DataFrame(TABLE), queries=50, baseline="dense")
+    assert other.table["baseline"].unique().sort().to_list() == [0.72, 0.92]
+    assert other.table["difference"][0] == pytest.approx(-0.214)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mean": 92.0}, r"mean=92.0 is no value of HR@5, which is between 0 and 1: pass 0.92"),
+        ({"mean": -0.1}, "is no value of HR@5, which is between 0 and 1$"),
+        ({"mean": "high"}, "mean must be a number such as 0.92, not 'high'"),
+        ({"mean": "nan"}, "mean must be a number"),
+        ({"queries": 0}, "queries must be a whole number from 1, not 0"),
+        ({"queries": None}, "queries= is missing"),
+        ({"baseline": "BM25"}, "baseline must be a number such as 0.92, not 'BM25'"),
+        ({"metric": "DCG@10", "mean": 12}, "DCG@10 has no upper bound: pass sd="),
+        ({"metric": "DCG@10", "mean": 12, "sd": 3, "baseline": 9}, "pass sd_difference="),
+        ({"metric": "nDGC"}, "Unknown metric 'nDGC'"),
+        ({"sd": 0}, "sd must be above 0, not 0"),
+        ({"systems": 1}, "systems must be a whole number from 2, not 1"),
+        ({"mean": None}, "Pass a mean, or a table= of means"),
+        ({"mean": None, "metric": None, "table": pl.DataFrame(TABLE), "baseline": "bm"},
+         "baseline='bm' is no system of the table, which has BM25, dense and both"),
+        ({"mean": None, "metric": None, "table": "none.csv"}, "Cannot read 'none.csv' as CSV"),
+        ({"mean": None, "metric": None, "table": pl.DataFrame({"x": ["a", "b"], "AP": ["", "1"]})},
+         "AP of a|baseline must be a number"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(options, message):
+    with pytest.raises(RankqlError, match=message) as error:
+        audit(**{"mean": 0.92, "queries": 50, "metric": "HR@5", **options})
+    assert "\n" not in str(error.value)
+
+
+def test_on_the_command_line(tmp_path):
+    def run(command):
+        done = CliRunner().invoke(main, ["audit", *command.split()])
+        return done.exit_code, done.output
+
+    wanted = "--mean 0.920 --queries 50 --metric HR@5 --baseline 0.88"
+    code, output = run(wanted)
+    assert code == 0 and output.startswith("HR@5 of 0.920 on 50 queries: 95% CI 0.808 to 0.978")
+    assert run(f"{wanted} --fail")[0] == 1
+    assert run("--mean 0.92 --queries 50 --metric HR@5 --baseline 0.6 --fail")[0] == 0
+    assert run("--mean 0.93 --queries 20 --metric HR@5 --fail")[0] == 1
+    pl.DataFrame(TABLE).write_csv(tmp_path / "t.csv")
+    code, output = run(f"{tmp_path / 't.csv'} --queries 50 --baseline dense --format csv")
+    assert code == 0 and output.splitlines()[0].startswith("system,metric,mean,lo,hi,baseline")
+    code, output = run("--mean 92 --queries 50 --metric HR@5")
+    assert code == 2 and "pass 0.92" in output
