@@ -17,7 +17,7 @@ from rankql.cli.main import main
 from rankql.stats import correlation
 from rankql.stats.correlation import correlate_values
 from research.simulation import REPEATS
-from support.parameters import slow
+from support.parameters import few, slow
 
 ENDS = ("", "_lo", "_hi", "_p")
 NAN, INF = math.nan, math.inf
@@ -275,8 +275,7 @@ def test_keys_of_other_types_match(kind):
     assert row(result)["n"] == 4
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("kind", [pl.Datetime("ms"), pl.Datetime("ns"), pl.String])
+@few(2)("kind", [pl.Datetime("ms"), pl.Datetime("ns"), pl.String])
 def test_midnight_is_its_day(kind):
     """pandas has times for days."""
     days = pl.Series("day", [date(2026, 1, x) for x in range(1, 20)])
@@ -357,8 +356,7 @@ def counts(**columns):
     return {"outcomes": COUNTS.with_columns(**columns)}
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize(
+@few(8)(
     ("changed", "message"),
     [
         ({"on": "user"}, "on='user': no column of that name in per_query. Did you mean 'query'?"),

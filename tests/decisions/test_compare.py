@@ -15,7 +15,7 @@ from rankql.cli.main import main
 from rankql.stats.sample import Sample
 from rankql.stats.tests import PairedTest
 from support.own_values import compare_values, gate_values
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 QRELS = pl.DataFrame(
     {
@@ -168,8 +168,7 @@ def test_columns_may_have_any_name():
         assert rankql.compare(values, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
+@few(2)("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
 def test_differences_are_those_of_the_table(rules):
     runs = {"old": OLD, "short": run(a="xy", b="yx")}
     compared = rankql.compare(runs, QRELS, "RR", **rules)
@@ -314,8 +313,7 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
         assert compared.pairs["verdict"][0] == ("better" if shift > 0 else "not significant")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", [str, int])
+@few(1)("kind", [str, int])
 def test_users_of_tables_of_values_are_noted(kind):
     """As for runs, unless the column is used."""
     values = np.random.default_rng(1).uniform(size=(2, 60))
@@ -368,8 +366,7 @@ def systems_table(first, second):
     return pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("form", "names"),
     cycled(
         ["polars", "pandas", "parquet", "csv", "jsonl", "values", "result"],

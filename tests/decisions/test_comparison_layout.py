@@ -13,6 +13,7 @@ from rankql.decisions.comparison import name_letters
 from rankql.results import Block, cut_in_middle
 from rankql.text import display_width, format_shares
 from support.own_values import compare_values
+from support.parameters import few
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
 
@@ -44,8 +45,7 @@ def shop(tmp_path_factory):
     return folder
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("options", "most"), [([], 20), (["--by", "segment"], 37)])
+@few(1)(("options", "most"), [([], 20), (["--by", "segment"], 37)])
 def test_the_demo_fits_a_terminal(shop, options, most):
     """Each sentence and each note is a line."""
     files = [f"old={shop}/shop.parquet", f"new={shop}/new.parquet", f"{shop}/shop.parquet"]
@@ -130,8 +130,7 @@ def test_slices_of_several_systems_are_rows_beside_their_attributes(tmp_path):
     assert compared.to_markdown().count("| **0.") == 3 * len(blocks)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("names", [("p", "metric"), ("verdict", "lo"), ("system", "letter")])
+@few(1)("names", [("p", "metric"), ("verdict", "lo"), ("system", "letter")])
 def test_systems_may_have_the_names_of_columns(names):
     systems = values(names, part="xy")
     for several in (systems, systems | values(["third"], part="xy")):
@@ -149,8 +148,7 @@ WIDE = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("names", "by"),
     [(names, by) for names in WIDE for by in (None, [["国家"], ["国家", "device"]])
      if names != "many" or not by],  # 105 pairs by slice
@@ -371,8 +369,7 @@ def test_slices_by_two_attributes():
         result.wide(n=True)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("values", [("NULL", None), ("'NULL'", "NULL"), ("", None), (1.5, None)])
+@few(2)("values", [("NULL", None), ("'NULL'", "NULL"), ("", None), (1.5, None)])
 def test_slices_by_two_attributes_have_a_place_each(values):
     """Values that look alike are told apart as in the labels of slices."""
     log = pl.DataFrame({

@@ -8,6 +8,7 @@ import pytest
 
 import rankql
 from support.judged_runs import corrected, half_width, simulated, student_width
+from support.parameters import few
 
 RUN, HUMAN, JUDGE, ABOUT = simulated()
 NOISE = pl.Series(np.random.default_rng(9).normal(0, 2, RUN.height))
@@ -35,8 +36,7 @@ def expected(metric, part=None, cluster=None, weight=None, **options):
     return corrected(*values, codes, pair, **options)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", ["nDCG@5", "AP(rel=3)"])
+@few(1)("metric", ["nDCG@5", "AP(rel=3)"])
 @pytest.mark.parametrize(
     "options", [{}, {"cluster": "user"}, {"weight": "traffic"}], ids=["plain", "cluster", "weight"]
 )
@@ -148,8 +148,7 @@ def test_the_judge_of_a_difference_is_chosen_for_the_difference():
     assert len(rows) == 1 and rows.pop()[0] > 0
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("test", ["auto", "t"])
+@few(1)("test", ["auto", "t"])
 def test_no_interval_is_wider_than_that_of_people(test):
     """Of any row, at the level of its test; `worth` is of the interval shown."""
     corrected_rows = 0

@@ -8,6 +8,7 @@ import pytest
 import rankql
 from rankql import RankqlError, compare, gate, judges, queries_needed
 from support.judged_runs import simulated
+from support.parameters import few
 
 RUN = pl.DataFrame({"query": [*"aabb"], "item": [*"xyxy"], "score": [2.0, 1, 2, 1]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
@@ -33,8 +34,7 @@ def require_refused(text, function, *arguments, **keywords):
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
+@few(4)(
     ("keywords", "text"),
     [
         ({"test": "tt"}, "Unknown test 'tt'. Did you mean 't'?"),
@@ -56,8 +56,7 @@ def test_options_of_compare(keywords, text):
     require_refused(text, compare, RUNS, QRELS, "RR", **keywords)
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
+@few(5)(
     ("arguments", "keywords", "text"),
     [
         (({}, QRELS), {}, "compare needs at least one run"),
@@ -85,8 +84,7 @@ def test_inputs_of_compare(arguments, keywords, text):
     require_refused(text, compare, *arguments, **keywords)
 
 
-@pytest.mark.few(10)
-@pytest.mark.parametrize(
+@few(10)(
     ("arguments", "keywords", "text"),
     [
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
@@ -150,8 +148,7 @@ def test_queries_needed(arguments, text):
     require_refused(text, queries_needed, *arguments)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
+@few(3)(
     ("change", "keywords", "text"),
     [
         (lambda llm: pl.concat([llm, llm.head(1)]), {}, "several labels for an item of query"),

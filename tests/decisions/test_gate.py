@@ -19,6 +19,7 @@ from rankql.cli.main import main
 from rankql.decisions.gate import gate_comparison
 from rankql.testing import assert_no_regression
 from support.own_values import as_values, compare_values, gate_values
+from support.parameters import few
 
 # 20 queries in two slices; in `WORSE` one slice has lost, in `NOISY` the ups and downs are large.
 IDS = [f"q{i:02}" for i in range(20)]
@@ -63,8 +64,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 # Drops
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("turned", [False, True])
+@few(1)("turned", [False, True])
 def test_a_run_with_positions_too_is_read_by_score_as_in_compare(turned):
     rows = [(q, x, (q * 7 + x * 5) % 11) for q in range(5) for x in range(9)]
     model = pl.DataFrame(rows, ["query", "item", "score"], orient="row")
@@ -91,8 +91,7 @@ def test_a_drop_beyond_its_limit_fails():
     assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("argument", "limits", "checks"),
     [
         ("minimum", "NDCG:top=3>=0.5, AP>=0.3", ["NDCG:top=3 >= 0.5", "AP >= 0.3"]),
@@ -200,8 +199,7 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert bounded and not any("A limit of 0" in note for note in bounded.notes)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["AP", "RMSE"])
+@few(2)("name", ["AP", "RMSE"])
 @pytest.mark.parametrize("gain", [0.0, 0.009, 0.03, -0.03])
 def test_equivalence_limits_drop_and_gain(name, gain):
     """Two one-sided t tests, whose interval has twice the level: both reject, or both limits fail.
@@ -320,8 +318,7 @@ def test_bounds_of_a_minimum_of_equal_values():
     assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("metric", ["Judged@2", "RMSE", "P@1"])
+@few(3)("metric", ["Judged@2", "RMSE", "P@1"])
 @pytest.mark.parametrize("options", [{}, {"weight": "traffic"}, {"cluster": "user"}])
 def test_the_interval_of_a_minimum_is_that_of_evaluate(metric, options):
     """Equal values too, whose effective number counts, and metrics with one end of their range."""

@@ -8,6 +8,7 @@ from scipy import stats
 import rankql
 from rankql.evaluation.means import MEAN_OF_SLICES
 from rankql.stats.sample import Sample, SlicedSample
+from support.parameters import few
 
 SLICES = {"de": 30, "fr": 12, None: 11}
 
@@ -65,8 +66,7 @@ def test_by_hand():
     assert result.summary.filter(pl.col("slice") != MEAN_OF_SLICES).equals(plain.summary)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"weight": "weight"}])
+@few(2)("options", [{}, {"undefined": "zero"}, {"weight": "weight"}])
 def test_it_is_the_mean_of_the_means_as_printed(options):
     result = rankql.evaluate(
         {"a": ranked(1), "b": ranked(2)}, judged(), ["RR", "P@1"], by="country", mean="slices",
@@ -107,8 +107,7 @@ def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves
     assert row(result.summary)["mean"] == pytest.approx(two.mean()) and row(result.summary)["lo"]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("test", ["auto", "t", "randomisation"])
+@few(2)("test", ["auto", "t", "randomisation"])
 def test_compare_tests_the_difference_within_slices(test):
     runs = {"a": ranked(1), "b": ranked(2)}
     comparison = rankql.compare(runs, judged(), "RR", by="country", mean="slices", test=test)
@@ -157,8 +156,7 @@ def small_slices(sizes):
     return ranked(1, n), ranked(2, n), pl.DataFrame(rows, schema=qrels.schema)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("sizes", "small"),
     [([23, 10], 0), ([24, 10], 1), ([40, 300], 0), ([39, 300], 1), ([10, 10], 0), ([5], 1),
      ([10, *[69] * 3], 0), ([10, *[71] * 3], 1), ([11, *[10] * 30], 0), ([30, 9], 1),
@@ -232,8 +230,7 @@ def test_a_gate_on_its_drop_is_then_inconclusive():
     assert bound.table["hi"].item() == pytest.approx(mean["hi"])
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("options", "message"),
     [
         ({}, "needs slices by one grouping"),

@@ -30,6 +30,7 @@ from rankql.stats.tests import (
 from support.components import optional
 from support.environments import run
 from support.own_values import compare_values
+from support.parameters import few
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
 B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
@@ -118,8 +119,7 @@ def test_queries_needed(effect, alpha, power):
     assert n == 2 or power_of(abs(effect), n - 1, alpha) < power + 1e-9
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("units", [3, 5, 6, 12])
+@few(2)("units", [3, 5, 6, 12])
 def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     """With 5 queries the smallest p of the randomisation test is 2 / 2^5."""
     rng = np.random.default_rng(units)
@@ -169,8 +169,7 @@ def test_sampled_randomisation_is_the_exact_one(draw, seed):
     assert outcome("randomisation", d, seed=seed + 1, **options) != result
 
 
-@pytest.mark.few(9)
-@pytest.mark.parametrize("n", [7, 12, 40])
+@few(9)("n", [7, 12, 40])
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
 @pytest.mark.parametrize("draw", [normal, skewed])
 @pytest.mark.parametrize("clusters", [False, True])
@@ -359,8 +358,7 @@ def frames(values, metrics=("AP",), queries=QUERIES, **attributes):
     }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("clusters", [False, True])
+@few(2)("clusters", [False, True])
 @pytest.mark.parametrize("name", TESTS)
 def test_compare_prints_the_numbers_of_the_test(name, clusters):
     values = block(30, 2).round(2)
@@ -378,8 +376,7 @@ def test_compare_prints_the_numbers_of_the_test(name, clusters):
     assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", TESTS)
+@few(2)("name", TESTS)
 def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
     systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])
@@ -459,8 +456,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     assert "nan" not in "\n".join(compared.pairs["sentence"]).lower()
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", TESTS)
+@few(2)("name", TESTS)
 def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
     values = np.stack([block(30, 3, seed) / 2 + 0.04 * np.arange(3) for seed in (1, 2)]).clip(0, 1)
@@ -531,8 +527,7 @@ def test_many_queries():
 # Almost equal differences.
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("n", [12, 30])
+@few(2)("n", [12, 30])
 @pytest.mark.parametrize(("test", "mean"), [("auto", 0.02), ("auto", -0.02), ("mean", 0.02)])
 def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):
     """From a spread of 0 to 2% of the range of 2; from 1% on, it is Student's t."""

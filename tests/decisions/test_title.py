@@ -9,6 +9,7 @@ from rankql.decisions.gate import gate_comparison
 from rankql.output import charts
 from support import judged_runs
 from support.own_values import compare_values
+from support.parameters import few
 
 # By system: the change of each query against the old system, by part.
 CHANGES = {"old": (0, 0), "up": (0.1, 0.1), "mixed": (0.1, -0.1), "down": (-0.1, -0.1),
@@ -27,8 +28,7 @@ def compare(*systems, **options):
     return compare_values(frames, by="part", **options)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("new", "start", "end"), [
+@few(2)(("new", "start", "end"), [
     ("up", "Is up better than old? Yes: +0.10 AP overall and nowhere significantly worse", ""),
     ("down", "Is down better than old? No: -0.10 AP overall", ""),
     ("mixed", "Is mixed better than old? No: +0.000 AP overall (95% CI ",
@@ -52,8 +52,7 @@ def table(**changes):
     return pl.DataFrame({"query": range(60), "part": ["x", "y"] * 30, **data})
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("changes", "words"), [
+@few(2)(("changes", "words"), [
     ({"AP": (0.1, 0.1), "RR": (-0.1, -0.1)}, "+0.10 AP overall, but -0.10 RR overall"),
     ({"AP": (0.1, 0.1), "RR": (0.1, -0.1)},
      "+0.10 AP overall, but -0.10 RR for part=y (30 queries)"),

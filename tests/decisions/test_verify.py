@@ -19,6 +19,7 @@ from rankql.decisions import verify as module
 from rankql.errors import RankqlError
 from rankql.manifest import MANIFEST_SUFFIXES, hash_numbers, read_manifest
 from rankql.writing import public_name
+from support.parameters import few
 
 FORMATS = (".html", ".md", ".json", ".parquet")
 # A page of a comparison is its report.
@@ -80,8 +81,7 @@ def saved(suffix=".md", run=None, **options):
     return f"saved{suffix}"
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("function", "suffix"),
     [("evaluate", ".json"), ("compare", ".md"), ("wide", ".parquet"), ("one system", ".md"),
      pytest.param("evaluate", ".html", marks=pytest.mark.report)],
@@ -114,8 +114,7 @@ OPTIONS = {
 TABLES = ("attributes", "train", "catalogue")
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", OPTIONS)
+@few(1)("name", OPTIONS)
 def test_options_come_from_the_file(name):
     options = {"metrics": METRICS, **OPTIONS[name]}
     tables = {x: options[x] for x in TABLES if isinstance(options.get(x), pl.DataFrame)}
@@ -289,8 +288,7 @@ def test_files_of_earlier_versions_are_read():
         rankql.compare(both)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("suffix", MARKED)
+@few(2)("suffix", MARKED)
 def test_a_manifest_is_text(suffix):
     """A label is no part of a page or a comment, and the file is still verified."""
     runs = {EVIL: OLD, '"rankql_manifest": {}': NEW}
@@ -347,8 +345,7 @@ def test_a_manifest_names_no_file_to_read_or_to_write():
     assert {*parts(rankql.verify("y.json", RUNS, QRELS))} >= {"file"}
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("suffix", MARKED)
+@few(2)("suffix", MARKED)
 def test_a_line_end_is_no_change_but_a_digit_is(suffix):
     path = Path(saved(suffix))
     if suffix == ".parquet":

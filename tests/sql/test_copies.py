@@ -4,11 +4,11 @@ import duckdb
 import pytest
 
 from support import copies, metric_engines, signatures
+from support.parameters import few
 
 
 @pytest.mark.skipif(duckdb.__version__ < "2", reason="the numbers are those of DuckDB 2.0")
-@pytest.mark.few(6)
-@pytest.mark.parametrize("macro", copies.MACROS)
+@few(6)("macro", copies.MACROS)
 def test_a_macro_names_its_arguments_no_more_often_than_before(macro):
     assert copies.count(macro) == copies.read()[macro], "if lower, run tests/generate.py arguments"
 
@@ -58,8 +58,7 @@ PLACES = {
 }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("macro", CALLS)
+@few(2)("macro", CALLS)
 def test_a_list_form_stands_wherever_an_expression_may(con, macro):
     call = CALLS[macro]
     made = {name: call.format(name, name) for name in ("rels", "x", "one")}

@@ -4,6 +4,7 @@ import duckdb
 import pytest
 
 from support import metric_engines
+from support.parameters import few
 
 # Of ann's two items the second is liked; bob likes one that he did not see; cem has no judgment.
 RUN = "('ann', 'tea', 1), ('ann', 'mug', 2), ('bob', 'mug', 1), ('cem', 'pot', 4)"
@@ -44,8 +45,7 @@ def test_ids_of_different_case_are_different(con):
     assert rows == sorted([*ROWS, ("ann", "MUG", None, 3)], key=str)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("run", "liked", "message"),
     [
         (f"{RUN}, ('ann', 'tea', 5)", LIKED, "run must have one row per .* item tea"),
@@ -67,8 +67,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("names", [("words", "land"), ("query", "land"), ("words", "query")])
+@few(2)("names", [("words", "land"), ("query", "land"), ("words", "query")])
 def test_a_query_may_have_several_columns(con, names):
     """Under their names, in any order and case; one of them may be called query."""
     renamed = dict(zip(("words", "land"), names, strict=True))
@@ -84,8 +83,7 @@ def test_a_query_may_have_several_columns(con, names):
     ]  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("call", "message"),
     [
         ("'liked', 'liked', query := 'user', item := 'product'",

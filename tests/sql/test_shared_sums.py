@@ -8,7 +8,7 @@ import pytest
 
 from rankql.errors import database_message
 from support import metric_engines
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 SHARED = "several items share a position"
 
@@ -39,8 +39,7 @@ def test_many_rows_in_a_group(n):
     assert value("rr(rel, pos, 10)", rows) == 1
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("n", [5_000, 200_000])
+@few(1)("n", [5_000, 200_000])
 def test_more_relevant_rows_than_counters_hold(n):
     """An error that names the remedy, never a wrong number. Hits have no such counters."""
     rows = f"""SELECT CAST(1 + i % 3 AS INT) AS rel, CAST(i AS INT) AS pos
@@ -74,16 +73,14 @@ REPEATED = [
 ]
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("positions", "kind"), cycled(REPEATED, ["INT", "DOUBLE"]), ids=str)
+@few(2)(("positions", "kind"), cycled(REPEATED, ["INT", "DOUBLE"]), ids=str)
 def test_carries_of_repeated_positions_do_not_cancel(positions, kind):
     rows = f"SELECT CAST(unnest({positions}) AS INT) AS pos, CAST(1 AS {kind}) AS rel"
     for metric in ("ndcg", "dcg", "precision_at", "recall_at", "f1_at", "hit_at", "rr", "ap"):
         assert refusal(f"{metric}(rel, pos, 20)", rows).startswith(SHARED), metric
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("call", ["ndcg(rel, pos)", "ap(rel, pos, 400)", "num_ret(rel, pos)"])
+@few(4)("call", ["ndcg(rel, pos)", "ap(rel, pos, 400)", "num_ret(rel, pos)"])
 @pytest.mark.parametrize(
     ("also", "without"),
     [(299, 300), (300, 125), (126, 400), (124, 0), (400, 0), (9**9, 0), (0, 300)],
@@ -106,8 +103,7 @@ def test_positions_beyond_the_cutoff_may_repeat():
     assert value("ndcg(rel, pos, 5)", rows) == pytest.approx(1 / (3 + 2 / math.log2(3) + 1 / 2))
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(2)(
     ("kind", "options"),
     cycled(
         ["TINYINT", "INTEGER", "BIGINT", "DOUBLE", "HUGEINT"],
