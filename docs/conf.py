@@ -123,6 +123,10 @@ KEYWORDS = {
         *("check", "explain", "unjudged", "unjudged items", "missing judgments"),
         *("funnel", "pipeline", "reranker", "stages", "retrieval loss"),
     ],
+    "audit": [
+        *("published", "paper", "leaderboard", "mcnemar", "clopper", "rounding"),
+        *("reported number", "sample size"),
+    ],
     "verify": [
         "reproduce",
         "reproducible",
@@ -131,6 +135,7 @@ KEYWORDS = {
         "checksum",
         "provenance",
     ],
+    "zh/audit": ["论文", "公布的数字", "多少查询"],
     "zh/choosing-k": ["截断"],
     "zh/coming-from": ["迁移", "预设"],
     "zh/compare": ["置信区间", "显著性", "显著"],

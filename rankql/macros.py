@@ -309,8 +309,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[
         """,
         {"schema": schema},
     ).fetchall()
-    ours = set(_CREATE.findall(read_sql()))
-    functions = [row for row in rows if row[0] in ours]
+    functions = [row for row in rows if row[0] in read_parameters()]
     hints = list[str]()
     our_schemas = {place for name, of, place, *_ in functions if descriptions.get(name, "") == of}
     for name, comment, place, spelling, is_ours in functions:

@@ -306,8 +306,8 @@ def list_names(names: Sequence[str]) -> str:
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
     "added", "count", "items", "judged", "losses", "lost", "missing", "n", "n_a", "n_b", "pairs",
-    "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
-    "wins", "worth",
+    "queries", "queries_hi", "queries_lo", "queries_needed", "rows", "ties", "times", "undefined",
+    "units", "units_needed", "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_floor", "p_lo", "p_hi", "pearson_p", "spearman_p"}
 _FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}

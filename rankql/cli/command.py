@@ -42,7 +42,7 @@ _GROUPS = {
         "unjudged_queries", "none_judged", "named_qrels", "seen", "min_score", "runs", "database",
         "min_scores", "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models",
         "consensus", "dialect", "day", "period", "share", "since", "n", "basket", "users", "split",
-        "moment", "mean", "digits", "sd", "sd_difference", "unpaired", "baseline_queries",
+        "moment", "published", "digits", "sd", "sd_difference", "unpaired", "baseline_queries",
         "systems",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
@@ -61,10 +61,8 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "plain", "help_all", "fail",
+    "plain", "help_all", "published", "systems", "unpaired", "fail",
 )  # fmt: skip
-# Those of one command, by its name.
-_COMMON_OF = {"audit": ("mean", "systems", "unpaired")}
 
 
 def command(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
@@ -83,11 +81,6 @@ class Command(click.Command):
         self.examples, self.function, self.leave_out = examples, function, leave_out
         self.derived: list[click.Option] | None = None
 
-    @property
-    def common(self) -> tuple[str, ...]:
-        """The options that its help shows."""
-        return (*_COMMON, *_COMMON_OF.get(self.name or "", ()))
-
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters; the options of the function are derived on first use."""
         if self.derived is None:
@@ -95,7 +88,7 @@ class Command(click.Command):
             self.derived = [*derive_options(self.function, leave_out)] if self.function else []
             self.params = [*self.params, *self.derived]
             options = [x for x in self.params if isinstance(x, click.Option)]
-            if any(option.name not in self.common for option in options):
+            if any(option.name not in _COMMON for option in options):
                 self.params.append(_HELP_ALL)
         return super().get_params(ctx)
 
@@ -144,7 +137,7 @@ class Command(click.Command):
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            is_rare = parameter in self.params and parameter.name not in self.common
+            is_rare = parameter in self.params and parameter.name not in _COMMON
             is_shown = isinstance(parameter, click.Option) and ("all" in ctx.meta or not is_rare)
             if record and is_shown:
                 group = (group for group, names in _GROUPS.items() if parameter.name in names)

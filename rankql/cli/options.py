@@ -130,6 +130,7 @@ _SPELLINGS = {
     "by": _Spelling("COLUMN[,COLUMN]", (), lambda by: [*map(split_commas, by)],
                     "A,B crosses two attributes, --by A --by B has the slices of each.", _REPEATED),
     "k": _Spelling(names=("-k",)),
+    "published": _Spelling("NUMBER", ("--mean",)),
     "of": _Spelling("QUERY", ("-Q", "--of"), lambda of: [*of] if len(of) > 1 else of[0],
                     "Repeatable.", _REPEATED),
     "output": _Spelling("FILE", ("-o", "--output"), settings={"type": DATA}),

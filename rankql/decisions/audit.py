@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text
-from rankql.errors import (
-    RankqlError,
-    require,
-    require_package,
-    require_probability,
-    require_whole_number,
-)  # fmt: skip
+from rankql import errors, text
+from rankql.evaluation.means import metric_range
 from rankql.registry import parse
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult
+from rankql.stats.means import Interval
 
 if TYPE_CHECKING:
-    from rankql.stats.published import PublishedMean, Range
+    from rankql.stats.published import PublishedMean
 
 # Metrics whose value for a query is 0 or 1: always, or at a cutoff of 1.
-SHARES, SHARES_AT_1 = (
-    {"hit_at", "all_rel_at", "false_answer", "forbidden_at"},
-    {"precision_at", "rr"},
-)
+SHARES = {"hit_at", "all_rel_at", "false_answer", "forbidden_at"}
+SHARES_AT_1 = {"precision_at", "rr"}
 # By metric, the standard deviations of the differences of two systems, from those that agree to
 # those that do not, and of the values: BM25, a dense and a sparse ranker on the 43 queries of TREC
 # 2019 Deep Learning (RR with relevant from grade 1 and 2).
@@ -41,27 +35,27 @@ OTHERS = ((0.09, 0.49), (0.13, 0.37))
 # How much the means of systems agree that have the same queries.
 AGREEMENT = 0.9
 SCHEMA = {
-    **dict.fromkeys(("system", "metric"), pl.String),
+    **dict.fromkeys(("system", "metric", "mark"), pl.String),
     **dict.fromkeys(("mean", "lo", "hi", "baseline", "difference", "p_lo", "p_hi"), pl.Float64),
     **dict.fromkeys(("differ", "queries_lo", "queries_hi"), pl.Int64),
     "verdict": pl.String,
 }
-IMPOSSIBLE, NEVER, ALWAYS = "no share of the queries", "cannot be significant", "significant"
-# p depends on which queries both systems answer, or on how much their values differ.
-OVERLAP, AGREE = "depends on the overlap", "depends on how much they agree"
-MARKS = {IMPOSSIBLE: "✗", NEVER: "✗", OVERLAP: "?", AGREE: "?"}
-SHORT = {IMPOSSIBLE: "impossible", NEVER: "cannot be", OVERLAP: "depends", AGREE: "depends"}
+# Verdicts, their marks and words.
+IMPOSSIBLE, NEVER, DEPENDS, ALWAYS = "impossible", "never", "depends", "significant"
+MARKS = {IMPOSSIBLE: "✗", NEVER: "✗", DEPENDS: "?"}
+WORDS = {NEVER: "cannot be significant", DEPENDS: "depends on", ALWAYS: "significant"}
 
 
 @dataclass(repr=False, eq=False)
 class Audit(TableResult):
     """The result of `audit`.
 
-    `table` has a row per mean: its confidence interval, and against a baseline the smallest and the
+    `table` has a row per mean: its confidence interval, a `mark` for what is not supported (✗, or ?
+    if it depends on values that are not published), and against a baseline the smallest and the
     largest p (`p_lo`, `p_hi`), the least number of queries that must `differ`, how many queries
     would decide it at a low and at a high spread of differences, and a verdict: 'significant'
-    (whatever the overlap), 'depends on the overlap', 'cannot be significant', or 'no share of the
-    queries'. It is `ok` if every mean is possible and every difference significant.
+    (whatever is not published), 'depends', 'never', or 'impossible' of a mean that is no share of
+    its queries. It is `ok` if every mean is possible and every difference significant.
     """
 
     table: pl.DataFrame
@@ -74,19 +68,10 @@ class Audit(TableResult):
         """Is every mean possible, and every difference from the baseline significant?"""
         return not self.table["verdict"].is_in([*MARKS]).any()
 
-    def displayed(self) -> list[pl.DataFrame]:
-        """The table with a mark for what is not supported: ✗, or ? if it depends."""
-        verdict, keys = pl.col("verdict"), ("system", "metric")
-        marks = verdict.replace_strict(MARKS, default=None, return_dtype=pl.String).alias("mark")
-        frame = self.table.select(
-            *keys, marks, pl.exclude(*keys, "verdict"), verdict.replace(SHORT)
-        )
-        return [drop_idle_columns(frame)]
-
 
 @dataclass(frozen=True)
 class _Rules:
-    """What is known of the queries and of how means spread."""
+    """What is known of the queries, and the level."""
 
     queries: int
     digits: int | None
@@ -98,7 +83,7 @@ class _Rules:
 
 
 def audit(
-    mean: float | str | None = None,
+    published: float | str | None = None,
     queries: int | None = None,
     metric: str | None = None,
     *,
@@ -121,8 +106,8 @@ def audit(
 
     Parameters
     ----------
-    mean : float or str, optional
-        The published mean, such as 0.92. The digits of a text count: 0.920 is more exact.
+    published : float or str, optional
+        The mean, such as 0.92. The digits of a text count: 0.920 is more exact.
     queries : int
         The number of queries of the mean.
     metric : str, optional
@@ -153,83 +138,77 @@ def audit(
     Examples
     --------
     >>> print(audit(0.92, 50, "HR@5", baseline=0.88).title)
-    HR@5 of 0.92 on 50 queries: 95% CI 0.81 to 0.98
+    HR@5 of 0.92 on 50 queries: 95% CI 0.808 to 0.978
     """
-    require_package("scipy", "stats", "audit")
-    require_probability("confidence", confidence)
-    given = {"queries": queries, "baseline_queries": baseline_queries, "systems": systems}
-    require(queries is not None, "queries= is missing: the number of queries of the mean")
-    for option, number in given.items():
-        if number is not None:
-            require_whole_number(option, number, 2 if option == "systems" else 1)
-    for option, size in (("sd", sd), ("sd_difference", sd_difference)):
-        require(size is None or 0 < size < math.inf, f"{option} must be above 0, not {size}")
-    require((mean is None) != (table is None), "Pass a mean, or a table= of means")
-    assert queries is not None
-    rules = _Rules(queries, digits, sd, sd_difference, unpaired, baseline_queries or queries,
-                   round(1 - confidence, 12))  # fmt: skip
-    if mean is not None:
-        tests = (systems or 2) - 1
-        row, told = _audit_cell(metric or "mean", "", mean, baseline, rules, tests)
-        frame = pl.DataFrame([row], SCHEMA)
-        told += [_describe_best(row, rules, systems)] if systems else []
-        return Audit(frame, told[0], told[1:], _describe(frame, rules, tests))
-    require(metric is None, "metric= is for one mean: the columns of a table name its metrics")
-    cells = _read_table(table)
-    names = [*next(iter(cells.values()))]
-    base, tests = names[0] if baseline is None else str(baseline), (systems or len(names)) - 1
-    known = text.join_words(names)
-    require(base in names, f"baseline={base!r} is no system of the table, which has {known}")
+    errors.require_package("scipy", "stats", "audit")
+    errors.require_probability("confidence", confidence)
+    if queries is None:
+        raise errors.RankqlError("queries= is missing: the number of queries of the mean")
+    counts = {"queries": queries, "baseline_queries": baseline_queries, "systems": systems}
+    for name, count in counts.items():
+        if count is not None:
+            errors.require_whole_number(name, count, 2 if name == "systems" else 1)
+    for name, size in {"sd": sd, "sd_difference": sd_difference}.items():
+        errors.require(size is None or 0 < size < math.inf, f"{name} must be above 0, not {size}")
+    errors.require((published is None) != (table is None), "Pass a mean, or a table= of means")
+    alpha, base = round(1 - confidence, 12), "baseline"
+    rules = _Rules(queries, digits, sd, sd_difference, unpaired, baseline_queries or queries, alpha)
+    cells: dict[str, Any] = {metric or "mean": {"": published, base: baseline}}
+    if published is None:
+        errors.require(metric is None, "metric= is for one mean: a table names its metrics")
+        cells, base = _read_table(table, baseline)
+    tests = (systems or len(next(iter(cells.values())))) - 1
     rows, told = list[dict[str, Any]](), list[str]()
-    for each, column in cells.items():
+    for name, column in cells.items():
         theirs = column.pop(base)
         for system, value in column.items():
-            row, sentences = _audit_cell(each, system, value, theirs, rules, tests)
-            rows, told = [*rows, row], [*told, *sentences[1:]]
+            row, sentences = _audit_cell(name, system, value, theirs, rules, tests)
+            rows, told = [*rows, row], [*told, *sentences[published is None :]]
     frame = pl.DataFrame(rows, SCHEMA)
-    counts = frame["verdict"].value_counts(sort=True, name="n").rows()
-    found = ", ".join(f"{n:,} {verdict}" for verdict, n in counts)
-    title = f"{text.format_count(frame.height, 'mean')} against {base}: {found}"
-    return Audit(frame, title, told, _describe(frame, rules, tests))
+    notes = [*_describe(frame, rules, tests)]
+    if published is not None:
+        told += [_describe_best(rows[0], rules, systems)] if systems else []
+        return Audit(frame, told[0], told[1:], notes)
+    found = frame["verdict"].value_counts(name="n").sort("n", "verdict", descending=True).rows()
+    of_verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found)
+    title = f"{text.format_count(frame.height, 'mean')} against {base}: {of_verdicts}"
+    return Audit(frame, title, told, notes)
 
 
-def _read_table(table: Any) -> dict[str, dict[str, str]]:
-    """The means as written, by metric and system."""
+def _read_table(table: Any, baseline: Any) -> tuple[dict[str, Any], str]:
+    """The means as written, by metric and system, and the name of the baseline."""
     if not isinstance(table, pl.DataFrame):
         try:
             table = pl.read_csv(os.fspath(table), infer_schema=False)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise RankqlError(f"Cannot read {os.fspath(table)!r} as CSV: {error}") from error
-    require(table.width > 1 and table.height > 1,
-            "A table needs a column of systems, one or more of metrics, and two rows")  # fmt: skip
-    systems = table[:, 0].cast(pl.String).to_list()
-    require(len({*systems}) == len(systems), "A system is in two rows of the table")
-    return {
-        name: dict(zip(systems, table[name].cast(pl.String).str.strip_chars(" *†‡"), strict=True))
-        for name in table.columns[1:]
-    }
+            raise errors.RankqlError(f"Cannot read {str(table)!r} as CSV: {error}") from error
+    few = "A table needs a column of systems, one or more of metrics, and two rows"
+    errors.require(table.width > 1 and table.height > 1, few)
+    texts = table.select(pl.all().cast(pl.String).str.strip_chars(" *†‡"))
+    systems = texts[:, 0].to_list()
+    base = systems[0] if baseline is None else str(baseline)
+    errors.require(len({*systems}) == len(systems), "A system is in two rows of the table")
+    errors.require_known("system in baseline=:", base, systems)
+    return {name: dict(zip(systems, texts[name], strict=True)) for name in texts.columns[1:]}, base
 
 
-def _parse_mean(
-    label: str, value: float | str, metric: str, n: int, digits: int | None
-) -> PublishedMean:
+def _parse_mean(label: str, value: Any, metric: str, n: int, digits: int | None) -> PublishedMean:
     """A published mean with the digits that are written."""
     from rankql.stats.published import PublishedMean
 
+    low, high = 0.0, 1.0
     if metric != "mean":
         parse.parse_any(metric)
-    lowest, highest = (0, 1) if metric == "mean" else parse.value_range(metric)
-    low, high = -math.inf if lowest is None else lowest, math.inf if highest is None else highest
+        low, high = metric_range(metric)
     try:
         number = Decimal(str(value))
     except InvalidOperation:
         number = Decimal("nan")
-    require(number.is_finite(), f"{label} must be a number such as 0.92, not {value!r}")
-    if not low <= number <= high:
-        percent = f": pass {number / 100}" if high == 1 and 1 < number <= 100 else ""
-        between = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
-        name = "a mean" if metric == "mean" else metric
-        raise RankqlError(f"{label}={value} is no value of {name}, which is {between}{percent}")
+    errors.require(number.is_finite(), f"{label} must be a number such as 0.92, not {value!r}")
+    percent = f": pass {number / 100}" if high == 1 and 1 < number <= 100 else ""
+    between = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
+    wrong = f"{label}={value} is no value of {metric}, which is {between}{percent}"
+    errors.require(low <= number <= high, wrong)
     if digits is None:  # 0.7 of Python may have been 0.70
         digits = max(0 if isinstance(value, str) else 2, -int(number.as_tuple().exponent))
     return PublishedMean(float(number), 10.0**-digits, n, low, high)
@@ -237,71 +216,57 @@ def _parse_mean(
 
 def _is_share(metric: str) -> bool:
     """Whether the value of a query is 0 or 1, by the name of the metric."""
-    record = parse.record_of(metric)
-    at_1 = record.macro in SHARES_AT_1 and parse.parse_any(metric)[0].k == 1
-    return record.macro in SHARES or at_1
-
-
-def _spreads(metric: str) -> tuple[tuple[float, float], tuple[float, float]]:
-    return SPREADS.get(parse.record_of(metric).macro, OTHERS)
+    macro = parse.record_of(metric).macro
+    return macro in SHARES or (macro in SHARES_AT_1 and parse.parse_any(metric)[0].k == 1)
 
 
 def _audit_cell(
-    metric: str, system: str, value: float | str, baseline: float | str | None, rules: _Rules,
-    tests: int,
-) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
+    metric: str, system: str, value: Any, baseline: Any, rules: _Rules, tests: int
+) -> tuple[dict[str, Any], list[str]]:
     """The row of a mean, and what it says in sentences."""
-    ours = _parse_mean(f"{metric} of {system}" if system else "mean", value, metric, rules.queries,
-                       rules.digits)  # fmt: skip
+    label, n = f"{metric} of {system}" if system else "mean", rules.queries
+    ours = _parse_mean(label, value, metric, n, rules.digits)
     share, row = _is_share(metric), dict[str, Any](dict.fromkeys(SCHEMA))
-    if rules.sd is None:
-        unbounded = f"{metric} has no upper bound: pass sd=, the standard deviation over queries"
-        require(math.isfinite(ours.highest), unbounded)
-        ends = ours.interval(rules.alpha, share)
-    else:
-        ends = ours.spread_interval(rules.sd, rules.alpha)
+    unbounded = f"{metric} has no upper bound: pass sd=, the standard deviation over queries"
+    errors.require(ours.highest < math.inf or rules.sd is not None, unbounded)
+    ends = ours.interval(rules.alpha, share, rules.sd)
     row |= {"system": system or None, "metric": metric, "mean": ours.value}
     row |= {"lo": ends.lo, "hi": ends.hi}
     low, high = (text.format_decimal(x, text.count_decimals_apart(*ends)) for x in ends)
-    percent, queries = text.format_percent(1 - rules.alpha), text.format_queries(ours.n)
-    name = "A mean" if metric == "mean" else metric
-    sentences = [f"{name} of {value} on {queries}: {percent} CI {low} to {high}"]
+    percent, on = text.format_percent(1 - rules.alpha), text.format_queries(n)
+    sentences = [f"{metric} of {value} on {on}: {percent} CI {low} to {high}"]
     if share and not ours.counts:
-        below = math.floor(ours.value * ours.n)
-        near = " and ".join(f"{k:,} are {k / ours.n:.4g}" for k in (below, below + 1))
-        row["verdict"] = IMPOSSIBLE
-        sentences.append(
-            f"{value} is no share of {queries}: {near}. Undefined queries, without a relevant "
-            "item, may not count: pass the number of those that do"
-        )
-    if baseline is None or row["verdict"]:
+        below = math.floor(ours.value * n)
+        near = " and ".join(f"{k:,} are {k / n:.4g}" for k in (below, below + 1))
+        row |= {"verdict": IMPOSSIBLE, "mark": MARKS[IMPOSSIBLE]}
+        return row, [
+            *sentences, f"{value} is no share of {on}: {near}. Undefined queries, without a "
+            "relevant item, may not count: pass the number of those that do",
+        ]  # fmt: skip
+    if baseline is None:
         return row, sentences
-    n = rules.baseline_queries if rules.unpaired else rules.queries
-    theirs = _parse_mean("baseline", baseline, metric, n, rules.digits)
+    of_baseline = rules.baseline_queries if rules.unpaired else n
+    theirs = _parse_mean("baseline", baseline, metric, of_baseline, rules.digits)
     level, change = rules.alpha / tests, round(ours.value - theirs.value, 12)
     row |= {"baseline": theirs.value, "difference": change}
     share = share and bool(theirs.counts) and rules.sd_difference is None
-    compare = _compare_shares if share else _compare_spreads
-    found, why = compare(ours, theirs, metric, rules, level, row)
-    row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": OVERLAP if share else AGREE}
-    if found.lo > level or found.hi <= level:
-        row["verdict"] = NEVER if found.lo > level else ALWAYS
-    ps = [text.format_p(p) for p in (found.lo, found.hi)]
-    if ps[0] != ps[1]:
-        ps[0] = f"p from {' to '.join(p.removeprefix('p ').removeprefix('= ') for p in ps)}"
-    who = f"{metric} of {system}: " if system else ""
+    found, why = (_compare_shares if share else _compare_spreads)(ours, theirs, rules, level, row)
+    verdict = NEVER if found.lo > level else ALWAYS if found.hi <= level else DEPENDS
+    row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": verdict, "mark": MARKS.get(verdict)}
+    ps = [*dict.fromkeys(map(text.format_p, found))]
+    p = f"p from {' to '.join(x[2:].removeprefix('= ') for x in ps)}" if len(ps) > 1 else ps[0]
+    depends = " the overlap" if share else " how much they agree"
+    words = WORDS[verdict] + depends * (verdict == DEPENDS)
+    words += f" at {level:.2g} (for {tests} tests)" * (tests > 1)
+    words += (", whatever the overlap" if share else ", at either spread") * (verdict == ALWAYS)
     side = f"{text.format_number(abs(change))} {'above' if change >= 0 else 'below'}"
-    always = f", {'whatever the overlap' if share else 'at either spread'}"
-    corrected = f" at {level:.2g} (for {tests} tests)" * (tests > 1)
-    verdict = row["verdict"] + corrected + always * (row["verdict"] == ALWAYS)
-    sentences.append(f"{who}{side} the baseline of {baseline}: {verdict}. {ps[0]}{why}")
-    return row, sentences
+    who = f"{label}: " * bool(system)
+    return row, [*sentences, f"{who}{side} the baseline of {baseline}: {words}. {p}{why}"]
 
 
 def _compare_shares(
-    ours: PublishedMean, theirs: PublishedMean, metric: str, rules: _Rules, level: float,
-    row: dict[str, Any],
-) -> tuple[Range, str]:  # fmt: skip
+    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
+) -> tuple[Interval, str]:
     """p of shares; of the same queries, over all overlaps of those that succeed."""
     from rankql.stats.published import range_of_fisher, range_of_mcnemar
 
@@ -315,26 +280,22 @@ def _compare_shares(
 
 
 def _compare_spreads(
-    ours: PublishedMean, theirs: PublishedMean, metric: str, rules: _Rules, level: float,
-    row: dict[str, Any],
-) -> tuple[Range, str]:  # fmt: skip
+    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
+) -> tuple[Interval, str]:
     """p of other means at a low and a high spread, and how many queries would decide it."""
-    from rankql.stats.published import Range, differences, range_of_student
+    from rankql.stats.published import range_of_student
     from rankql.stats.tests import POWER, required_queries
 
-    n, m, unpaired = ours.n, theirs.n, rules.unpaired
+    unpaired, metric, size = rules.unpaired, row["metric"], ours.highest - ours.lowest
     own, option = (rules.sd, "sd") if unpaired else (rules.sd_difference, "sd_difference")
-    size = ours.highest - ours.lowest
-    require(own is not None or size < math.inf, f"{metric} has no upper bound: pass {option}=")
-    low, high = (x * size for x in _spreads(metric)[unpaired]) if own is None else (own, own)
-    factor = math.sqrt(1 / n + 1 / m if unpaired else 1 / n)
-    freedom, floor = (n + m - 2, 0.0) if unpaired else (n - 1, 2.0 ** (1 - n))
-    found, of = Range(1.0, 1.0), "values" if unpaired else "differences"
-    if freedom > 0:
-        errors = low * factor, high * factor
-        found = range_of_student(differences(ours, theirs), errors, freedom, floor)
-    why = f" if {of} have a standard deviation of {text.format_number(low)}"
-    why += f" to {text.format_number(high)}" * (low < high)
+    unbounded = f"{metric} has no upper bound: pass {option}="
+    errors.require(own is not None or size < math.inf, unbounded)
+    assumed = SPREADS.get(parse.record_of(metric).macro, OTHERS)[unpaired]
+    low, high = (x * size for x in assumed) if own is None else (own, own)
+    found = range_of_student(ours, theirs, (low, high), unpaired)
+    spread = " to ".join(dict.fromkeys(map(text.format_number, (low, high))))
+    of = "values" if unpaired else "differences"
+    why = f" if {of} have a standard deviation of {spread}"
     if row["difference"] and not unpaired and found.hi > level:
         needed = [required_queries(row["difference"] / sd, level, POWER) for sd in (low, high)]
         row["queries_lo"], row["queries_hi"] = needed
@@ -348,25 +309,22 @@ def _describe_best(row: dict[str, Any], rules: _Rules, systems: int) -> str:
     from rankql.stats.published import best_of
 
     metric, mean = row["metric"], row["mean"]
-    sd = rules.sd or (math.sqrt(mean * (1 - mean)) if _is_share(metric) else _spreads(metric)[1][1])
-    error = sd / math.sqrt(rules.queries)
-    ends = {"if they are independent": 0.0, f"if they agree as {AGREEMENT}": AGREEMENT}
-    shown = " and ".join(
-        f"{top:.1f} standard errors ({text.format_number(top * error)}) {how}"
-        for how, top in ((how, best_of(systems, x)) for how, x in ends.items())
-    )
-    return f"The best of {systems} equal systems is above their mean by {shown}"
+    assumed = SPREADS.get(parse.record_of(metric).macro, OTHERS)[1][1]
+    sd = rules.sd or (math.sqrt(mean * (1 - mean)) if _is_share(metric) else assumed)
+    ends = [
+        f"{best_of(systems, x):.1f} standard errors "
+        f"({text.format_number(best_of(systems, x) * sd / math.sqrt(rules.queries))}) if they {how}"
+        for x, how in ((0.0, "are independent"), (AGREEMENT, f"agree as {AGREEMENT}"))
+    ]
+    return f"The best of {systems} equal systems is above their mean by {' and '.join(ends)}"
 
 
-def _describe(frame: pl.DataFrame, rules: _Rules, tests: int) -> list[str]:
+def _describe(frame: pl.DataFrame, rules: _Rules, tests: int) -> Iterator[str]:
     """What was assumed."""
-    notes = []
     if rules.sd is None and not all(map(_is_share, frame["metric"])):
-        notes.append("Intervals of means that are no shares of queries hold for all values of this "
-                     "range: pass sd= if it is published")  # fmt: skip
+        yield "Intervals of means that are no shares hold for all values: pass sd= if it is known"
     if frame["queries_lo"].count() and rules.sd_difference is None:
-        notes.append("Differences spread as those of systems on the 43 queries of TREC 2019 Deep "
-                     "Learning: pass sd_difference= if it is published")  # fmt: skip
+        yield ("Differences spread as those of systems on the 43 queries of TREC 2019 Deep "
+               "Learning: pass sd_difference= if it is published")  # fmt: skip
     if tests > 1 and frame["p_lo"].count():
-        notes.append(f"Corrected for {tests} tests within a metric, not over all metrics")
-    return notes
+        yield f"Corrected for {tests} tests within a metric, not over all metrics"

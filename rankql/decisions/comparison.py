@@ -14,14 +14,7 @@ import polars as pl
 
 from rankql import results, text
 from rankql.decisions import alignment
-from rankql.decisions.verdict import (
-    BETTER,
-    NO_DIFFERENCE,
-    NOT_SIGNIFICANT,
-    SIGNIFICANT,
-    UNDECIDABLE,
-    WORSE,
-)
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, name_arguments, require, require_known
 from rankql.evaluation.means_result import (
     LARGE,
@@ -483,7 +476,7 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
 
 _MEANS = ("mean_a", "mean_b", "difference")
 # For other verdicts, a note has the reason.
-_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
+_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT, "too few differ")
 
 
 def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
@@ -491,23 +484,17 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     header, rows = _format_pair(pairs)
     keys, body, above = header[:-3], list[list[str]](), ""
     for row in rows:
+        word = "too few differ" if ": " in row["verdict"] else row["verdict"]
         body.append([
             *(text.Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
             *(row[name] for name in _MEANS),
             f"{row['lo']} to {row['hi']}" if row["lo"] else "",
             text.format_p_cell(row["p_adjusted"], alpha),
-            text.Status(_shorten(row["verdict"])),
+            text.Status(word if word in _TESTED else "not tested"),
         ])  # fmt: skip
         above = row["metric"]
     header = [*keys, *map(text.Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
     return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
-
-
-def _shorten(verdict: str) -> str:
-    """A verdict in a table, without the reason why it is not tested or cannot be decided."""
-    if verdict.startswith(UNDECIDABLE):
-        return "too few differ"
-    return verdict if verdict in _TESTED else "not tested"
 
 
 def typeset_pair(pairs: pl.DataFrame) -> Block:

@@ -11,15 +11,7 @@ from typing import Any, TypeAlias
 
 from rankql import text
 from rankql.decisions.pairs import PairComparison, describe_few
-from rankql.decisions.verdict import (
-    FAILED,
-    INCONCLUSIVE,
-    NOT_SIGNIFICANT,
-    PASSED,
-    SCHEMA,
-    TOO_FEW,
-    UNDECIDABLE,
-)
+from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.means import MEAN_OF_SLICES
 from rankql.evaluation.result import Result
@@ -315,7 +307,7 @@ def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least:
             "would decide"
         )
     elif decision.undecidable:
-        words += f": {UNDECIDABLE}, {decision.undecidable}"
+        words += f": cannot be decided, {decision.undecidable}"
     elif worse:
         significant = limit.bound or not decision.interval
         words += f", within the limit of {limit.text}" if significant else f": {NOT_SIGNIFICANT}"

@@ -131,7 +131,7 @@ class PairComparison:
         if self.result.p_adjusted is None:
             return self.result.reason
         if self.result.needed is not None:
-            return f"{verdicts.UNDECIDABLE}: {describe_few(self.sample, self.result.needed)}"
+            return f"cannot be decided: {describe_few(self.sample, self.result.needed)}"
         if self.result.p_adjusted > settings.alpha:
             return verdicts.NOT_SIGNIFICANT
         return verdicts.BETTER if (self.sample.mean > 0) != self.lower_is_better else verdicts.WORSE
@@ -351,7 +351,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         return f"{b} {'beats' if verdict == verdicts.BETTER else 'loses to'} {a} by {basis}"
     if few is not None:
         bound = significance.bound_by_share(pair.sample, settings.alpha)
-        words = f"{verdicts.UNDECIDABLE} whether {b} and {a} differ: {basis}. "
+        words = f"cannot be decided whether {b} and {a} differ: {basis}. "
         words += describe_few(pair.sample, few)
         most = f". It is at most {text.round_significant(bound or 1)} ({settings.percent})"
         return words + most * (bound is not None)

@@ -20,8 +20,6 @@ BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
     "better", "worse", "not significant", "no difference"
 )  # fmt: skip
 SIGNIFICANT = (BETTER, WORSE)
-# The start of the verdict if so few queries differ that no paired test could have been significant.
-UNDECIDABLE = "cannot be decided"
 # The verdict of compare on metrics of which neither a higher nor a lower value is better.
 NO_DIRECTION = "no direction"
 # The statuses of a gate.

@@ -2,8 +2,8 @@
 
 DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
 MOST_ROWS rows of a run and its judgments, which are frames of polars as they were registered, are
-reduced here: the same columns of `protocol`, in all forms but "counters". Whatever
-follows reads them as it reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
+reduced here: the same columns of `protocol`, in all forms but "counters". Whatever follows reads
+them as it reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ class MeansResult(TableResult):
         """What to know about the numbers: notes on the data, and on the means."""
         of_means = [*self._skewed(), *self._missing_means()]
         of_means += [*self._missing_interval(), *self._uncorrected()]
-        return [*dict.fromkeys([*self.data_notes, *of_means])]
+        return [*dict.fromkeys([*self.data_notes, *map(text.Note, of_means)])]
 
     def _assumptions(self) -> list[text.Note]:
         """The conventions, the columns and the weights."""

@@ -39,39 +39,23 @@ class PublishedMean:
         low, high = (end * self.n for end in self.ends)
         return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
 
-    def interval(self, alpha: float, of_shares: bool) -> Interval:
-        """The interval of the mean of all queries, for every mean that rounds to it."""
-        counts = self.counts
-        if of_shares and counts:
+    def interval(self, alpha: float, of_shares: bool, sd: float | None = None) -> Interval:
+        """The interval of the mean of all queries, for every mean that rounds to it.
+
+        That of Student's t if the standard deviation of the values is known.
+        """
+        if sd is not None:
+            width = float(special.stdtrit(max(self.n - 1, 1), 1 - alpha / 2)) * sd
+            low, high = (x * width / math.sqrt(self.n) for x in (-1, 1))
+            low, high = self.ends.lo + low, self.ends.hi + high
+            return Interval(low, high).within(self.lowest, self.highest)
+        lowest, size, n = self.lowest, self.highest - self.lowest, self.n
+        low, high = (n * (end - lowest) / size for end in self.ends)
+        if of_shares and (counts := self.counts):
             low, high = float(counts[0]), float(counts[-1])
-        else:
-            size = self.highest - self.lowest
-            low, high = (self.n * (end - self.lowest) / size for end in self.ends)
-        least = special.betaincinv(low, self.n - low + 1, alpha / 2) if low > 0 else 0.0
-        rest = self.n - high
-        most = special.betaincinv(high + 1, rest, 1 - alpha / 2) if rest > 0 else 1.0
-        lowest, size = self.lowest, self.highest - self.lowest
+        least = special.betaincinv(low, n - low + 1, alpha / 2) if low > 0 else 0.0
+        most = special.betaincinv(high + 1, n - high, 1 - alpha / 2) if high < n else 1.0
         return Interval(lowest + size * float(least), lowest + size * float(most))
-
-    def spread_interval(self, sd: float, alpha: float) -> Interval:
-        """The interval of Student's t, if the standard deviation of the values is known."""
-        width = float(special.stdtrit(max(self.n - 1, 1), 1 - alpha / 2)) * sd / math.sqrt(self.n)
-        low, high = self.ends
-        return Interval(low - width, high + width).within(self.lowest, self.highest)
-
-
-@dataclass(frozen=True)
-class Range:
-    """The smallest and the largest p that two published means can have."""
-
-    lo: float
-    hi: float
-
-
-def differences(ours: PublishedMean, theirs: PublishedMean) -> tuple[float, float]:
-    """The smallest and the largest size of the difference, for all means that round to both."""
-    (a, b), (c, d) = ours.ends, theirs.ends
-    return max(0.0, a - d, c - b), max(b - c, d - a)
 
 
 def mcnemar_p(wins: int, losses: int) -> float:
@@ -80,7 +64,7 @@ def mcnemar_p(wins: int, losses: int) -> float:
     return min(1.0, 2 * float(stats.binom.cdf(few, wins + losses, 0.5)))
 
 
-def range_of_mcnemar(ours: range, theirs: range, n: int) -> tuple[int, Range]:
+def range_of_mcnemar(ours: range, theirs: range, n: int) -> tuple[int, Interval]:
     """The least number of n queries that must differ, and p over every overlap of the successes.
 
     p is smallest if no query is lost, and largest if as many as possible are won and lost.
@@ -92,10 +76,10 @@ def range_of_mcnemar(ours: range, theirs: range, n: int) -> tuple[int, Range]:
         low, high = (theirs[-1], ours[0]) if ours[0] > theirs[-1] else (ours[-1], theirs[0])
         wins = min(high, n - low)
         largest = mcnemar_p(wins, wins - least)
-    return least, Range(mcnemar_p(most, 0), largest)
+    return least, Interval(mcnemar_p(most, 0), largest)
 
 
-def range_of_fisher(ours: range, n: int, theirs: range, m: int) -> Range:
+def range_of_fisher(ours: range, n: int, theirs: range, m: int) -> Interval:
     """p of Fisher's exact test of shares of different queries, over all that round to both."""
 
     def p(one: int, other: int) -> float:
@@ -103,16 +87,27 @@ def range_of_fisher(ours: range, n: int, theirs: range, m: int) -> Range:
 
     far = p(ours[0], theirs[-1]), p(ours[-1], theirs[0])
     apart = ours[0] / n > theirs[-1] / m or theirs[0] / m > ours[-1] / n
-    return Range(min(far), max(far) if apart else 1.0)
+    return Interval(min(far), max(far) if apart else 1.0)
 
 
 def range_of_student(
-    sizes: tuple[float, float], errors: tuple[float, float], freedom: float, floor: float = 0.0
-) -> Range:
-    """p of Student's t over the sizes of a difference and its standard errors."""
-    (small, large), (low, high) = sizes, errors
-    ends = [2 * float(special.stdtr(freedom, -x)) for x in (large / low, small / high)]
-    return Range(*(max(floor, p) for p in ends))
+    ours: PublishedMean, theirs: PublishedMean, spreads: tuple[float, float], unpaired: bool
+) -> Interval:
+    """p of Student's t at a low and a high standard deviation, for all means that round to both.
+
+    Of the differences; or of the values, if the queries are others.
+    """
+    (a, b), (c, d), n, m = ours.ends, theirs.ends, ours.n, theirs.n
+    freedom = n + m - 2 if unpaired else n - 1
+    if freedom < 1:
+        return Interval(1.0, 1.0)
+    factor, floor = math.sqrt(1 / n + unpaired / m), 0.0 if unpaired else 2.0 ** (1 - n)
+    sizes = max(b - c, d - a), max(0.0, a - d, c - b)
+    p = (
+        max(floor, 2 * float(special.stdtr(freedom, -size / (sd * factor))))
+        for size, sd in zip(sizes, spreads, strict=True)
+    )
+    return Interval(*p)
 
 
 def best_of(systems: int, agreement: float = 0.0) -> float:

@@ -13,6 +13,9 @@ from support import native_databases
 CALLS = ("ndcg(rel, pos, 10)", "precision_at(rel, pos, 10)", "ap(rel, pos, 10)", "rr(rel, pos, 10)")
 CALLS += ("err(rel, pos, 10, 4)", "rbp(rel, pos, 10, 0.8)")
 GRADE = "CASE WHEN {0} % 10 > 6 THEN 1 + {0} % 4 ELSE 0 END"
+# Grades as a column and as expressions, to plan.
+CASE = "CASE event WHEN 'buy' THEN 3 WHEN 'click' THEN 1 ELSE 0 END"
+GRADES = ("rel", CASE, f"exp2_gain({CASE})")
 
 
 def least(run, used, repeat=5):
@@ -23,6 +26,14 @@ def least(run, used, repeat=5):
         run()
         times.append(used() - start)
     return min(times)
+
+
+def planning(ask, used):
+    """For each call, the processor time of EXPLAIN with each of GRADES."""
+    for call in CALLS:
+        calls = [call.replace("rel", grade, 1) for grade in GRADES]
+        queries = [f"EXPLAIN SELECT u, {x} FROM planned GROUP BY u" for x in calls]
+        yield call, [least(lambda q=q: ask(q), used, 10) for q in queries]
 
 
 def postgres():
@@ -46,6 +57,8 @@ def postgres():
             queries = (f"SELECT count(v) FROM (SELECT u, {call} AS v FROM t{n} GROUP BY u) AS t"
                        for n in sizes)  # fmt: skip
             yield call, [least(lambda q=q: server.ask(q), used) for q in queries]
+        server.con.execute("CREATE TABLE planned AS SELECT *, 'buy'::text AS event FROM t20")
+        yield from planning(server.ask, used)
 
 
 def clickhouse():
@@ -62,18 +75,31 @@ def clickhouse():
             query = f"SELECT count(v) FROM (SELECT u, {call} AS v FROM bench GROUP BY u)"
             query += " SETTINGS max_threads = 1"
             yield call, [least(lambda q=query: database.ask(q), time.process_time)]
+        database.session.query("DROP TABLE IF EXISTS planned")
+        database.session.query(
+            "CREATE TABLE planned ENGINE = MergeTree ORDER BY tuple() AS"
+            " SELECT *, 'buy' AS event FROM bench LIMIT 1000"
+        )
+        yield from planning(database.ask, time.process_time)
 
 
 def main():
-    """Print a table for each engine."""
+    """Two tables for each engine: runs as multiples of the sum, and plans as those of columns."""
     for engine, columns in ((postgres, ("20", "200", "2,000", "20,000")), (clickhouse, ("100",))):
-        print(f"\n| {engine.__name__}, rows per query | {' | '.join(columns)} |")
-        print(f"|---|{'--:|' * len(columns)}")
-        unit = []
-        for call, seconds in engine():
-            unit = unit or seconds
-            cells = (f"{x:.3f} s, {x / y:.1f} ×" for x, y in zip(seconds, unit, strict=True))
-            print(f"| `{call}` | {' | '.join(cells)} |")
+        rows = [*engine()]
+        runs, plans = rows[: 1 + len(CALLS)], rows[1 + len(CALLS) :]
+        show(f"{engine.__name__}, rows per query", columns, runs, lambda _, first=runs[0][1]: first)
+        names = ("columns", "CASE", "exp2_gain(CASE)")
+        show(f"{engine.__name__}, EXPLAIN", names, plans, lambda row: row[:1] * len(row))
+
+
+def show(head, names, rows, unit):
+    """Print a table of milliseconds, and how many units they are."""
+    print(f"\n| {head} | {' | '.join(names)} |\n|---|{'--:|' * len(names)}")
+    for call, seconds in rows:
+        pairs = zip(seconds, unit(seconds), strict=True)
+        cells = (f"{1000 * x:.3g} ms, {x / y:.1f} ×" for x, y in pairs)
+        print(f"| `{call}` | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def test_columns_separators_and_expressions_name_documents(rule):
     result = rankql.evaluate(RUN, QRELS, METRICS, collapse=rule, interval=None)
     name = {"#": "item before the last '#'"}.get(rule, rule)
     assert result.columns["run"]["item"] == name
-    assert result.notes == [f"run: 2 of 5 rows repeat a document ({name}) and are dropped; the "
-                            "rows below move up"]  # fmt: skip
+    dropped = f"run: 2 of 5 rows repeat a document ({name}) and are dropped; the rows below move up"
+    assert result.data_notes == [dropped]
 
 
 @pytest.mark.slow
@@ -125,9 +125,9 @@ def test_a_document_has_the_highest_grade_of_its_chunks():
 
 def test_ids_that_look_like_chunks_are_noted_or_refused_without_collapse():
     lists = {"query": ["q"], "retrieved": [["B#7", "C"]], "relevant": [["B", "C"]]}
-    (note,) = rankql.evaluate(pl.DataFrame(lists), interval=None).notes
+    (note,) = rankql.evaluate(pl.DataFrame(lists)).data_notes
     assert note.startswith("Ids such as 'B#7' look like chunks of judged items such as 'B'")
-    assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR", interval=None).notes == []
+    assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR").data_notes == []
     with pytest.raises(RankqlError, match=r"Ids such as 'B#7' .* collapse='#'"):
         rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
 

@@ -79,7 +79,9 @@ INSTANCES = {
         *(frame.with_columns(pl.col("item") + EVIL) for frame in (OLD, QRELS)), "q03", "nDCG@3"
     ),
     "Explanation of runs": lambda: rankql.explain(RUNS, QRELS, metric="AP", worst=4),
-    "Audit": lambda: rankql.audit(0.92, 50, "nDCG@10", baseline=0.88, systems=3),
+    "Audit": lambda: rankql.audit(table=pl.DataFrame(
+        {"system": ["a", EVIL, "c"], "nDCG@10": ["0.88", "0.92", "0.9"], "HR@5": ["0.9"] * 3}
+    ), queries=50),
     "Report": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
     "MinScores": lambda: rankql.min_scores(
         OLD, QRELS.with_columns(rel=pl.col("rel") * (pl.col("query") > "q05"))

@@ -159,7 +159,7 @@ def test_retrieved_ids_have_scores(tmp_path):
         assert result.columns["run"]["score"] == "scores in retrieved"
     assert read(path, None, descending=False)["RR"] == 0.5
     chunks = {**row, "retrieved": {"y#1": 0.9, "y": 0.1}}
-    (note,) = rankql.evaluate(write_rows(path, [chunks]), metrics="RR", interval=None).notes
+    (note,) = rankql.evaluate(write_rows(path, [chunks]), None, "RR").data_notes
     assert note.startswith("Ids such as 'y#1' look like chunks")
 
 

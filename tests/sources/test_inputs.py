@@ -260,7 +260,7 @@ def test_few_items_in_common_are_noted(matching):
     run = pl.DataFrame({"query": "a", "item": "d" + ids, "score": range(200, 0, -1)})
     items = ("d" + ids.head(matching)).append("x" + ids[matching:100])
     qrels = pl.DataFrame({"query": "a", "item": items, "rel": 1})
-    notes = [note.partition(" judged")[0] for note in rankql.evaluate(run, qrels, "RR").notes]
+    notes = [note.partition(" judged")[0] for note in rankql.evaluate(run, qrels).data_notes]
     assert notes == [f"Only {matching} of 100"] * (matching < 5)
     kinds = [finding.kind for finding in rankql.check(run, qrels)]
     assert kinds.count("few-common-items") == (matching < 5)

@@ -89,7 +89,7 @@ def of_engine(door):
 
 def evaluate(run, qrels):
     result = rankql.evaluate(run, qrels, METRIC, interval=None)
-    return result[METRIC], result.notes
+    return result[METRIC], result.data_notes
 
 
 def check(run, qrels):
@@ -176,7 +176,7 @@ def in_spark(spark):
     def evaluate(*tables):
         tables = [spark.createDataFrame(table.to_arrow()) for table in tables]
         result = rankql.spark.evaluate(*tables, METRIC)
-        return result[METRIC], result.notes
+        return result[METRIC], result.data_notes
 
     return evaluate
 

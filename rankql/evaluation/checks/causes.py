@@ -85,8 +85,9 @@ class Causes:
 
     def _all_ranks_low(self, ranked: pl.DataFrame) -> bool:
         """May they rank below chance among all rows, which are in memory?"""
-        n, hit = pl.len(), pl.col("rel") >= self.reduction.conventions.threshold
-        h, places = hit.sum(), pl.col("pos").filter(hit).sum()
+        hit = pl.col("rel") >= self.reduction.conventions.threshold
+        n, h = pl.len().cast(pl.Float64), hit.sum().cast(pl.Float64)
+        places = pl.col("pos").filter(hit).sum().cast(pl.Float64)
         gap = h * (2 * n + 1 - h) / 2 - places - h * (n - h) / 2
         gaps = ranked.group_by("query").agg(gap=gap, variance=h * (n - h) * (n + 1) / 12)
         within, variance = gaps.select(pl.col("gap", "variance").sum()).row(0)

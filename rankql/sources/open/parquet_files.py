@@ -12,7 +12,13 @@ from rankql.arrow import stream_to_polars
 from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.sources.open.files import File
-from rankql.sources.open.frames import TYPES, fetch_rows, polars_counts, simple_types
+from rankql.sources.open.frames import (
+    TYPES,
+    fetch_rows,
+    may_lack_threads,
+    polars_counts,
+    simple_types,
+)
 from rankql.sources.open.reader import Reader
 from rankql.sources.tables import Table, repeated_names
 
@@ -51,7 +57,7 @@ _BYTES, _COLUMNS = 1_000_000, 8
 
 def _hold(reader: Reader, table: Table, path: str) -> None:
     """Keep the rows of a small file of simple columns."""
-    if os.path.getsize(path) > _BYTES or len(table.columns) > _COLUMNS:
+    if os.path.getsize(path) > _BYTES or len(table.columns) > _COLUMNS or may_lack_threads():
         return
     if {*table.columns.values()} <= {*TYPES}:
         frame = stream_to_polars(reader.con.sql(f"FROM {table.sql}"))

@@ -116,7 +116,7 @@ class Reader:
             table = self.describe(label, quote(name), ordered=True)
         else:
             table = Table(label, quote(name), columns, ordered=True)
-        if isinstance(data, pl.DataFrame):
+        if isinstance(data, pl.DataFrame) and not frames.may_lack_threads():
             self.frames[table.sql] = data
         self.counts[table.sql] = frames.polars_counts(data, table.columns)
         return table
