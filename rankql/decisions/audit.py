@@ -14,6 +14,7 @@ import polars as pl
 from rankql import errors, text
 from rankql.evaluation.means import metric_range
 from rankql.registry import parse
+from rankql.registry.spreads import OTHER_SPREADS, SHARES, SHARES_AT_1, SPREADS
 from rankql.results import TableResult
 from rankql.stats.means import Interval, t_quantile
 from rankql.writing import remember_inputs
@@ -21,18 +22,6 @@ from rankql.writing import remember_inputs
 if TYPE_CHECKING:
     from rankql.stats.published import PublishedMean
 
-# Metrics whose value for a query is 0 or 1: always, or at a cutoff of 1.
-SHARES = {"hit_at", "all_rel_at", "false_answer", "forbidden_at"}
-SHARES_AT_1 = {"precision_at", "rr"}
-# By metric, the standard deviations of the differences of two systems, from those that agree to
-# those that do not, and of the values: BM25, a dense and a sparse ranker on the 43 queries of TREC
-# 2019 Deep Learning (RR with relevant from grade 1 and 2).
-SPREADS = {
-    "ndcg": ((0.12, 0.27), (0.21, 0.25)), "ap": ((0.09, 0.23), (0.24, 0.26)),
-    "rr": ((0.16, 0.49), (0.13, 0.37)), "precision_at": ((0.13, 0.32), (0.22, 0.34)),
-    "recall_at": ((0.09, 0.25), (0.27, 0.28)),
-}  # fmt: skip
-OTHERS = ((0.09, 0.49), (0.13, 0.37))
 # How much the means of systems agree that have the same queries.
 AGREEMENT = 0.9
 SCHEMA = {
@@ -301,7 +290,7 @@ def _compare_spreads(
     own, option = (rules.sd, "sd") if unpaired else (rules.sd_difference, "sd_difference")
     unbounded = f"{metric} has no upper bound: pass {option}="
     errors.require(own is not None or size < math.inf, unbounded)
-    assumed = SPREADS.get(parse.record_of(metric).macro, OTHERS)[unpaired]
+    assumed = SPREADS.get(parse.record_of(metric).macro, OTHER_SPREADS)[unpaired]
     low, high = (x * size for x in assumed) if own is None else (own, own)
     found = range_of_student(ours, theirs, (low, high), unpaired)
     spread = " to ".join(dict.fromkeys(map(text.format_number, (low, high))))
@@ -320,7 +309,7 @@ def _describe_best(row: dict[str, Any], rules: _Rules, systems: int) -> str:
     from rankql.stats.published import best_of
 
     metric, mean = row["metric"], row["mean"]
-    assumed = SPREADS.get(parse.record_of(metric).macro, OTHERS)[1][1]
+    assumed = SPREADS.get(parse.record_of(metric).macro, OTHER_SPREADS)[1][1]
     sd = rules.sd or (math.sqrt(mean * (1 - mean)) if _is_share(metric) else assumed)
     ends = [
         f"{best_of(systems, x):.1f} standard errors "

@@ -19,7 +19,7 @@ from support.paths import ROOT
 
 # Functions of rankql besides metrics; its classes begin with a capital.
 TASKS = {
-    *("associate", "check", "combine", "compare", "convert", "evaluate", "explain"),
+    *("associate", "audit", "check", "combine", "compare", "convert", "evaluate", "explain"),
     *("funnel", "gate", "grade_events", "judges", "metrics", "min_scores", "verify", "monitor"),
     *("native_sql", "plain_sql", "queries_needed", "read_values", "register", "translate"),
 }
