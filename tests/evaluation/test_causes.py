@@ -87,9 +87,8 @@ def test_ids_of_two_forms_are_looked_at(spell, tmp_path):
 
 def test_a_query_that_finds_itself_and_ties_are_looked_at(tmp_path):
     run, qrels = ranked(2)
-    own = pl.DataFrame(
-        {"query": run["query"].unique(), "item": run["query"].unique(), "score": 9.0}
-    )
+    queries = run["query"].unique()
+    own = pl.DataFrame({"query": queries, "item": queries, "score": 9.0})
     assert "finds_itself" in looks(pl.concat([own, run]), qrels)
     assert "finds_itself" in looks(*in_files(tmp_path, pl.concat([own, run]), qrels))
     tied = run.with_columns(score=pl.col("score").round(1))
