@@ -339,14 +339,14 @@ export function finalize(s) {
 }
 """;
 
--- The number of relevant items that are retrieved.
-CREATE OR REPLACE AGGREGATE FUNCTION dataset.num_rel_ret(rel FLOAT64, pos FLOAT64)
+-- The number of relevant items in the first k positions.
+CREATE OR REPLACE AGGREGATE FUNCTION dataset.num_rel_ret(rel FLOAT64, pos FLOAT64, k FLOAT64 NOT AGGREGATE)
 RETURNS FLOAT64 LANGUAGE js AS r"""
 -- rankql: ranking
--- rankql: complete
-export function finalize(s) {
+-- rankql: cut
+export function finalize(s, k) {
   requireOneRanking(s);
-  return hits(s, null).length;
+  return hits(s, k).length;
 }
 """;
 

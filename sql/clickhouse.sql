@@ -182,8 +182,8 @@ CREATE OR REPLACE FUNCTION num_ret AS (rel, pos) -> rankql_one_ranking(toFloat64
 -- The number of relevant items, retrieved or not.
 CREATE OR REPLACE FUNCTION num_rel AS (rel, pos) -> rankql_one_ranking(toFloat64(rankql_relevant(rel)), pos, NULL);
 
--- The number of relevant items that are retrieved.
-CREATE OR REPLACE FUNCTION num_rel_ret AS (rel, pos) -> rankql_one_ranking(toFloat64(rankql_hits(rel, pos, NULL)), pos, NULL);
+-- The number of relevant items in the first k positions.
+CREATE OR REPLACE FUNCTION num_rel_ret AS (rel, pos, k) -> rankql_one_ranking(toFloat64(rankql_hits(rel, pos, k)), pos, k);
 
 -- False answer: 1 if something is shown although nothing is relevant, else 0.
 CREATE OR REPLACE FUNCTION false_answer AS (rel, pos) -> rankql_one_ranking(

@@ -316,6 +316,10 @@ CREATE OR REPLACE MACRO rankql_different(pos, k) AS
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k)) > rankql_different(pos, k) + rankql_one_k(k) THEN rankql_refuse(rankql_shared()) ELSE value END;
 
+-- A metric without a cutoff, with a place for one as the others have it: a threshold there would be another number.
+CREATE OR REPLACE MACRO rankql_no_cutoff(value, k, name) AS
+    CASE WHEN k IS NULL THEN value ELSE rankql_refuse(name || ' has no cutoff: write threshold := ' || rankql_text(k)) END;
+
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums

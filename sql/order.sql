@@ -68,11 +68,11 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
-CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_auc(
+CREATE OR REPLACE MACRO auc(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_auc(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL);
+                       'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL), k, 'auc');
 COMMENT ON MACRO auc IS 'Area under the ROC curve: the share of pairs with the relevant item above the other one.';
 
 
@@ -177,8 +177,8 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
     rankql_tau_b(rankql_list_ordered(rankql_top(rankql_grades(rels), k)));
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_auc(rels, threshold := 1) AS
-    rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold)));
+CREATE OR REPLACE MACRO list_auc(rels, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold))), k, 'list_auc');
 COMMENT ON MACRO list_auc IS 'auc over a list of grades in rank order.';
 
 
@@ -208,8 +208,8 @@ CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
 
 -- A tied pair counts half, whatever `ties`: the mean of the best and of the worst order of ties. `item` is not read.
-CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) IS NOT NULL
+CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(CASE WHEN rankql_expected(ties) IS NOT NULL
          THEN (rankql_auc(rankql_judged_hits(rel, score, rankql_hit(rel, threshold), threshold))
-               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2 END;
+               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2 END, k, 'auc_by_score');
 COMMENT ON MACRO auc_by_score IS 'auc with a score instead of the position. Ties count half.';

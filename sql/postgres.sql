@@ -159,6 +159,15 @@ BEGIN
     END IF;
 END $$;
 
+-- A metric without a cutoff, with a place for one as the others have it: a threshold there would be another number.
+CREATE OR REPLACE FUNCTION rankql_no_cutoff(s float8[], name text) RETURNS void LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF s[12] IS NOT NULL THEN
+        PERFORM rankql_fail(format('%s has no cutoff. A threshold is the fourth argument: %s(rel, pos, NULL, %s)',
+                                   name, name, rankql_text(s[12])));
+    END IF;
+END $$;
+
 -- A metric that is at most 1. Values within 2^-40 of 1 are 1, because sums round.
 CREATE OR REPLACE FUNCTION rankql_at_most_one(value float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -461,11 +470,13 @@ END $$;
 
 CREATE OR REPLACE FUNCTION rankql_set_ap(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'set_ap');
     RETURN rankql_precision_at(s) * rankql_recall_at(s);
 END $$;
 
 CREATE OR REPLACE FUNCTION rankql_num_rel(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'num_rel');
     PERFORM rankql_one_ranking(s);
     RETURN coalesce(s[6], 0);
 END $$;
@@ -478,6 +489,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION rankql_false_abstention(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'false_abstention');
     PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[6] > 0 THEN (rankql_items(s) = 0)::int END;
 END $$;
@@ -529,6 +541,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION rankql_r_precision(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'r_precision');
     PERFORM rankql_one_ranking(s);
     RETURN (SELECT count(*) FROM unnest(s[14:]) AS p WHERE p <= s[6]) / nullif(s[6], 0);
 END $$;
@@ -573,15 +586,16 @@ END $$;
 -- Judged items: pairs of position and 1 for a hit, 0 for another judged item, -1 for one in the sample that is not judged.
 -- 5 is the number of relevant items, 6 that of the others.
 
-CREATE OR REPLACE FUNCTION rankql_judged_step(s float8[], rel float8, pos float8, threshold float8 DEFAULT 1) RETURNS float8[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION rankql_judged_step(s float8[], rel float8, pos float8, k float8 DEFAULT NULL,
+    threshold float8 DEFAULT 1
+) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos) OR abs(rel) > 1.7976931348623157e308 THEN
         PERFORM rankql_refuse(rel, pos, NULL, NULL);
     END IF;
     IF s IS NULL THEN
         PERFORM rankql_threshold(threshold);
-        s := rankql_start(NULL);
+        s := rankql_start(NULL, k);
     END IF;
     s := rankql_place(s, pos);
     IF rel >= threshold THEN s[5] := s[5] + 1; ELSIF rel IS NOT NULL THEN s[6] := s[6] + 1; END IF;
@@ -593,6 +607,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION rankql_false_answer(s float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'false_answer');
     PERFORM rankql_one_ranking(s);
     RETURN CASE WHEN s[5] = 0 AND s[6] > 0 THEN (rankql_items(s) > 0)::int END;
 END $$;
@@ -601,6 +616,7 @@ CREATE OR REPLACE FUNCTION rankql_bpref(s float8[]) RETURNS float8 LANGUAGE plpg
 DECLARE
     value float8;
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'bpref');
     PERFORM rankql_one_ranking(s);
     SELECT sum(1 - least(above, s[5]) / greatest(least(s[5], s[6]), 1)) INTO value FROM (
         SELECT s[i + 1] AS kind, count(*) FILTER (WHERE s[i + 1] < 1) OVER (ORDER BY s[i], s[i + 1] ROWS UNBOUNDED PRECEDING) AS above
@@ -612,6 +628,7 @@ CREATE OR REPLACE FUNCTION rankql_infap(s float8[]) RETURNS float8 LANGUAGE plpg
 DECLARE
     value float8;
 BEGIN
+    PERFORM rankql_no_cutoff(s, 'infap');
     PERFORM rankql_one_ranking(s);
     SELECT sum((1 + pool * (hits + 0.00001) / (judged + 0.00002)) / pos) INTO value FROM (
         SELECT s[i] AS pos, s[i + 1] AS kind, count(*) OVER above AS pool,
@@ -832,18 +849,18 @@ BEGIN
         ('f1_at', 'hits', 'rel pos k threshold denominator', 'the harmonic mean of precision and recall'),
         ('hit_at', 'hits', 'rel pos k threshold', '1 if a relevant item is in the first k positions, else 0'),
         ('all_rel_at', 'hits', 'rel pos k threshold', '1 if every relevant item is in the first k positions, else 0'),
-        ('r_precision', 'places', 'rel pos threshold', 'precision in the first R positions, of R relevant items'),
+        ('r_precision', 'places', 'rel pos k threshold', 'precision in the first R positions, of R relevant items'),
         ('ap', 'places', 'rel pos k threshold denominator', 'average precision'),
         ('interpolated_precision', 'recall', 'rel pos recall threshold rounding', 'the highest precision at this recall or above'),
-        ('set_ap', 'hits', 'rel pos threshold', 'precision times recall over all retrieved items'),
-        ('infap', 'judged', 'rel pos threshold', 'average precision, estimated from a sample of judgments'),
-        ('bpref', 'judged', 'rel pos threshold', 'how few judged non-relevant items are above the relevant ones'),
+        ('set_ap', 'hits', 'rel pos k threshold', 'precision times recall over all retrieved items'),
+        ('infap', 'judged', 'rel pos k threshold', 'average precision, estimated from a sample of judgments'),
+        ('bpref', 'judged', 'rel pos k threshold', 'how few judged non-relevant items are above the relevant ones'),
         ('judged_at', 'grades', 'rel pos k', 'the share of judged items in the first k positions'),
         ('num_ret', 'grades', 'rel pos', 'the number of retrieved items'),
-        ('num_rel', 'hits', 'rel pos threshold', 'the number of relevant items'),
-        ('num_rel_ret', 'hits', 'rel pos threshold', 'the number of relevant items that are retrieved'),
-        ('false_answer', 'judged', 'rel pos threshold', '1 if something is shown although nothing is relevant'),
-        ('false_abstention', 'hits', 'rel pos threshold', '1 if nothing is shown although something is relevant'),
+        ('num_rel', 'hits', 'rel pos k threshold', 'the number of relevant items'),
+        ('num_rel_ret', 'hits', 'rel pos k threshold', 'the number of relevant items in the first k positions'),
+        ('false_answer', 'judged', 'rel pos k threshold', '1 if something is shown although nothing is relevant'),
+        ('false_abstention', 'hits', 'rel pos k threshold', '1 if nothing is shown although something is relevant'),
         ('forbidden_at', 'grades', 'rel pos k', '1 if an item with a grade below 0 is in the first k positions, else 0'),
         ('rr', 'hits', 'rel pos k threshold', '1 / the position of the first relevant item'),
         ('arhr', 'hits', 'rel pos k threshold', 'the sum of 1 / position over the hits'),

@@ -316,6 +316,10 @@ CREATE OR REPLACE MACRO rankql_different(pos, k) AS
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k)) > rankql_different(pos, k) + rankql_one_k(k) THEN rankql_refuse(rankql_shared()) ELSE value END;
 
+-- A metric without a cutoff, with a place for one as the others have it: a threshold there would be another number.
+CREATE OR REPLACE MACRO rankql_no_cutoff(value, k, name) AS
+    CASE WHEN k IS NULL THEN value ELSE rankql_refuse(name || ' has no cutoff: write threshold := ' || rankql_text(k)) END;
+
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
@@ -1132,7 +1136,7 @@ COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the 
 --   judged_at(rel, pos, k)            items with a grade and pos <= k, / k
 --   num_ret(rel, pos)                 items shown
 --   num_rel(rel, pos)                 R
---   num_rel_ret(rel, pos)             hits
+--   num_rel_ret(rel, pos, k)          hits
 --   false_answer(rel, pos)            1 if something is shown, else 0; only where R = 0
 --   false_abstention(rel, pos)        1 if nothing is shown, else 0; only where R > 0
 --   forbidden_at(rel, pos, k)         1 if an item has rel < 0 and pos <= k, else 0
@@ -1194,12 +1198,12 @@ CREATE OR REPLACE MACRO precision_k(rel, pos, k := NULL, threshold := 1) AS rank
 CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('map_at is the mean of ap over the queries: use avg(ap(...)), with ap(rel, pos, k) by query');
 CREATE OR REPLACE MACRO ndcg_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('ndcg_at is ndcg here: use ndcg(rel, pos, k)');
 
-CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    rankql_one_ranking(list_transform([{
+CREATE OR REPLACE MACRO r_precision(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(list_transform([{
         'hits': list(rankql_pos(pos, NULL)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
         'relevant': rankql_relevant(rel, threshold)}], lambda x_:
             coalesce(len(list_filter(x_['hits'], lambda p: p <= x_['relevant'])), 0)
-            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1], pos, NULL);
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1], pos, NULL), k, 'r_precision');
 COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
 
@@ -1250,8 +1254,8 @@ CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, thresho
         rankql_relevant(rel, threshold), rankql_recalls(recall), rounding), pos, NULL);
 COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest precision at any position with at least this recall.';
 
-CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
-    precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold);
+CREATE OR REPLACE MACRO set_ap(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold), k, 'set_ap');
 COMMENT ON MACRO set_ap IS 'Set AP: precision times recall over all retrieved items.';
 
 
@@ -1293,18 +1297,18 @@ CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
-CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_infap(
+CREATE OR REPLACE MACRO infap(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_infap(
         list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
-                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
+                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL), k, 'infap');
 COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
 
-CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_bpref(
+CREATE OR REPLACE MACRO bpref(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
-        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
+        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL), k, 'bpref');
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items are above the relevant ones.';
 
 
@@ -1330,22 +1334,22 @@ CREATE OR REPLACE MACRO num_ret(rel, pos) AS
     rankql_one_ranking(CAST(count(rankql_checked(rankql_pos(pos, NULL), coalesce(rankql_grade(rel), 0))) AS DOUBLE), pos, NULL);
 COMMENT ON MACRO num_ret IS 'The number of retrieved items.';
 
-CREATE OR REPLACE MACRO num_rel(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_relevant(rel, threshold), pos, NULL);
+CREATE OR REPLACE MACRO num_rel(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_relevant(rel, threshold), pos, NULL), k, 'num_rel');
 COMMENT ON MACRO num_rel IS 'The number of relevant items, retrieved or not.';
 
-CREATE OR REPLACE MACRO num_rel_ret(rel, pos, threshold := 1) AS
-    rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE), pos, NULL);
-COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved.';
+CREATE OR REPLACE MACRO num_rel_ret(rel, pos, k := NULL, threshold := 1) AS
+    rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, k, threshold)) AS DOUBLE), pos, k);
+COMMENT ON MACRO num_rel_ret IS 'The number of relevant items in the first k positions.';
 
-CREATE OR REPLACE MACRO false_answer(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_false_answer(
-        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold), count(rel)), pos, NULL);
+CREATE OR REPLACE MACRO false_answer(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_false_answer(
+        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold), count(rel)), pos, NULL), k, 'false_answer');
 COMMENT ON MACRO false_answer IS 'False answer: 1 if something is shown although nothing is relevant, else 0.';
 
-CREATE OR REPLACE MACRO false_abstention(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_false_abstention(
-        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL);
+CREATE OR REPLACE MACRO false_abstention(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_false_abstention(
+        count(rankql_pos(pos, NULL)), rankql_relevant(rel, threshold)), pos, NULL), k, 'false_abstention');
 COMMENT ON MACRO false_abstention IS 'False abstention: 1 if nothing is shown although something is relevant, else 0.';
 
 CREATE OR REPLACE MACRO forbidden_at(rel, pos, k := NULL) AS hit_at(rankql_forbidden(rel), pos, k);
@@ -1461,11 +1465,11 @@ CREATE OR REPLACE MACRO list_all_rel_at(rels, k := NULL, threshold := 1, ideal :
         CASE WHEN x_['relevant'] > 0 THEN CAST(x_['hits'] = x_['relevant'] AS DOUBLE) END)[1];
 COMMENT ON MACRO list_all_rel_at IS 'all_rel_at over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_transform(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: {
+CREATE OR REPLACE MACRO list_r_precision(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(list_transform(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: {
         'rels': x_['rels'], 'relevant': rankql_list_relevant(rankql_judged(x_), threshold)}), lambda x_:
             rankql_list_relevant(x_['rels'][:CAST(x_['relevant'] AS BIGINT)], threshold)
-            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1];
+            / CASE WHEN x_['relevant'] > 0 THEN x_['relevant'] END)[1], k, 'list_r_precision');
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
@@ -1476,17 +1480,17 @@ CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, thresh
     rankql_list_interpolated(rankql_arguments(rels, ideal, NULL), recall, threshold, rounding);
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
-    list_transform(rankql_list_counts(rankql_arguments(rels, ideal, NULL), threshold), lambda x_:
-        rankql_precision(x_['hits'], NULL, x_['retrieved'], NULL, 'k') * (x_['hits'] / nullif(x_['relevant'], 0)))[1];
+CREATE OR REPLACE MACRO list_set_ap(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(list_transform(rankql_list_counts(rankql_arguments(rels, ideal, NULL), threshold), lambda x_:
+        rankql_precision(x_['hits'], NULL, x_['retrieved'], NULL, 'k') * (x_['hits'] / nullif(x_['relevant'], 0)))[1], k, 'list_set_ap');
 COMMENT ON MACRO list_set_ap IS 'set_ap over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
-    rankql_list_infap(rankql_arguments(rels, ideal, NULL), threshold);
+CREATE OR REPLACE MACRO list_infap(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(rankql_list_infap(rankql_arguments(rels, ideal, NULL), threshold), k, 'list_infap');
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
-    rankql_list_bpref(rankql_arguments(rels, ideal, NULL), threshold);
+CREATE OR REPLACE MACRO list_bpref(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(rankql_list_bpref(rankql_arguments(rels, ideal, NULL), threshold), k, 'list_bpref');
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
@@ -1499,21 +1503,23 @@ CREATE OR REPLACE MACRO list_num_ret(rels) AS
     CAST(len(rankql_grades(rels)) AS DOUBLE);
 COMMENT ON MACRO list_num_ret IS 'num_ret over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_num_rel(rels, threshold := 1, ideal := NULL) AS
-    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_list_relevant(rankql_judged(x_), threshold))[1];
+CREATE OR REPLACE MACRO list_num_rel(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_:
+        rankql_list_relevant(rankql_judged(x_), threshold))[1], k, 'list_num_rel');
 COMMENT ON MACRO list_num_rel IS 'num_rel over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_num_rel_ret(rels, threshold := 1) AS list_num_rel(rels, threshold);
+CREATE OR REPLACE MACRO list_num_rel_ret(rels, k := NULL, threshold := 1) AS
+    list_transform(rankql_list_counts(rankql_arguments(rels, NULL, k), threshold), lambda x_: x_['hits'])[1];
 COMMENT ON MACRO list_num_rel_ret IS 'num_rel_ret over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_false_answer(rels, threshold := 1, ideal := NULL) AS
-    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_answer(
-        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold), list_count(rankql_judged(x_))))[1];
+CREATE OR REPLACE MACRO list_false_answer(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_answer(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold), list_count(rankql_judged(x_))))[1], k, 'list_false_answer');
 COMMENT ON MACRO list_false_answer IS 'false_answer over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_false_abstention(rels, threshold := 1, ideal := NULL) AS
-    list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_abstention(
-        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold)))[1];
+CREATE OR REPLACE MACRO list_false_abstention(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_no_cutoff(list_transform(rankql_arguments(rels, ideal, NULL), lambda x_: rankql_false_abstention(
+        len(x_['rels']), rankql_list_relevant(rankql_judged(x_), threshold)))[1], k, 'list_false_abstention');
 COMMENT ON MACRO list_false_abstention IS 'false_abstention over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_forbidden_at(rels, k := NULL, ideal := NULL) AS
@@ -1604,8 +1610,9 @@ CREATE OR REPLACE MACRO all_rel_at_by_score(rel, score, item, k := NULL, thresho
          ELSE floor(recall_at_by_score(rel, score, item, k, threshold, ties)) END;
 COMMENT ON MACRO all_rel_at_by_score IS 'all_rel_at with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
+CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(recall_at_by_score(
+        rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties), k, 'r_precision_by_score');
 COMMENT ON MACRO r_precision_by_score IS 'r_precision with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ap_by_score(
@@ -1628,22 +1635,22 @@ CREATE OR REPLACE MACRO interpolated_precision_by_score(
          ELSE rankql_list_interpolated(rankql_arguments_by_score(rel, score, item, NULL), recall, threshold, rounding) END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    precision_at_by_score(rel, score, item, NULL, threshold, 'k', ties)
-    * recall_at_by_score(rel, score, item, NULL, threshold, ties);
+CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(precision_at_by_score(rel, score, item, NULL, threshold, 'k', ties)
+    * recall_at_by_score(rel, score, item, NULL, threshold, ties), k, 'set_ap_by_score');
 COMMENT ON MACRO set_ap_by_score IS 'set_ap with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
-         ELSE rankql_list_infap(rankql_arguments_by_score(rel, score, item, NULL), threshold) END;
+CREATE OR REPLACE MACRO infap_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
+         ELSE rankql_list_infap(rankql_arguments_by_score(rel, score, item, NULL), threshold) END, k, 'infap_by_score');
 COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties)
+CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
          ELSE rankql_list_bpref(rankql_arguments_by_score(rel, score, item, NULL), threshold)
-    END;
+    END, k, 'bpref_by_score');
 COMMENT ON MACRO bpref_by_score IS 'bpref with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
@@ -1655,20 +1662,22 @@ CREATE OR REPLACE MACRO num_ret_by_score(rel, score, item, ties := 'item') AS ra
     rankql_checked(1::DOUBLE, coalesce(rankql_grade(rel), 0)), score, item, ties));
 COMMENT ON MACRO num_ret_by_score IS 'num_ret with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO num_rel_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    rankql_checked(rankql_relevant(rel, threshold), num_ret_by_score(rel, score, item, ties));
+CREATE OR REPLACE MACRO num_rel_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(rankql_checked(rankql_relevant(rel, threshold), num_ret_by_score(rel, score, item, ties)), k, 'num_rel_by_score');
 COMMENT ON MACRO num_rel_by_score IS 'num_rel with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO num_rel_ret_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    rankql_hits_by_score(rel, score, item, NULL, threshold, ties);
+CREATE OR REPLACE MACRO num_rel_ret_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_hits_by_score(rel, score, item, k, threshold, ties);
 COMMENT ON MACRO num_rel_ret_by_score IS 'num_rel_ret with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO false_answer_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    rankql_false_answer(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold), count(rel));
+CREATE OR REPLACE MACRO false_answer_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(rankql_false_answer(
+        num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold), count(rel)), k, 'false_answer_by_score');
 COMMENT ON MACRO false_answer_by_score IS 'false_answer with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO false_abstention_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    rankql_false_abstention(num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold));
+CREATE OR REPLACE MACRO false_abstention_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(rankql_false_abstention(
+        num_ret_by_score(rel, score, item, ties), rankql_relevant(rel, threshold)), k, 'false_abstention_by_score');
 COMMENT ON MACRO false_abstention_by_score IS 'false_abstention with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO forbidden_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
@@ -1949,11 +1958,11 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
-CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
-    rankql_one_ranking(rankql_auc(
+CREATE OR REPLACE MACRO auc(rel, pos, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_one_ranking(rankql_auc(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL);
+                       'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL), k, 'auc');
 COMMENT ON MACRO auc IS 'Area under the ROC curve: the share of pairs with the relevant item above the other one.';
 
 
@@ -2058,8 +2067,8 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
     rankql_tau_b(rankql_list_ordered(rankql_top(rankql_grades(rels), k)));
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_auc(rels, threshold := 1) AS
-    rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold)));
+CREATE OR REPLACE MACRO list_auc(rels, k := NULL, threshold := 1) AS
+    rankql_no_cutoff(rankql_auc(rankql_list_ordered(rankql_hits(rankql_grades(rels), threshold))), k, 'list_auc');
 COMMENT ON MACRO list_auc IS 'auc over a list of grades in rank order.';
 
 
@@ -2089,10 +2098,10 @@ CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
 
 -- A tied pair counts half, whatever `ties`: the mean of the best and of the worst order of ties. `item` is not read.
-CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) IS NOT NULL
+CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_no_cutoff(CASE WHEN rankql_expected(ties) IS NOT NULL
          THEN (rankql_auc(rankql_judged_hits(rel, score, rankql_hit(rel, threshold), threshold))
-               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2 END;
+               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2 END, k, 'auc_by_score');
 COMMENT ON MACRO auc_by_score IS 'auc with a score instead of the position. Ties count half.';
 
 

@@ -346,13 +346,13 @@ class Handler(Complete):
         return float(self.relevant())
 $$;
 
--- The number of relevant items that are retrieved.
-CREATE OR REPLACE AGGREGATE FUNCTION num_rel_ret(rel FLOAT, pos FLOAT)
+-- The number of relevant items in the first k positions.
+CREATE OR REPLACE AGGREGATE FUNCTION num_rel_ret(rel FLOAT, pos FLOAT, k FLOAT)
 RETURNS FLOAT LANGUAGE PYTHON RUNTIME_VERSION = '3.11' HANDLER = 'Handler' AS $$
 -- rankql: ranking
-class Handler(Complete):
+class Handler(Cut):
     def value(self, k):
-        return float(len(self.hits(None)))
+        return float(len(self.hits(k)))
 $$;
 
 -- False answer: 1 if something is shown although nothing is relevant, else 0.

@@ -246,12 +246,13 @@ def _call(engine: str, qualifier: str, metric: Metric, conventions: Conventions)
     for name, value in values.items():
         problem = f"{metric.name}: the function of {engine} has no option {name} ({value})"
         require(name in known, f"{problem}. Leave it out, or use eval")
+    parameters = {parameter.name: parameter for parameter in record.parameters}
     for name in known:
-        need = record.options[name].required
+        need = parameters[name].required
         needed = need and name not in values and values.get("stop") != "rel"
         require(not needed, f"{metric.name}: {name} must be given: {need}")
     last = max((known.index(name) + 1 for name in values), default=0)
-    arguments = [values.get(name, record.options[name].default) for name in known]
+    arguments = [values.get(name, parameters[name].default) for name in known]
     texts = map(literal, arguments[:last] if engine == "postgres" else arguments)
     listed = [f"ARRAY{x}" if x.startswith("[") else x for x in texts]
     place = "score" if record.compares_scores else "pos"

@@ -53,7 +53,7 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None) -> pl
 
 
 @metric()
-def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def auc(rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1) -> pl.Expr:
     """Area under the ROC curve: the share of pairs with the relevant item above the other one.
 
     Of all pairs of a relevant and another judged item that are both retrieved; unjudged items are

@@ -126,7 +126,9 @@ def all_rel_at(
 
 
 @metric()
-def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def r_precision(
+    rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1
+) -> pl.Expr:
     """R-precision: precision in the first R positions, where R is the number of relevant items.
 
     NULL if R = 0. Buckley & Voorhees 2005.
@@ -200,7 +202,7 @@ def interpolated_precision(
 
 
 @metric()
-def set_ap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def set_ap(rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1) -> pl.Expr:
     """Set AP: precision times recall over all retrieved items.
 
     The AP of a set without an order. NULL if R = 0.
@@ -218,7 +220,7 @@ _EPSILON = 0.00001
 
 
 @metric(in_order=True)
-def infap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def infap(rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1) -> pl.Expr:
     """Inferred AP: average precision, estimated if only a sample of the pool is judged.
 
     A negative grade: the item is in the pool, but not in the sample that was judged. NULL: it is
@@ -238,7 +240,7 @@ def infap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
 
 
 @metric(in_order=True)
-def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def bpref(rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1) -> pl.Expr:
     """Binary preference: how few judged non-relevant items are above the relevant ones.
 
     The mean over the R relevant items of 1 - min(n, R) / min(R, N): n judged non-relevant items are
@@ -286,7 +288,7 @@ def num_ret(rel: Rel = "rel", pos: Column = "pos") -> pl.Expr:
 
 
 @metric()
-def num_rel(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def num_rel(rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1) -> pl.Expr:
     """The number of relevant items, retrieved or not.
 
     >>> df = pl.DataFrame({"rel": [1, None, 2], "pos": [1, 2, None]})
@@ -297,18 +299,22 @@ def num_rel(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.E
 
 
 @metric()
-def num_rel_ret(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
-    """The number of relevant items that are retrieved.
+def num_rel_ret(
+    rel: Rel = "rel", pos: Column = "pos", k: Cutoff = None, threshold: float = 1
+) -> pl.Expr:
+    """The number of relevant items in the first k positions.
 
     >>> df = pl.DataFrame({"rel": [1, None, 2], "pos": [1, 2, None]})
     >>> df.select(num_rel_ret("rel", "pos")).item()
     1.0
     """
-    return ranking(rel, pos).count_hits(threshold)
+    return ranking(rel, pos, k).count_hits(threshold)
 
 
 @metric()
-def false_answer(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def false_answer(
+    rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1
+) -> pl.Expr:
     """False answer: 1 if something is shown although nothing is relevant, else 0.
 
     NULL if something is relevant, or nothing is judged. The mean over the queries that have no
@@ -324,7 +330,9 @@ def false_answer(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) ->
 
 
 @metric()
-def false_abstention(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+def false_abstention(
+    rel: Rel = "rel", pos: Column = "pos", k: None = None, threshold: float = 1
+) -> pl.Expr:
     """False abstention: 1 if nothing is shown although something is relevant, else 0.
 
     NULL if nothing is relevant.

@@ -12,6 +12,7 @@ from rankql.registry.metric_record import (
     CONTINUATION,
     GRADED,
     IS_RELEVANT,
+    NO_CUTOFF,
     RELEVANT,
     UNSEEN_NOVELTY,
     ExplanationSql,
@@ -152,6 +153,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="r_precision",
+        own=(NO_CUTOFF,),
         per_relevant=True,
         name="Rprec",
         explanation=ExplanationSql(
@@ -166,11 +168,22 @@ RELEVANCE = (
         trec_eval={"iprec_at_recall_": {}, "11pt_avg": {}},
         no_expected_ties={},
     ),
-    _of_relevant(function="set_ap", name="SetAP", trec_eval={"set_map": {}}, counts_retrieved=True),
     _of_relevant(
-        function="infap", name="infAP", rows="judged", reads_sample=True, no_expected_ties={}
+        function="set_ap",
+        own=(NO_CUTOFF,),
+        name="SetAP",
+        trec_eval={"set_map": {}},
+        counts_retrieved=True,
     ),
-    _of_relevant(function="bpref", name="Bpref", rows="judged"),
+    _of_relevant(
+        function="infap",
+        own=(NO_CUTOFF,),
+        name="infAP",
+        rows="judged",
+        reads_sample=True,
+        no_expected_ties={},
+    ),
+    _of_relevant(function="bpref", own=(NO_CUTOFF,), name="Bpref", rows="judged"),
     MetricRecord(
         function="judged_at",
         name="Judged",
@@ -220,6 +233,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="false_answer",
+        own=(NO_CUTOFF,),
         name="FalseAnswer",
         better="lower",
         undefined="something is relevant, or nothing is judged",
@@ -229,6 +243,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="false_abstention",
+        own=(NO_CUTOFF,),
         name="FalseAbstention",
         better="lower",
         counts_retrieved=True,
@@ -262,7 +277,13 @@ COUNTS = (
         better="neither",
         counts_retrieved=True,
     ),
-    _count(function="num_rel", name="NumRel", trec_eval={"num_rel": {}}, better="neither"),
+    _count(
+        function="num_rel",
+        own=(NO_CUTOFF,),
+        name="NumRel",
+        trec_eval={"num_rel": {}},
+        better="neither",
+    ),
     _count(function="num_rel_ret", name="NumRelRet", trec_eval={"num_rel_ret": {}}),
 )
 
@@ -270,6 +291,7 @@ COUNTS = (
 ORDER = (
     MetricRecord(
         function="auc",
+        own=(NO_CUTOFF,),
         name="AUC",
         aliases=("ROC_AUC", "AUROC"),
         not_native=PAIRS_OF_ITEMS,

@@ -27,7 +27,7 @@ class Parameter:
     name: str
     default: Any = None
     # A list and a column cannot be written in a name such as `P(rel=2)@5`.
-    kind: Literal["number", "count", "choice", "flag", "list", "column"] = "number"
+    kind: Literal["number", "count", "choice", "flag", "list", "column", "none"] = "number"
     choices: tuple[str, ...] = ()
     # Its range: `above` and `below` are exclusive, `lowest` and `highest` inclusive.
     above: float | None = None
@@ -103,6 +103,8 @@ _choice = partial(Parameter, kind="choice")
 # For `evaluate` only: in SQL and polars, pass an expression instead of the grade.
 GAIN = _choice("gain", "linear", choices=("linear", "exp2", "binary"), convention="gain")
 K = Parameter("k", kind="count")
+# Of a metric without a cutoff: the place that others have for it, which is refused.
+NO_CUTOFF = Parameter("k", kind="none")
 THRESHOLD = Parameter("threshold", 1, convention="threshold")
 RECALL = Parameter("recall", lowest=0, highest=1)
 ROUNDING = _choice("rounding", "up", choices=("up", "nearest"), convention="recall_rounding")
@@ -291,7 +293,7 @@ class MetricRecord:
     @cached_property
     def options(self) -> dict[str, Parameter]:
         """The parameters of the macro but the columns, by name."""
-        return {p.name: p for p in self.parameters if p.kind != "column"}
+        return {p.name: p for p in self.parameters if p.kind not in ("column", "none")}
 
     @property
     def example(self) -> str:
@@ -317,6 +319,10 @@ class MetricRecord:
 
     def check_options(self, arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Return the arguments, numbers as floats; refuse a wrong option."""
+        k = arguments.get("k")
+        remedy = f"write {prefix}threshold={k}"
+        message = f"{self.function} has no cutoff: {remedy}"
+        require(k is None or NO_CUTOFF not in self.parameters, message)
         options = [option for name, option in self.options.items() if name in arguments]
         checked = dict(arguments)
         # Which numbers apply depends on the choices.

@@ -225,7 +225,12 @@ def test_messages_of_postgres_name_the_value(server):
         "ndcg(rel, pos, 3, NULL, 2, 'judged', NULL)": "negative must be 'zero' or 'keep', not NULL",
         "ap(rel, pos, 3, 1, 'r')": "denominator must be 'min', 'R', 'found' or 'k', not r",
         "hit_at(rel, pos, 3, 'NaN')": "threshold must be a finite number, not nan",
-        "num_rel(rel, pos, NULL)": "threshold must be a finite number, not NULL",
+        "num_rel(rel, pos, NULL, NULL)": "threshold must be a finite number, not NULL",
+        **{
+            f"{name}(rel, pos, 2)": f"{name} has no cutoff. A threshold is the fourth argument: "
+            f"{name}(rel, pos, NULL, 2)"
+            for name in ("r_precision", "set_ap", "infap", "bpref", "num_rel", "false_answer")
+        },
         "err(rel, pos, 3)": "max_rel must be given: the highest grade of the scale",
         "err(rel, pos, 3, 2)": "rel must not exceed max_rel: 3 is above 2",
         "err(rel, pos, 3, 3, NULL)": "p must lie between 0 and 1, not NULL",

@@ -36,7 +36,7 @@ MERGED = [
 def test_more_items_than_positions_are_refused(metric, engine):
     """In every form; and nothing is refused once they are told apart."""
     for rows, options in MERGED:
-        if options and "k" not in signatures.ROWS[metric]:
+        if options and not signatures.takes_k(metric):
             continue
         options = {**signatures.REQUIRED.get(metric, {}), **options}
         assert complaint(engine, metric, rows, options).startswith(SHARED), rows

@@ -74,7 +74,7 @@ def assert_refused(request):
 
 
 def options_of(metric):
-    with_k = metric in signatures.RANKING and "k" in signatures.ROWS[metric]
+    with_k = metric in signatures.RANKING and signatures.takes_k(metric)
     cutoff = {"k": 2} if with_k else {}
     return {**REQUIRED.get(metric, {}), **cutoff}
 
@@ -352,6 +352,22 @@ def test_numbers_beyond_floats_and_true_are_refused(metric, options):
     ((name, bad),) = options.items()
     with pytest.raises(rankql.RankqlError, match=rf"{name} must .*{bad}"):
         getattr(rankql, metric)("rel", "pos", **options)
+
+
+NO_CUTOFF = [
+    x for x in signatures.RANKING if "k" in signatures.ROWS[x] and not signatures.takes_k(x)
+]
+
+
+@few(3)("metric", NO_CUTOFF)
+def test_a_metric_without_a_cutoff_refuses_one(assert_refused, metric):
+    """As the third argument, where others have it, a threshold would be another number."""
+    pattern = rf"(list_)?{metric}(_by_score)? has no cutoff: write threshold( :)?= ?2(\.0)?"
+    assert_refused(metric, [[(1, 1), (0, 2)]], {"k": 2}, pattern)
+    with pytest.raises(rankql.RankqlError, match=pattern):
+        getattr(rankql, metric)("rel", "pos", 2)
+    with pytest.raises(rankql.RankqlError, match=pattern):
+        getattr(rankql, f"list_{metric}")("rels", 2)
 
 
 @few(3)(

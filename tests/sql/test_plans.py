@@ -41,7 +41,7 @@ def call_of(metric):
     named = [x for x in signatures.EVERYTHING[metric].items() if x[1] == signatures.NEEDED]
     arguments = [str(columns.get(name, name)) for name, _ in named if name not in options]
     arguments += [f"{name} := {value}" for name, value in options.items()]
-    if "k" in signatures.EVERYTHING[metric]:
+    if signatures.takes_k(metric):
         arguments.append("k := 10")
     return f"{metric}({', '.join(arguments)})"
 

@@ -188,8 +188,8 @@ def num_rel(rows, threshold=1):
     return float(relevant(rows, threshold))
 
 
-def num_rel_ret(rows, threshold=1):
-    return float(len(hits(rows, None, threshold)))
+def num_rel_ret(rows, k=None, threshold=1):
+    return float(len(hits(rows, k, threshold)))
 
 
 def false_answer(rows, threshold=1):

@@ -130,7 +130,7 @@ def of_repeated_positions():
             continue
         for last, rows in REPEATED.items():
             options = dict(NEEDED.get(metric.removeprefix("list_"), {}))
-            options |= {"k": 10} if last == 10 and "k" in signatures.EVERYTHING[metric] else {}
+            options |= {"k": 10} if last == 10 and signatures.takes_k(metric) else {}
             options |= {"query": metric_engines.Column("query")} if "query" in names else {}
             cells = [
                 CELLS | {"rel": rel, "pos": pos, "reference": i}

@@ -53,7 +53,8 @@ def call(metric, options, engine):
         rel = f"rel >= {options.pop('threshold')}"
     if engine == "postgres":
         known = known[: max((known.index(name) + 1 for name in options), default=0)]
-    values = [options.get(name, FUNCTIONS[metric].options[name].default) for name in known]
+    defaults = {parameter.name: parameter.default for parameter in FUNCTIONS[metric].parameters}
+    values = [options.get(name, defaults[name]) for name in known]
     place = "score" if metric in ("rmse", "mse", "mae") else "pos"
     return f"{metric}({', '.join([rel, place, *map(literal, values)])})"
 

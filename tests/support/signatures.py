@@ -37,6 +37,12 @@ def metric_of(name):
     return name.removeprefix("list_").removesuffix("_by_score")
 
 
+def takes_k(name):
+    """Has a macro a cutoff, and not a place for one that it refuses?"""
+    record = FUNCTIONS.get(metric_of(name))
+    return "k" in read_parameters()[name] and (record is None or record.has_cutoff)
+
+
 def is_complete(name):
     """Is a macro public, and its metric recorded and defined? Else completeness.py names it."""
     metric = metric_of(name)

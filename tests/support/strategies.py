@@ -113,7 +113,8 @@ CHOICES = {
 
 def options(metric):
     """Any options of the metric, each given or left out."""
-    names = [name for name in signatures.ROWS[metric] if name in CHOICES]
+    refused = () if signatures.takes_k(metric) else ("k",)
+    names = [x for x in signatures.ROWS[metric] if x in CHOICES and x not in refused]
     choices = {name: CHOICES[name] for name in names}
     if "denominator" in signatures.ROWS[metric]:
         sizes = ["min", "R", "found", "k"] if metric == "ap" else ["k", "retrieved", "min"]
