@@ -410,7 +410,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
     program = tmp_path / "at_once.py"
     program.write_text("""
 from rankql.cli.start import run
-from rankql.sources import private
+from rankql.sources.open import private
 opened = private.with_progress
 def draw_at_once(con):
     (is_on,), = opened(con).execute("SELECT current_setting('enable_progress_bar')").fetchall()

@@ -447,8 +447,10 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     count_significant(compared.pairs, 1 - confidence)
     for row in compared.pairs.iter_rows(named=True):
         assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
-        verdicts = ("better", "worse", "not significant")
-        assert row["verdict"] in ((NOT_TESTABLE, ZERO_VARIANCE) if row["p"] is None else verdicts)
+        verdict = row["verdict"].partition(":")[0]
+        verdicts = ("better", "worse", "not significant", "cannot be decided")
+        assert verdict in ((NOT_TESTABLE, ZERO_VARIANCE) if row["p"] is None else verdicts)
+        assert verdict != "cannot be decided" or row["p_adjusted"] > 1 - confidence
         assert (row["p"] is None) == (row["p_adjusted"] is None)
         assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
         assert row["p"] or name != "randomisation" or row["p"] is None
