@@ -23,7 +23,7 @@ from rankql.registry.column_names import SUBTOPIC_NAMES
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import IS_RELEVANT, Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.open.reader import count_values, fetch, fetch_frame
+from rankql.sources.open.reader import count_values, fetch, fetch_frame, numbers_in_memory
 from rankql.sources.open.session import Session
 from rankql.sources.request import Request
 
@@ -142,10 +142,11 @@ class Evaluation:
         for table in self.inputs.judging:
             # Compare the column itself: DuckDB then skips what its statistics rule out.
             roles = [role for role in ("rel", "pos") if role in table.roles]
-            frame = self.session.frames.get(table.sql)
-            if frame is not None and all(frame[table.roles[x]].dtype.is_numeric() for x in roles):
-                known = {role: quote(table.roles[role]) for role in roles}
-                if frame.select(pl.sql_expr(condition.format(**known)).any()).item():
+            held = [numbers_in_memory(self.session, table, table.roles[x]) for x in roles]
+            if (numbers := [x for x in held if x is not None]) and len(numbers) == len(roles):
+                frame = pl.DataFrame([x.alias(n) for x, n in zip(numbers, roles, strict=True)])
+                test = condition.format(**{role: quote(role) for role in roles})
+                if frame.select(pl.sql_expr(test).any()).item():
                     return True
                 continue
             columns = {role: table.integer(role) or table.number(role) for role in roles}

@@ -1,7 +1,7 @@
-"""Small evaluations of frames: polars writes the rows of a reduction in place of DuckDB.
+"""Small evaluations: polars writes the rows of a reduction in place of DuckDB.
 
 DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
-MOST_ROWS rows of a run and its judgments, which are frames of polars as they were registered, are
+MOST_ROWS rows of a run and its judgments, which are frames or kept in memory when read, are
 reduced here: the same columns of `protocol`, in all forms but "counters". Whatever follows reads
 them as it reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
 """
@@ -16,6 +16,7 @@ import polars as pl
 from rankql.evaluation.ctes import last_position
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.reduce import Reduction
+from rankql.sources.open.reader import numbers_in_memory
 
 # DuckDB and its threads pay from more rows on.
 MOST_ROWS = 20_000
@@ -69,18 +70,21 @@ def source_frame(evaluation: Evaluation, cte: str) -> pl.DataFrame | None:
         return None
     roles = ("query", "item", "rel") if inputs.qrels is table or not inputs.qrels else _KEY
     roles = roles if cte == "qrels" else (*roles, "pos", "score")
-    fields = []
+    fields = list[pl.Series]()
     for role in [x for x in roles if x in table.roles]:
-        column, kind = pl.col(table.roles[role]), frame.schema[table.roles[role]]
-        if role in _KEY and (kind == pl.String or kind.is_integer()):
-            fields.append(column.cast(pl.String() if kind == pl.String else pl.Int64()).alias(role))
-        elif role not in _KEY and (kind.is_integer() or (role != "pos" and kind.is_float())):
-            number = column.cast(pl.Float64)
+        column = frame[table.roles[role]]
+        if role not in _KEY:
+            number = numbers_in_memory(evaluation.session, table, column.name)
+            if number is None or (role == "pos" and column.dtype.is_float()):
+                return None
             is_lowest = role == "score" and table.ascending
             fields.append((0 - number if is_lowest else number).alias(role))
+        elif column.dtype == pl.String or column.dtype.is_integer():
+            kind = pl.String() if column.dtype == pl.String else pl.Int64()
+            fields.append(column.cast(kind).alias(role))
         else:
             return None
-    rows = frame.select(fields)
+    rows = pl.DataFrame(fields)
     return rows.filter(pl.col("rel").is_not_null()) if cte == "qrels" else rows
 
 

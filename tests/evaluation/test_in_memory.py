@@ -91,3 +91,52 @@ def test_rows_of_both_are_equal(seed):
     assert_frame_equal(mine, rows, check_dtypes=False, check_column_order=False)
     if pairs is not None:
         assert_frame_equal(pairs, other_pairs, check_dtypes=False)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_text_files_are_reduced_as_the_frames_that_they_hold(seed, tmp_path):
+    """By polars, for CSV with NULL as an empty cell and JSON; ids stay text."""
+    frames = [x.cast({"query": pl.String, "item": pl.String}) for x in random_tables(seed)]
+    paths = [str(tmp_path / f"{name}.{('csv', 'jsonl')[seed % 2]}") for name in ("run", "qrels")]
+    for path, frame in zip(paths, frames, strict=True):
+        (frame.write_csv if path.endswith("csv") else frame.write_ndjson)(path)
+    if any(pl.Null in x.dtypes or x.is_empty() for x in frames):
+        return
+    metrics = random.Random(-seed).sample(METRICS, 2)
+    outcomes = []
+    for sources in (frames, paths):
+        try:
+            _, mine, rows = both_ways(*sources, metrics)
+        except rankql.RankqlError as error:
+            outcomes.append(type(error))
+            continue
+        assert mine is not None
+        outcomes.append((mine.to_dicts(), rows.height))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    ("scores", "order"),
+    [
+        (["2", "10", "3"], "bca"),  # numbers, not text
+        (["1e1", "-2.5", "0.5"], "acb"),
+        (["NA", "1", "2"], "cb"),
+        (["9007199254740991", "1", "2"], "acb"),
+    ],
+)
+def test_numbers_in_text_are_those_of_duckdb(scores, order, tmp_path):
+    """In whatever form polars knows, or leaves to DuckDB."""
+    rows = "".join(f"1,{item},{x}\n" for item, x in zip("abc", scores, strict=True))
+    (tmp_path / "run.csv").write_text(f"query,item,score\n{rows}")
+    run, qrels = str(tmp_path / "run.csv"), {"1": {order[0]: 1}}
+    for place, item in enumerate(order, 1):
+        result = rankql.evaluate(run, {"1": {item: 1}}, "RR", interval=None)
+        assert result.summary["mean"].item() == 1 / place
+    assert rankql.evaluate(run, qrels, "RR", interval=None).summary["mean"].item() == 1
+
+
+@pytest.mark.parametrize("score", ["1_000", "12345678901234567890", "nan", "x"])
+def test_text_that_is_no_plain_number_is_refused_as_before(score, tmp_path):
+    (tmp_path / "run.csv").write_text(f"query,item,score\n1,a,{score}\n1,b,2\n1,c,1\n")
+    with pytest.raises(rankql.RankqlError, match="score"):
+        rankql.evaluate(str(tmp_path / "run.csv"), {"1": {"a": 1}}, "RR")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rankql.errors import RankqlError, require
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.open.reader import count_values, fetch, refuse_rounded
+from rankql.sources.open.reader import count_values, fetch, numbers_in_memory, refuse_rounded
 from rankql.sources.open.session import Session, duckdb_errors
 from rankql.sources.tables import Table, format_mapping, is_text, quote_name, text_number
 
@@ -73,10 +72,12 @@ NUMBERS = ("rel", "pos", "score")
 def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    if "rel" in roles and is_text(table.columns.get(table.roles.get("rel", ""), "")):
+    known = [x for x in roles if x in table.roles and _are_valid(session, table, x)]
+    roles = [x for x in roles if x in table.roles and x not in known]
+    if "rel" in roles and is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table)
     for role in roles:
-        if role in table.roles and table.integer(role) is None:
+        if table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
     if bad:
@@ -91,15 +92,20 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
                 fetch(session, sql)
         except RankqlError as error:
             raise RankqlError(f"{error}{_describe_missing(table, role, str(error))}") from error
-    frame = session.frames.get(table.sql)
-    if frame is not None and table.integer("pos"):
-        ends: list[Any] = [getattr(frame[table.roles["pos"]], x)() for x in ("min", "max")]
-        if all(x is None or 1 <= x <= 2**53 for x in ends):
-            return
-    if pos := table.integer("pos"):
+    if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
             fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
+
+
+def _are_valid(session: Session, table: Table, role: str) -> bool:
+    """Are the values of a role in memory, and finite numbers that it may have?"""
+    numbers = numbers_in_memory(session, table, table.roles[role])
+    if numbers is None or not numbers.is_between(-1e302, 1e302).all():
+        return False
+    return role != "pos" or bool(
+        (numbers.is_between(1, 2**53) & (numbers == numbers.floor())).all()
+    )
 
 
 def _describe_missing(table: Table, role: str, line: str) -> str:

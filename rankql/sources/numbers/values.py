@@ -10,6 +10,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.sources.open.padding import LOWEST
+from rankql.sources.open.reader import numbers_in_memory
 from rankql.sources.open.session import Session
 from rankql.sources.tables import FLOATS, Table, is_number, is_text, text_number
 from rankql.text import format_count, is_or_are
@@ -25,7 +26,7 @@ def read_numbers(session: Session, table: Table) -> Table:
     """
     name = table.roles.get("rel", "")
     kind, value = table.columns.get(name, ""), quote(name)
-    if is_text(kind):
+    if is_text(kind) and numbers_in_memory(session, table, name) is None:
         text = f"lower(trim(CAST({value} AS VARCHAR)))"
         if session.value(f"SELECT bool_and({text} IN {_YES + _NO}) FROM {table.sql}"):
             grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
@@ -43,7 +44,8 @@ def read_numbers(session: Session, table: Table) -> Table:
             table = table.with_values(name, grade, kind)
     for role in ("rel", "score", "pos"):
         name = table.roles.get(role, "")
-        if not is_text(table.columns.get(name, "")):
+        is_number = numbers_in_memory(session, table, name) is not None
+        if is_number or not is_text(table.columns.get(name, "")):
             continue
         if table.text:
             table = _read_na(session, table, name)
@@ -106,6 +108,9 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     are_ids = is_text or of_item.endswith(("INT", "INTEGER"))
     if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
         return table, None
+    frame = session.frames.get(table.sql)
+    if frame is not None and not frame[names[0]].cast(pl.String).is_in(["-1", "0"]).any():
+        return table, None
     item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
     minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
     high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
@@ -133,6 +138,8 @@ def refuse_rounded_scores(session: Session, table: Table) -> None:
     name, kind = table.roles["score"], table.columns[table.roles["score"]]
     decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
     if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        if numbers_in_memory(session, table, name) is not None:
+            return
         digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
         score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
     elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):

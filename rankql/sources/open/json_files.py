@@ -38,10 +38,11 @@ _TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0
 
 def load_json(reader: Reader, file: File, part: str = "") -> Table:
     """The rows of a file, of any shape."""
-    shape = None if part else shapes.find_shape(set(_outline(file.start)))
+    keys = dict.fromkeys(_outline(file.start))
+    shape = None if part else shapes.find_shape({*keys})
     if shape:
         return shapes.load_shape(reader, file.label, repr(file.name), shape, parse_objects(file))
-    top = list(dict.fromkeys(path[0] for path in _outline(file.start)))
+    top = list(dict.fromkeys(path[0] for path in keys))
     objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
     names = [name for name in top if squash(name) in answers.NAMES]  # of a row, or of a part
     is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})

@@ -8,17 +8,10 @@ from dataclasses import replace
 from glob import escape
 from typing import Any
 
-from rankql.arrow import stream_to_polars
 from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.sources.open.files import File
-from rankql.sources.open.frames import (
-    TYPES,
-    fetch_rows,
-    may_lack_threads,
-    polars_counts,
-    simple_types,
-)
+from rankql.sources.open.frames import fetch_rows
 from rankql.sources.open.reader import Reader
 from rankql.sources.tables import Table, repeated_names
 
@@ -41,7 +34,8 @@ def load_parquet(reader: Reader, file: File) -> Table:
     table = reader.describe(file.label, sql, problem, ordered=True)
     numbered = any(re.search(r"_\d+$", name) for name in table.columns)
     if not (several or numbered):
-        _hold(reader, table, file.paths[0])
+        if os.path.getsize(file.paths[0]) <= _BYTES:
+            reader.hold(table)
         return table
     pattern = file.pattern if several else escape(file.paths[0])
     stored = _read_columns(reader, pattern)
@@ -51,19 +45,8 @@ def load_parquet(reader: Reader, file: File) -> Table:
     return replace(table, repeated=repeated_names(name for name, _ in next(iter(stored.values()))))
 
 
-# A file of so many bytes and columns is read into memory, and queries of it are mostly spared.
-_BYTES, _COLUMNS = 1_000_000, 8
-
-
-def _hold(reader: Reader, table: Table, path: str) -> None:
-    """Keep the rows of a small file of simple columns."""
-    if os.path.getsize(path) > _BYTES or len(table.columns) > _COLUMNS or may_lack_threads():
-        return
-    if {*table.columns.values()} <= {*TYPES}:
-        frame = stream_to_polars(reader.con.sql(f"FROM {table.sql}"))
-        if simple_types(frame) == table.columns:
-            reader.frames[table.sql] = frame
-            reader.counts[table.sql] = polars_counts(frame, table.columns)
+# A file of so many bytes is read into memory.
+_BYTES = 1_000_000
 
 
 def _read_columns(reader: Reader, pattern: str) -> _Stored:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 import polars as pl
 
-from rankql.arrow import relation_to_polars
+from rankql.arrow import relation_to_polars, stream_to_polars
 from rankql.errors import RankqlError, python_message
 from rankql.macros import literal, quote
 from rankql.sources.open import frames
@@ -46,6 +46,8 @@ class Reader:
         self.first: dict[str, First] = {}
         # The polars frames that were registered, by the SQL of their table.
         self.frames: dict[str, pl.DataFrame] = {}
+        # The numbers in their columns, by this SQL and the name: see `numbers_in_memory`.
+        self.numbers: dict[tuple[str, str], pl.Series | None] = {}
         # The rows of iterators, by iterator.
         self.iterated: dict[Any, list[Any]] = {}
         self.hint = "No table has this name"
@@ -123,23 +125,36 @@ class Reader:
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
-        name, statement = self._create(label, f"FROM {sql}")
+        name, statement, rows = self._create(label, f"FROM {sql}")
         self.loaded[name] = statement
-        return self.describe(label, quote(name), **{"text": True, **fields})
+        table = self.describe(label, quote(name), **{"text": True, **fields})
+        if rows <= frames.HELD:
+            self.hold(table)
+        return table
+
+    def hold(self, table: Table) -> None:
+        """Keep the rows of a small table of few and simple columns: most queries are spared."""
+        few = len(table.columns) <= 8 and {*table.columns.values()} <= {*frames.TYPES}
+        if not few or frames.may_lack_threads():
+            return
+        frame = stream_to_polars(self.con.sql(f"FROM {table.sql}"))
+        if frames.simple_types(frame) == table.columns:
+            self.frames[table.sql] = frame
+            self.counts[table.sql] = frames.polars_counts(frame, table.columns)
 
     def copy(self, label: str, sql: str) -> str:
         """The name of a temporary table with the rows of a query that may call our macros."""
-        name, _ = self._create(label, create_macros(self.con, sql))
+        name, *_ = self._create(label, create_macros(self.con, sql))
         self.copies.append(name)
         return quote(name)
 
-    def _create(self, label: str, sql: str) -> tuple[str, str]:
-        """The name of a new temporary table with the rows of a query, and the statement."""
+    def _create(self, label: str, sql: str) -> tuple[str, str, int]:
+        """The name of a new temporary table of a query, the statement, and the number of rows."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS {sql}"
-        self.rows(statement)
+        rows = self.value(statement)
         self._names.add(name)
-        return name, statement
+        return name, statement, rows
 
     def drop(self, table: Table) -> None:
         """Remove a table that `load` made."""
@@ -415,6 +430,23 @@ def first_rows(
     return session.first[sql]
 
 
+# A number in text that polars and DuckDB read the same, and that DOUBLE does not round to another.
+_PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,2})?$"
+
+
+def numbers_in_memory(session: Reader, table: Table, name: str) -> pl.Series | None:
+    """The numbers of a column that is in memory; None if it is not, or has other text."""
+    frame, key = session.frames.get(table.sql), (table.sql, name)
+    if frame is None or name not in frame.columns:
+        return None
+    if key not in session.numbers:
+        column = frame[name]
+        text = table.text and column.dtype == pl.String and column.str.contains(_PLAIN).all()
+        known = text or column.dtype.is_integer() or column.dtype.is_float()
+        session.numbers[key] = column.cast(pl.Float64) if known else None
+    return session.numbers[key]
+
+
 def _first_of_frame(
     session: Reader, table: Table, names: Sequence[str | None]
 ) -> list[tuple[Any, ...]]:
@@ -423,11 +455,15 @@ def _first_of_frame(
     if frame is None or any(name not in (None, *frame.columns) for name in names):
         return []
     kinds = (pl.String, pl.String, *[pl.Float64] * (len(names) - 2))
-    columns = []
+    columns: list[pl.Expr | pl.Series] = []
     for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        column = pl.lit("") if name is None else pl.col(name)
+        if i > 1:
+            if (numbers := numbers_in_memory(session, table, str(name))) is None:
+                return []
+            columns.append(numbers.head(FIRST_ROWS).alias(str(i)))
+            continue
         known = frame.schema.get(name or "", pl.String())
-        if not (known.is_integer() or known == kind or (known.is_float() and i > 1)):
+        if not (known.is_integer() or known == pl.String):
             return []
-        columns.append(column.cast(kind).alias(str(i)))
+        columns.append((pl.lit("") if name is None else pl.col(name)).cast(kind).alias(str(i)))
     return frame.head(FIRST_ROWS).select(columns).rows()
