@@ -75,6 +75,16 @@ def named_paths(arguments: Iterable[Any]) -> Iterator[str]:
                 yield from paths if isinstance(paths, list | tuple) else ()
 
 
+def expand_glob(pattern: str) -> list[str]:
+    """The files of a glob, sorted."""
+    return sorted(glob(os.path.expanduser(pattern), recursive=True))
+
+
+def is_path(text: str) -> bool:
+    """Does a file of this name or pattern exist?"""
+    return os.path.exists(os.path.expanduser(text)) or (has_magic(text) and bool(expand_glob(text)))
+
+
 def _reads(path: str, target: Path) -> bool:
     """Is a file the one of this path, or one of its glob or folder?"""
     path = os.path.expanduser(path)

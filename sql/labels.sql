@@ -474,9 +474,7 @@ CREATE OR REPLACE MACRO most_popular(
         FROM __rankql_pairs WHERE rankql_drops(seen)
     ), __rankql_people AS (
         SELECT q, count(i) + rankql_whole(k, 'k') AS n
-        FROM (SELECT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row
-              WHERE users IS NOT NULL
-              UNION SELECT q FROM __rankql_pairs WHERE users IS NULL)
+        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
              LEFT JOIN __rankql_had USING (q)
         GROUP BY q
     ), __rankql_listed AS (

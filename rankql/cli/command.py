@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from rankql.cli.options import DATA, FORMATS, derive_options, split_commas, split_path
+from rankql.cli.options import (
+    DATA,
+    FORMATS,
+    derive_options,
+    require_files,
+    split_commas,
+    split_path,
+)
 from rankql.registry.conventions import ConventionOptions
 from rankql.sources.request import RowOptions
 from rankql.writing import DATA_SUFFIXES, PARQUET, STDOUT, named_paths, output_path
@@ -94,6 +101,10 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""
+        others = ctx.meta.get("database") or ctx.find_root().params.get("debug")
+        if self.function and self.name != "sql" and not others:  # which takes queries and tables
+            files = [x for x in self.params if x.name not in _OUTPUTS]
+            require_files(files, {**ctx.meta, **ctx.params})
         outputs = [ctx.params[name] for name in _OUTPUTS if ctx.params.get(name) is not None]
         others = [value for name, value in ctx.params.items() if name not in _OUTPUTS]
         texts = [text for text in named_paths(others) if text]

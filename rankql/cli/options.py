@@ -7,12 +7,14 @@ the completion of a shell need not wait for.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
@@ -20,7 +22,10 @@ import rankql
 from rankql.registry import conventions
 from rankql.registry.metric_record import GAIN
 from rankql.sources import request as arguments
+from rankql.writing import HeaderlessPath, is_path, public_name
 
+# A path that the user wrote, with its columns if --columns names them.
+InputPath: TypeAlias = str | HeaderlessPath
 FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 
 
@@ -33,13 +38,51 @@ class _DataPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         meta = ctx.meta if ctx and param and param.name not in ("output", "target") else {}
         if columns := meta.get("columns"):
-            from rankql.writing import HeaderlessPath
-
             return HeaderlessPath(value, [re.split(r"\s*,\s*", names) for names in columns])
         return value
 
 
 DATA, PATH = _DataPath(), click.Path(path_type=Path)
+
+
+def split_name(run: InputPath) -> tuple[str, InputPath]:
+    """Split NAME=PATH; a path alone is named after its file.
+
+    A path or glob that contains "=", such as day=2024/*.parquet, has no name.
+    """
+    text = os.fspath(run)
+    name, equals, path = text.partition("=")
+    if equals and "/" not in name and not is_path(text):
+        return name, path if isinstance(run, str) else replace(run, path=path)
+    return Path(re.sub(r"\.(gz|zst)$", "", public_name(text))).stem, run
+
+
+class MissingFile(click.ClickException):
+    """A file that does not exist, said as all errors are."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print it in one line."""
+        click.echo(f"{click.style('rankql:', fg='red', bold=True)} {self.message}", err=True)
+
+
+def require_files(parameters: Sequence[click.Parameter], values: Mapping[str, Any]) -> None:
+    """Refuse a file that does not exist, before anything is imported that reads files."""
+    for parameter in (x for x in parameters if x.type is DATA and values.get(x.name or "")):
+        label, value = str(parameter.name).removeprefix("named_"), values[str(parameter.name)]
+        inputs = value if isinstance(value, tuple) else (value,)
+        for i, each in enumerate(inputs):
+            if not isinstance(each, str | HeaderlessPath) or re.match(r"-$|\w+:/", os.fspath(each)):
+                continue  # a number, the standard input, or another place
+            name, path = split_name(each)
+            if is_path(os.fspath(path)):
+                continue
+            if label == "inputs":
+                label = f"run {name!r}" if path != each or len(inputs) > 2 else "run"
+                label = "qrels" if path == each and 0 < i == len(inputs) - 1 else label
+            text = os.fspath(path if inputs is value else each)[:200]
+            raise MissingFile(f"{label}: file {text!r} does not exist. Check its name")
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:

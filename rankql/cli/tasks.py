@@ -11,22 +11,18 @@ import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rankql.cli.command import COLUMNS, as_cli_options, call, command, remembered, show, task
-from rankql.cli.options import DATA, PATH
+from rankql.cli.options import DATA, PATH, InputPath, split_name
 from rankql.writing import named_paths, output_path, write_file
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rankql.decisions.comparison import Comparison
-    from rankql.writing import HeaderlessPath
-
-# A path that the user wrote, with its columns if --columns names them.
-InputPath: TypeAlias = "str | HeaderlessPath"
 
 _FILES = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 # The judgments are the last file, but people name them too.
@@ -507,7 +503,8 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
         return {}
     limits = itertools.chain(*(options.get(x) or () for x in _LIMITS))
     metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
-    metrics += [re.split("[<>=:]", limit)[0].strip() for limit in limits]
+    # The name of a metric stands between that of a slice and the number.
+    metrics += [re.sub("[<>=:]+[^<>=:]*$", "", x).rpartition(": ")[2].strip() for x in limits]
     attributes = [*itertools.chain(*(options.get("by") or ()))]
     attributes += [x for name in ("cluster", "weight") if (x := options.get(name))]
     read = {
@@ -526,18 +523,3 @@ def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPa
     if len(by_name) < len(runs):
         raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
     return by_name
-
-
-def split_name(run: InputPath) -> tuple[str, InputPath]:
-    """Split NAME=PATH; a path alone is named after its file.
-
-    A path or glob that contains "=", such as day=2024/*.parquet, has no name.
-    """
-    from rankql.sources.open.files import is_path
-    from rankql.writing import public_name
-
-    text = os.fspath(run)
-    name, equals, path = text.partition("=")
-    if equals and "/" not in name and not is_path(text):
-        return name, path if isinstance(run, str) else replace(run, path=path)
-    return Path(re.sub(r"\.(gz|zst)$", "", public_name(text))).stem, run

@@ -22,7 +22,7 @@ from rankql.evaluation.result import Result, check_values
 from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.column_names import USERS, core_of
-from rankql.registry.parse import is_metric, record_of, resolve_names
+from rankql.registry.parse import is_metric, record_of, resolve_names, rule
 from rankql.sources.open.session import is_several_runs
 from rankql.sources.request import require_place_of_qrels
 from rankql.stats.sample import Sample
@@ -243,6 +243,24 @@ def keep_shared_queries(result: Result) -> Result:
         if name in weights:
             columns.append(rows[weights[name]].set(~kept, 0))
     return result.derive(values=rows.with_columns(columns)) if columns else result
+
+
+def own_means(aligned: Result) -> dict[tuple[str, str, str], tuple[float | None, int]]:
+    """The mean over the own queries of each system, and their number, by metric, slice and system.
+
+    Nothing if missing queries count, or if no system has queries that another one lacks.
+    """
+    skipped = any(rule(aligned.conventions, "missing", x) == "skip" for x in aligned.metrics)
+    if not skipped or aligned.judge is not None or not aligned.frame()[MISSING].any():
+        return {}
+    alone = aligned.derive(meta=replace(aligned.meta, paired=False))
+    own, common = (
+        each.means["metric", "slice", "system", "mean", means.COUNTED]
+        for each in (alone, keep_shared_queries(aligned))
+    )
+    if own[means.COUNTED].equals(common[means.COUNTED]):
+        return {}
+    return {row[:3]: row[3:] for row in own.rows()}
 
 
 def require_same_queries(result: Result) -> None:

@@ -9,10 +9,12 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, Unpack
 
 import duckdb
+import polars as pl
 
 from rankql.decisions import alignment
 from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
+from rankql.decisions.pair_table import OWN, OWN_MEANS
 from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.evaluate import evaluate
@@ -184,8 +186,15 @@ def compare(
     meta = replace(meta, cluster=cluster or meta.cluster)
     meta = average_slices(meta) if mean else replace(meta, mean=None)
     result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
+    own = alignment.own_means(result)
     result = alignment.keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)
+    if own and len(pairs):
+        notes.append(OWN_MEANS)
+        for x in "ab":
+            places = pairs["metric", "slice", x].rows()
+            columns = zip(OWN, zip(*map(own.__getitem__, places), strict=True), strict=True)
+            pairs = pairs.with_columns(pl.Series(f"{name}_{x}", each) for name, each in columns)
     notes = list(dict.fromkeys([*notes, *result.notes]))
     return Comparison(result, pairs, settings, systems, tests, notes, source)
 

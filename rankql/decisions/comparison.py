@@ -14,19 +14,14 @@ import polars as pl
 
 from rankql import results, text
 from rankql.decisions import alignment
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+from rankql.decisions.pair_table import MARKS, OWN, lay_out_pair, tabulate_pair, typeset_pair
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, name_arguments, require, require_known
-from rankql.evaluation.means_result import (
-    LARGE,
-    TURNED,
-    WideTable,
-    find_across,
-    make_wide_table,
-)  # fmt: skip
+from rankql.evaluation.means_result import TURNED, WideTable, find_across, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
 from rankql.registry.parse import parse_any, record_of, resolve_names
-from rankql.results import NAME, Block
+from rankql.results import Block
 from rankql.stats.means import ROUNDING
 from rankql.writing import output_path
 
@@ -56,9 +51,11 @@ class Comparison(EvaluatedTable):
     interval, p, p_adjusted (for all tests), p_floor (the smallest p that so few queries that differ
     can have), effect (Cohen's d_z), wins, ties and losses of b, n,
     detectable (the difference that would be detected with 80% power), a verdict ('better', 'worse',
-    'not significant' or why it was not tested) and a sentence. `table` is what is displayed: of two
-    systems a row per metric and slice, of more their means, with letters for those that are
-    significantly worse. `result` has the values per query and the means of the systems.
+    'not significant' or why it was not tested) and a sentence. If missing='skip' leaves out queries
+    that a system has, it has its own mean and own queries too, which no verdict reads. `table` is
+    what is displayed: of two systems a row per metric and slice, of more their means, with letters
+    for those that are significantly worse. `result` has the values per query and the means of the
+    systems.
     """
 
     result: Result
@@ -147,6 +144,14 @@ class Comparison(EvaluatedTable):
         if self._is_pair or self._long:
             return f"Differences with {self.settings.percent} confidence intervals"
         return "Means"
+
+    @property
+    def _own(self) -> dict[tuple[str, str, str], tuple[float | None, int]]:
+        """The own mean of each system and its own queries, by metric, slice and system, if any."""
+        if f"{OWN[0]}_a" not in self.pairs.columns:
+            return {}
+        names = [["metric", "slice", x, *(f"{name}_{x}" for name in OWN)] for x in "ab"]
+        return {row[:3]: row[3:] for of_one in names for row in self.pairs[of_one].rows()}
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
@@ -266,7 +271,7 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.result, [*dict.fromkeys(order)], turned, marks, letters, across,
-            method=method, notes=self.notes, source=self,
+            method=method, notes=self.notes, source=self, own=self._own,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -299,6 +304,10 @@ class Comparison(EvaluatedTable):
         rows = self.pairs.drop_nulls("p")["metric", "slice", "p_adjusted", "verdict"].rows()
         alpha = self.settings.alpha
         tested = [f"{x}, {y}: p {text.format_p_cell(p, alpha)}, {word}" for x, y, p, word in rows]
+        tested += [
+            f"{metric}, {part}: own mean of {name} {text.format_number(mean)}, own queries {n:,}"
+            for (metric, part, name), (mean, n) in self._own.items() if mean is not None
+        ]  # fmt: skip
         method = f"{self.tests}; intervals in brackets; {self._legend()}"
         return self._typeset([block], method, tested, caption, label)
 
@@ -458,102 +467,6 @@ def _describe_leader(metric: str, means: pl.DataFrame, pairs: pl.DataFrame, lowe
 def _join_names(names: Sequence[str]) -> str:
     """Join names, or count them if there are many."""
     return text.join_words(names) if len(names) <= NAMES else f"{len(names)} systems"
-
-
-# The marks of systems that differ significantly from the baseline.
-MARKS = {BETTER: "†", WORSE: "‡"}
-
-
-def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The table of one pair: both means, the difference, its interval, p and the verdict."""
-    a, b = pairs.select("a", "b").row(0)
-    keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
-    taken = [*keys, "lo", "hi", "p", "verdict"]
-    names = text.unique_names([a, b, f"{b} - {a}"], taken, "system")
-    means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
-    return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(pairs["verdict"])
-
-
-_MEANS = ("mean_a", "mean_b", "difference")
-# For other verdicts, a note has the reason.
-_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT, "too few differ")
-
-
-def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
-    """The table of one pair as text."""
-    header, rows = _format_pair(pairs)
-    keys, body, above = header[:-3], list[list[str]](), ""
-    for row in rows:
-        word = "too few differ" if ": " in row["verdict"] else row["verdict"]
-        body.append([
-            *(text.Name("" if row[key] == above and key == "metric" else row[key]) for key in keys),
-            *(row[name] for name in _MEANS),
-            f"{row['lo']} to {row['hi']}" if row["lo"] else "",
-            text.format_p_cell(row["p_adjusted"], alpha),
-            text.Status(word if word in _TESTED else "not tested"),
-        ])  # fmt: skip
-        above = row["metric"]
-    header = [*keys, *map(text.Name, header[-3:-1]), header[-1], f"{percent} CI", "p"]
-    return Block([[*header, "verdict"], *body], range(len(keys), len(header)))
-
-
-def typeset_pair(pairs: pl.DataFrame) -> Block:
-    """The table of one pair for LaTeX: slices below their metric, intervals in brackets."""
-    header, rows = _format_pair(pairs)
-    body = list[list[str]]()
-    for row in rows:
-        *means, change, lo, hi = (row[x].replace(",", "{,}") for x in (*_MEANS, "lo", "hi"))
-        interval = f"\\;[{lo}, {hi}]" if lo else ""
-        body.append([
-            row["metric"] if row["slice"] == "all" else f"  {row['slice']}",
-            *(text.Math(x) if x else "" for x in means),
-            text.Math(change + interval, MARKS.get(row["verdict"], "")) if change else "",
-        ])  # fmt: skip
-    return Block([["metric", *header[-3:]], *body], range(1, 4))
-
-
-def _format_pair(pairs: pl.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    """The names of the keys and of the three means, the last one short; and rows with text."""
-    rows, header = pairs.to_dicts(), tabulate_pair(pairs).columns
-    header = header[: header.index("lo")]
-    header[-1] = header[-1] if text.display_width(header[-1]) <= NAME else "difference"
-    decimals = _count_decimals(rows)
-    for row in rows:
-        for name in (*_MEANS, "lo", "hi"):
-            number, places = row[name], decimals[row["metric"]]
-            row[name] = "" if number is None else text.format_decimal(number, places)
-    return header, rows
-
-
-def _count_decimals(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The decimals of each metric, the same for all but those with large values.
-
-    They show on which side of 0 a bound lies, and the sign of the difference of the means.
-    """
-    counts, large = dict[str, int](), set[str]()
-    for row in rows:
-        metric, values = row["metric"], (abs(row[x] or 0) for x in (*_MEANS, "lo", "hi"))
-        large |= {metric} if max(values) >= LARGE else set()
-        counts[metric] = max(_decimals(row), counts.get(metric, 0))
-    small = {name: count for name, count in counts.items() if name not in large}
-    return counts | dict.fromkeys(small, max(small.values(), default=0))
-
-
-def _decimals(row: Mapping[str, Any]) -> int:
-    a, b, difference, lo, hi = (row[name] for name in (*_MEANS, "lo", "hi"))
-    if a is None or b is None or difference is None:
-        return 0
-    ends = [x for x in (lo, hi) if x is not None]
-    unit = max(map(abs, (a, b, *ends))) <= 1
-    count = 4 if unit or len(ends) < 2 else max(0, text.count_decimals(lo, hi))
-
-    def agrees(n: int) -> bool:
-        sign = (b > a) - (b < a) if round(difference, n) else 0
-        means = round(round(b, n) - round(a, n), n)
-        same = (means > 0) - (means < 0) == sign
-        return same and all(round(x, n) or abs(x) < 1e-12 for x in ends)
-
-    return next((n for n in range(count, 12) if agrees(n)), 12)
 
 
 def mark_pairs(

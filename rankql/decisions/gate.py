@@ -16,7 +16,7 @@ from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import average_slices
+from rankql.evaluation.means import MEAN_OF_SLICES, average_slices
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import VALUES, set_directions
 from rankql.macros import MISSING
@@ -77,14 +77,17 @@ def gate(
     minimum : str, list of str or dict
         Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9. Several are
         separated by commas. {"nDCG@10": 0.45} is the same, and the highest one of metrics that are
-        better if they are lower. With `by`, 'mean of slices: nDCG@10>=0.45' counts each slice once.
+        better if they are lower. With `by`, a limit is on all queries and on every slice, or on one
+        that it names: 'country=DE: nDCG@10>=0.6', 'all: nDCG@10>=0.4', and 'mean of slices: ...',
+        in which each slice counts once. Quote values with ":", "=" or ",": 'time="12:30": AP>=0.5'.
     max_drop : str, list of str or dict, optional
         How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 
-        Worse is lower for nDCG, higher for RMSE. {"nDCG@10": 0.01} is the same. The limit passes if
-        the confidence interval of the drop (level 1 - alpha) is within it, fails if the interval is
-        beyond it, and is inconclusive otherwise. With a limit of 0, or a baseline without limits,
-        only a significant drop fails, and a note recommends a limit.
+        Worse is lower for nDCG, higher for RMSE. {"nDCG@10": 0.01} is the same, and a slice is
+        named as in `minimum`. The limit passes if the confidence interval of the drop (level 1 -
+        alpha) is within it, fails if the interval is beyond it, and is inconclusive otherwise. With
+        a limit of 0, or a baseline without limits, only a significant drop fails, and a note
+        recommends a limit.
     equivalence : str, list of str or dict, optional
         Largest drop and largest gain allowed, such as nDCG@10:0.01.
 
@@ -201,7 +204,7 @@ def gate(
     alignment.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
     meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
-    if any(limit.of_slices for limit in [*minima, *drops]):
+    if any(limit.part == MEAN_OF_SLICES for limit in [*minima, *drops]):
         meta = average_slices(replace(meta, cluster=cluster))
     run_result = run_result.derive(meta=meta, interval=None)
     run_result = set_directions(run_result, higher_is_better, names)

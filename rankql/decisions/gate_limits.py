@@ -23,8 +23,12 @@ from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_f
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
-# What a limit on the mean of the slices' means starts with.
-_OF_SLICES = f"{MEAN_OF_SLICES}:"
+# A limit on one slice starts with it: 'mean of slices:', 'all:', 'country=DE:' or 'day="12:30":'.
+_SIDE = r"""(?:"[^"]*"|'[^']*'|[^"'=:,()<>]+)"""
+_PART = re.compile(
+    rf"\s*(?P<part>all|{MEAN_OF_SLICES}|{_SIDE}={_SIDE}(?:,{_SIDE}={_SIDE})*)\s*:(?P<rest>[^:].*)",
+    re.DOTALL,
+)
 _NUMBER_AT_END = re.compile(r"(?:[<>]=?|:)\s*[-+.\de]+\s*$")
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
@@ -48,8 +52,8 @@ class GateLimit:
     operator: str = ""
     # Of a limit on equivalence, which has two: 'drop' or 'gain'.
     side: str = ""
-    # Is it on the mean of the slices' means?
-    of_slices: bool = False
+    # The only slice that it is on, if it names one: `attribute=value`, "all" or "mean of slices".
+    part: str = ""
     # Did nobody set it?
     is_default: bool = False
 
@@ -69,6 +73,12 @@ class GateLimit:
             return self.bound, 1 if self.operator.startswith(">") else -1
         return (self.bound, -1) if lower_is_better != (self.side == "gain") else (-self.bound, 1)
 
+    def takes(self, part: str) -> bool:
+        """Is it on this slice? Without a name, it is on all but the mean of slices."""
+        if not self.part:
+            return part != MEAN_OF_SLICES
+        return sorted(self.part.split(", ")) == sorted(part.split(", "))
+
     def holds(self, margin: float) -> bool:
         """Whether a known value that is this far on the right side of the limit is within it."""
         return margin > ROUNDING if self.operator in (">", "<") else margin >= -ROUNDING
@@ -79,13 +89,16 @@ def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -
     (form, expected), limits = _FORMS[argument], list[GateLimit]()
     if isinstance(value, Mapping):
         least_of = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        names = {x: x.removeprefix(_OF_SLICES).strip() for x in value}
+        names = {x: match["rest"].strip() if (match := _PART.fullmatch(x)) else x for x in value}
         value = [f"{x}{least_of[parse.lower_is_better(names[x])]}{y}" for x, y in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
     for written in dict.fromkeys(limit for several in texts for limit in _split_text(several)):
-        match = form.fullmatch(written.removeprefix(_OF_SLICES).strip())
+        named = _PART.fullmatch(written)
+        match = form.fullmatch((named["rest"] if named else written).strip())
+        if match is None and named:  # an expression, such as 'a = b:0.1'
+            named, match = None, form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
         if match is None or bound is None or not math.isfinite(bound) or bound < least:
@@ -97,9 +110,17 @@ def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -
             sides = ("drop", "gain") if argument == "equivalence" else ("",)
             operator = match["operator"] if argument == "minimum" else ""
             number = bound + 0.0  # 0 for -0.0
-            part = written.startswith(_OF_SLICES)
+            part = _name_slice(named["part"]) if named else ""
             limits += [GateLimit(spelling, metric, number, operator, side, part) for side in sides]
     return limits
+
+
+def _name_slice(text: str) -> str:
+    """The name of a slice without quotes and blanks around its attributes and values."""
+    sides = re.findall(_SIDE, text)
+    texts = [x[1:-1] if x[0] in "\"'" else x.strip() for x in map(str.strip, sides)]
+    pairs = zip(texts[::2], texts[1::2], strict=False)
+    return ", ".join(map("=".join, pairs)) or texts[0]
 
 
 def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) -> None:
@@ -131,11 +152,12 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
 
 
 def _split_text(text: str) -> list[str]:
-    """The limits in a text: after a number and outside brackets, a comma starts the next one."""
+    """The limits in a text: after a number, outside brackets and quotes, a comma starts another."""
     limits = [""]
     for piece in text.split(","):
         limits[-1] += piece
         ended = _NUMBER_AT_END.search(piece) and limits[-1].count("(") == limits[-1].count(")")
+        ended = ended and limits[-1].count('"') % 2 == 0
         limits += [""] if ended else []
         limits[-1] += "" if ended else ","
     return [limit.strip() for limit in [*limits[:-1], limits[-1].rstrip(",")] if limit.strip()]
@@ -186,7 +208,12 @@ def limit_rows(
     for limit in limits:
         metric = limit.name(result)
         of_metric = [pair for pair in pairs if pair.metric == metric]
-        of_metric = [x for x in of_metric if limit.of_slices == (x.slice == MEAN_OF_SLICES)]
+        of_metric = [x for x in of_metric if limit.takes(x.slice)]
+        if not of_metric:
+            known = [x.slice for x in pairs if x.metric == metric]
+            unknown = describe_unknown("slice", limit.part, known)
+            by = f". Pass by={limit.part.partition('=')[0]!r}"
+            raise RankqlError(f"A limit on {limit.spelling}: {unknown[:-1]}{by * (len(known) < 2)}")
         by_interval = limit.operator or limit.is_default
         if alpha is not None and by_interval and of_metric[0].overall is not None:
             raise RankqlError(
@@ -227,6 +254,7 @@ def _decide(
     queries cannot all have lost by chance.
     """
     decisions = {}
+    too_few = INCONCLUSIVE if "=" in limit.part else TOO_FEW  # who names a slice asks for it
     families: dict[Any, list[PairComparison]] = {}
     for pair in pairs:
         few = (pair.weighed if pair.change is None else pair.n) < min_queries
@@ -236,7 +264,7 @@ def _decide(
         elif pair.change is not None and alpha is not None and pair.overall is None:
             families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
         elif not pair.weighed or (few and pair.slice != "all"):
-            decisions[pair.slice] = Decision(TOO_FEW)
+            decisions[pair.slice] = Decision(too_few)
         else:
             holds = pair.change is not None and limit.holds(sign * (pair.change - target))
             decisions[pair.slice] = Decision(PASSED if holds else FAILED)
@@ -261,7 +289,7 @@ def _decide(
                 interval = Interval(result.lo + target, result.hi + target)
             lucky = 2.0 ** (1 - sample.units) > alpha / len(members)
             if pair.queries < min_queries and (status != FAILED or lucky):
-                status, needed = (INCONCLUSIVE if pair.slice == "all" else TOO_FEW), None
+                status, needed = (INCONCLUSIVE if pair.slice == "all" else too_few), None
             confidence = None if level is None else 1.0 - level
             why = ""
             if result.needed is not None and pair.sample.differing:

@@ -102,11 +102,23 @@ class Verdict(EvaluatedTable):
 
     def displayed(self) -> list[pl.DataFrame]:
         """All limits; of a gate that did not pass, without the slices that passed."""
-        frame = self._worst_first()
-        if not self.passed:
-            frame = frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
-        return [drop_idle_columns(frame.select(columns))]
+        return [drop_idle_columns(self._displayed_rows().select(columns))]
+
+    def _displayed_rows(self) -> pl.DataFrame:
+        frame = self._worst_first()
+        if self.passed:
+            return frame
+        return frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
+
+    def remarks(self) -> list[text.Note]:
+        """Where the limits are that are not displayed, and the other lines below the table."""
+        if not (hidden := len(self.table) - len(self._displayed_rows())):
+            return super().remarks()
+        words = (
+            f"{text.format_count(hidden, 'slice')} that passed. .table and --format csv have all"
+        )
+        return [text.Note(words, heading="Not shown"), *super().remarks()]
 
     def _worst_first(self) -> pl.DataFrame:
         return self.table.sort(pl.col("status").cast(pl.Enum(STATUSES)), maintain_order=True)

@@ -32,6 +32,8 @@ from rankql.stats.means import ROUNDING
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
+# The columns of what a system alone has, if it has queries that another one lacks.
+OWN_HEADS = ("own mean", "own queries")
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
 TURNED = {(None, None): False, ("system", "metric"): False, ("metric", "system"): True}
 
@@ -396,7 +398,8 @@ class WideTable(TableResult):
         keys = [name for name in self.table.columns if name not in others]
         header = ["" if name == "letter" else name for name in keys]
         for name in means:
-            header += [text.Name(name), *["n"] * (name in self.counts)]
+            count = OWN_HEADS[1] if name.endswith(OWN_HEADS[0]) else "n"
+            header += [text.Name(name), *[count] * (name in self.counts)]
         blocks: dict[tuple[Any, ...], list[list[str]]] = {}
         for i, row in enumerate(self.table.to_dicts()):
             line = [f"{row[x]:,}" if x == "queries" else text.Name(row[x]) for x in keys]
@@ -418,14 +421,17 @@ class WideTable(TableResult):
     def _find_best(self, column: str) -> set[int]:
         """The rows where this system has the best mean; equal values have no best one."""
         table, names = self.table, [*self.higher_is_better]
+        if self.higher_is_better[column] is None:
+            return set()
         if self.directions:
+            names = [name for name in names if self.higher_is_better[name] is not None]
             signs = {metric: 0 if x is None else 2 * x - 1 for metric, x in self.directions.items()}
             sign = pl.col("metric").replace_strict(signs)
             others = [sign * pl.col(name) for name in names if name != column]
             best = sign * pl.col(column) > pl.max_horizontal(others) + ROUNDING
             return {*table.select(best.fill_null(False)).to_series().arg_true()}
         higher = self.higher_is_better[column]
-        if "system" not in table.columns or "system" in self.parts or higher is None:
+        if "system" not in table.columns or "system" in self.parts:
             return set()
         value = pl.col(column) if higher else -pl.col(column)
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
@@ -455,13 +461,15 @@ def make_wide_table(
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
     across: Sequence[str] = (),
+    own: Mapping[tuple[str, str, str], tuple[float | None, int]] | None = None,
     **fields: Any,
 ) -> WideTable:
     """Turn a summary around: one row per slice or system, one column per metric.
 
     Of slices of several systems, or `turned`, one row per metric and slice, one column per system.
     Marks are by metric, slice and system. With `across`, one row per system and one column per
-    value of an attribute and metric.
+    value of an attribute and metric. `own` is the own mean of each system with its own queries, by
+    metric, slice and system.
     """
     summary, by_system = result.summary, False
     higher_is_better = {name: result.higher_is_better(name) for name in result.metrics}
@@ -498,22 +506,32 @@ def make_wide_table(
         keys += ["queries"] * sliced
     heads = text.unique_names(names, keys, "system" if by_system else "metric")
     marked = text.unique_names([f"{x} marks" for x in heads], [*keys, *heads]) if marks else []
+    of_own = [(f"{x} " * (len(heads) > 1) + y) for x in heads for y in OWN_HEADS] if own else []
+    of_own = text.unique_names(of_own, [*keys, *heads, *marked])
     data = []
     for left, places in rows:
         of = [means[place] for place in places]
         queries = [max(x["queries"] for x in of)] if "queries" in keys else []
         noted = [marks.get((name, part, str(x)), "") for part, x, name in places] if marks else []
-        data.append([*left, *queries, *(x["mean"] for x in of), *noted])
+        alone = [x for part, y, name in places for x in own[name, part, str(y)]] if own else []
+        data.append([*left, *queries, *(x["mean"] for x in of), *noted, *alone])
     kinds = (pl.Int64 if name == "queries" else pl.String for name in keys)
     types: dict[str, Any] = dict(zip(keys, kinds, strict=True)) | dict.fromkeys(heads, pl.Float64)
-    table = pl.DataFrame(data, types | dict.fromkeys(marked, pl.String), orient="row")
+    types |= dict.fromkeys(marked, pl.String)
+    types |= {x: pl.Int64 if i % 2 else pl.Float64 for i, x in enumerate(of_own)}
+    table = pl.DataFrame(data, types, orient="row")
     marks_of = dict(zip(heads, marked, strict=False))
-    fields |= {"marks": marks_of, "input_paths": fields["source"].input_paths}
+    counts = dict(zip(of_own[::2], of_own[1::2], strict=True))
+    fields |= {"marks": marks_of, "counts": counts, "input_paths": fields["source"].input_paths}
     if by_system:
         fields |= {"parts": ["metric"] * (len(labels) > 1), "directions": higher_is_better}
-        return WideTable(table, dict.fromkeys(heads, True), **fields)
-    table = table.select(*keys, *(x for name in heads for x in (name, marks_of.get(name)) if x))
-    return WideTable(table, dict(zip(heads, directions, strict=True)), **fields)
+        return WideTable(table, dict.fromkeys(heads, True) | dict.fromkeys(counts), **fields)
+    groups = [heads, [*marks_of.values()], of_own[::2], of_own[1::2]]
+    heads_in_order = itertools.chain(*zip(*filter(None, groups), strict=True))
+    table = table.select(*keys, *heads_in_order)
+    named = dict(zip(heads, directions, strict=True))
+    better = {x: named.get(x) for x in table.columns if x in named or x in counts}
+    return WideTable(table, better, **fields)
 
 
 def _label_slices(

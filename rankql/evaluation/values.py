@@ -36,13 +36,13 @@ from rankql.sources.choose.cells import unpack_objects
 from rankql.sources.choose.choice import find_system
 from rankql.sources.choose.computed import number_type
 from rankql.sources.names.candidates import fields_of
-from rankql.sources.open.files import CSV, JSON, PARQUET, is_path, open_file, read_text, suffix_of
+from rankql.sources.open.files import CSV, JSON, PARQUET, open_file, read_text, suffix_of
 from rankql.sources.open.private import private_connection
 from rankql.sources.open.reader import fetch_frame, list_in_order
 from rankql.sources.open.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_number, require_column
 from rankql.text import join_words
-from rankql.writing import remember_inputs
+from rankql.writing import is_path, remember_inputs
 
 Direction = bool | Mapping[str, bool] | None
 # A row per query and system, and notes.

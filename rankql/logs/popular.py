@@ -39,10 +39,10 @@ def most_popular(
     with None the first k of all.
     Of a log with a column `split`, `fold` or `is_test`, as `leave_one_out` and `time_split` write
     it, only the rows of train count; split=None counts all rows.
-    The run has a list for each user of the log, or of `users`, a table or a list of ids: users
-    without a row in the log get the most popular items. The score is 1 / pos, for an evaluation
-    with runs that have scores. The result is in polars, or in pandas for a
-    pandas log. The time is that of k rows per user and of the rows of the log.
+    The run has a list for each user of the log, those of the test too, or of `users`, a table or a
+    list of ids: users without a row in train get the most popular items. The score is 1 / pos, for
+    an evaluation with runs that have scores. The result is in polars, or in pandas for a pandas
+    log. The time is that of k rows per user and of the rows of the log.
 
     >>> log = pl.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "b"]})
     >>> most_popular(log, k=1, users=[1, 2, 3]).rows()
@@ -66,7 +66,9 @@ def count_and_rank(
     require(split in (None, "auto"), f"split must be 'auto' or None, not {split!r}")
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     if isinstance(users, list | tuple | range | pl.Series):
-        users = pl.DataFrame({query: pl.Series(users)})
+        ids = pl.Series(users)
+        of_rows = ids.dtype == pl.Struct and not isinstance(users, pl.Series)
+        users = users if of_rows else pl.DataFrame({query: ids})
     # A relation belongs to another connection.
     train, users = (
         relation_to_polars(x) if isinstance(x, DuckDBPyRelation) else x for x in (train, users)

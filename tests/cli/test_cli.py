@@ -321,6 +321,30 @@ def test_errors_are_one_line_in_the_words_of_the_command_line(files, arguments):
         assert not re.search(r"\b(rel|query|system)=", err)
 
 
+MISSING = {
+    "compare a.run b.run qrels": "run 'a': file 'a.run' does not exist. Check its name",
+    "compare one.run two.run no.qrels": "qrels: file 'no.qrels' does not exist. Check its name",
+    "compare x=one.run y=no.run qrels": "run 'y': file 'no.run' does not exist. Check its name",
+    "gate no.run qrels --min AP>=0.1": "run: file 'no.run' does not exist. Check its name",
+    "gate one.run qrels --baseline no.run": "baseline: file 'no.run' does not exist. Check its",
+    "gate one.run --qrels no --min AP>=0.1": "qrels: file 'no' does not exist. Check its name",
+    "eval 'no*.run' qrels": "run: file 'no*.run' does not exist. Check its name",
+}
+
+
+@few(3)("arguments", MISSING)
+def test_a_missing_file_is_named_before_anything_heavy_is_imported(files, arguments):
+    code = (
+        "import sys; from rankql.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print({'polars', 'duckdb', 'numpy', 'scipy'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", code, *shlex.split(arguments)]
+    done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (2, "set()"), done.stderr
+    assert MISSING[arguments] in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_a_traceback_on_demand(files):
     done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
     assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr

@@ -690,3 +690,89 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     result = rankql.evaluate(run, test, "RR")
     with pytest.raises(rankql.RankqlError, match="train= is an option for runs"):
         gate_values(result, train=train, minimum="RR>=0.1")
+
+
+# Limits on one slice
+
+DIETS = pl.DataFrame({
+    "query": [f"q{i:02}" for i in range(60)],
+    "diet": ["vegan", "all: b=c", "no fish"] * 20,
+    "time": ["12:30"] * 57 + ["9"] * 3,
+    "RR": [0.9, 0.5, 0.7] * 20,
+})  # fmt: skip
+LOST = DIETS.with_columns(pl.when(pl.col("diet") == "vegan").then(0.4).otherwise("RR").alias("RR"))
+
+
+def gate_slices(frame, **options):
+    frames = {"run": frame, **{k: v for k, v in options.items() if k == "baseline"}}
+    results = {name: rankql.read_values(x) for name, x in frames.items()}
+    return rankql.gate(results.pop("run"), **{"by": "diet", **options, **results})
+
+
+@pytest.mark.parametrize(
+    ("limit", "part", "mean"),
+    [
+        ("diet=vegan: RR>=0.8", "diet=vegan", 0.9),
+        ("diet = vegan:RR>=0.8", "diet=vegan", 0.9),
+        ("diet='all: b=c': RR<0.6", "diet=all: b=c", 0.5),
+        ('diet="no fish": RR>=0.7', "diet=no fish", 0.7),
+        ("diet=no fish: RR>=0.7", "diet=no fish", 0.7),
+        ("all: RR>=0.7", "all", 0.7),
+        ({"diet=vegan: RR": 0.8}, "diet=vegan", 0.9),
+    ],
+)
+def test_a_limit_names_a_slice(limit, part, mean):
+    (row,) = gate_slices(DIETS, minimum=limit).table.to_dicts()
+    assert (row["slice"], row["status"]) == (part, "passed") and row["mean"] == pytest.approx(mean)
+
+
+def test_limits_on_slices_are_held_alone():
+    every = gate_slices(DIETS, minimum='RR>=0.6, diet="no fish": RR>=0.71, diet=vegan: RR>=0.9')
+    assert [row[0] for row in every.table.filter(check="RR >= 0.6").select("slice").rows()] == [
+        "all", "diet=all: b=c", "diet=no fish", "diet=vegan"
+    ]  # fmt: skip
+    assert every.table.filter(check="RR >= 0.71").rows()[0][2] == "diet=no fish"
+    assert statuses(every).count("failed") == 2  # one for each of both limits
+    times = gate_slices(DIETS, minimum='time="12:30": RR>=0.6, RR>=0.1', by="time")
+    assert times.table["slice"].to_list() == ["time=12:30", "all", "time=12:30", "time=9"]
+    both = gate_slices(DIETS, minimum="time=9,diet=vegan:RR>=0.1", by=["diet", "time"])
+    assert both.table["slice"].to_list() == ["diet=vegan, time=9"]
+
+
+def test_drops_of_a_slice(tmp_path):
+    options = {"baseline": DIETS, "min_queries": 5}
+    for limit in ("diet=vegan: RR:0.1", {"diet=vegan: RR": 0.1}):
+        (row,) = gate_slices(LOST, max_drop=limit, **options).table.to_dicts()
+        assert (row["slice"], row["status"], row["confidence"]) == ("diet=vegan", "failed", 0.95)
+    assert gate_slices(LOST, max_drop="diet=no fish: RR:0.5", **options).passed
+    assert gate_slices(DIETS, equivalence="diet=vegan: RR:0.5", **options).passed
+    paths = [tmp_path / "new.csv", tmp_path / "old.csv"]
+    for frame, path in zip((LOST, DIETS), paths, strict=True):
+        frame.write_csv(path)
+    command = ["gate", str(paths[0]), "--baseline", str(paths[1]), "--by", "diet"]
+    done = CliRunner().invoke(main, [*command, "--max-drop", "diet=vegan: RR:0.1"])
+    assert done.exit_code == 1 and "diet=vegan" in done.stdout, done.output
+
+
+def test_a_named_slice_of_few_queries_is_inconclusive():
+    """Who names a slice asks for it; others are only reported."""
+    (row,) = gate_slices(DIETS, minimum="time=9: RR>=0.1", by="time").table.to_dicts()
+    assert row["status"] == "inconclusive" and "fewer than 10 queries" in row["message"]
+    other = gate_slices(DIETS, minimum="RR>=0.1", by="time").table.filter(slice="time=9")
+    assert other["status"].to_list() == ["too few queries"]
+
+
+def test_an_unknown_slice_is_refused():
+    unknown = r"A limit on RR: Unknown slice 'diet=vegn'\. Did you mean 'diet=vegan'\?"
+    with pytest.raises(rankql.RankqlError, match=unknown):
+        gate_slices(DIETS, minimum="diet=vegn: RR>=0.1")
+    with pytest.raises(rankql.RankqlError, match=r"Available: all\. Pass by='diet'"):
+        gate_slices(DIETS, minimum="diet=vegan: RR>=0.1", by=())
+
+
+def test_slices_that_are_not_shown_are_counted():
+    verdict = gate_slices(DIETS, minimum="RR>=0.6")
+    assert "Gate failed: 1 of 4 checks" in repr(verdict) and len(verdict.displayed()[0]) == 2
+    line = "Not shown: 2 slices that passed. .table and --format csv have all"
+    assert line in repr(verdict) and line in verdict.to_markdown()
+    assert "Not shown" not in repr(gate_slices(DIETS, minimum="RR>=0.1"))

@@ -253,3 +253,33 @@ def test_a_caption_speaks_of_intervals_that_the_table_has():
         assert ("intervals" in result._repr_html_()) == has
     long = rankql.evaluate(TWO, JUDGED, "P@3").long()
     assert r"95\% confidence intervals" in long.to_latex()
+
+
+def noted(runs, qrels, function=rankql.evaluate, **options):
+    notes = function(runs, qrels, "RR", **options).notes
+    return [note for note in notes if "judged queries (" in note]
+
+
+def test_many_missing_queries_are_noted():
+    """A run that lacks 6 of 20 may be incomplete, and nobody said what they count."""
+    qrels = {f"q{i:02}": {"d1": 1} for i in range(20)}
+    run = {query: {"d1": 1.0} for query in [*qrels][:14]}
+    note = (
+        "6 of 20 judged queries (30%) are missing from {} and counted as the worst value. If this "
+        "is right, say so: missing='zero' counts them as the worst value, missing='skip' leaves "
+        "them out"
+    )
+    assert noted(run, qrels) == [note.format("the run")]
+    full = {query: {"d1": 1.0} for query in qrels}
+    for function in (rankql.evaluate, rankql.compare):
+        assert noted({"a": full, "b": run}, qrels, function) == [note.format("run 'b'")]
+    assert noted(run, qrels, conventions="trec_eval") == [
+        note.format("the run").replace("counted as the worst value", "left out")
+    ]
+    # A fifth is not more than a fifth.
+    assert noted({query: {"d1": 1.0} for query in [*qrels][:16]}, qrels) == []
+    for missing in ("zero", "skip"):
+        assert noted(run, qrels, missing=missing) == []
+    # Judgments of other queries too, of which no run has half.
+    part = {query: {"d1": 1.0} for query in [*qrels][:9]}
+    assert noted(part, qrels) == [] and len(noted({"a": full, "b": part}, qrels)) == 1

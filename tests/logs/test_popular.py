@@ -49,8 +49,8 @@ def test_only_rows_of_train_count(name, values, tmp_path):
     log = LOG.rename({"split": name})
     log = log.with_columns(pl.Series(name, [values.get(part, part) for part in log[name]]))
     train = LOG.filter(split="train").drop("split")
-    expected = rankql.most_popular(train, 2, **NAMES).rows()
-    assert {row[0] for row in expected} == {*"abc"}
+    expected = rankql.most_popular(train, 2, users=[*"abcde"], **NAMES).rows()
+    assert {row[0] for row in expected} == {*"abcde"}
     assert rankql.most_popular(log, 2, **NAMES).rows() == expected
     assert in_sql(log) == expected
     log.write_csv(tmp_path / "log.csv")
@@ -72,13 +72,30 @@ def test_a_column_that_is_query_or_item_does_not_split():
     assert {*run["fold"]} == {"train", "test", "valid"}
 
 
+def test_users_of_the_test_are_listed():
+    """Without them, a user that train does not have counts as 0."""
+    rows = [("a", "x", "train"), ("a", "y", "train"), ("b", "x", "train"), ("b", "y", "test")]
+    log = pl.DataFrame([*rows, ("c", "x", "test")], ["user", "item", "split"], orient="row")
+    assert rankql.evaluate(rankql.most_popular(log, 1), log, "HR@1")["HR@1"] == 1
+    train = log.filter(split="train")
+    assert rankql.evaluate(rankql.most_popular(train, 1), log, "HR@1")["HR@1"] == 0.5
+
+
+def test_users_are_rows_too():
+    frame = pl.DataFrame({"member_id": ["d", "a"], "age": [30, 40]})
+    expected = rankql.most_popular(LOG, users=frame, **NAMES).rows()
+    assert {row[0] for row in expected} == {"a", "d"}
+    assert rankql.most_popular(LOG, users=frame.to_dicts(), **NAMES).rows() == expected
+
+
 def test_a_log_split_by_users():
-    """Users of test alone count as little as rows of test, and users= lists them."""
+    """Users of test alone count as little as rows of test, but are listed."""
     part = pl.when(pl.col("member_id") < "d").then(pl.lit("train")).otherwise(pl.lit("test"))
     log = LOG.with_columns(split=part)
     train = log.filter(split="train").drop("split")
     assert "w" not in rankql.most_popular(log, **NAMES)["track"]
-    assert rankql.most_popular(log, **NAMES).rows() == rankql.most_popular(train, **NAMES).rows()
+    every = rankql.most_popular(train, users=[*"abcde"], **NAMES).rows()
+    assert rankql.most_popular(log, **NAMES).rows() == every
     users = log.filter(split="test").select("member_id").unique()
     run = rankql.most_popular(log, 1, users=users, **NAMES)
     assert run.rows() == [("d", "y", 1, 1.0), ("e", "y", 1, 1.0)]

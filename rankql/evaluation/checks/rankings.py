@@ -38,6 +38,8 @@ MUCH_UNDEFINED = 0.05
 MUCH_SEEN = 0.01
 # Ratings go up to this grade at least.
 HIGHEST_RATING = 4
+# From this share on, of at least so many judged queries, somebody should say what missing ones are.
+MUCH_MISSING, SEVERAL_QUERIES = 0.2, 5
 # Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
 RATINGS = f"""SELECT count(*) FILTER ({IS_RELEVANT}) AS count, count(rel) AS judged,
     count / count(rel) AS part, count(*) FILTER (rel > 0 AND rel < 1) AS fractions,
@@ -306,6 +308,22 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
             yield {"name": metric.name, "shares": shares}
 
 
+def _many_missing(evidence: Evidence) -> Iterable[Facts]:
+    """Runs that lack many queries of judgments that are theirs, if nobody said what these count."""
+    evaluation, values = evidence.evaluation, evidence.values
+    named = evaluation.request is not None and "missing" in evaluation.request.rules.options
+    system = pl.col("system") if "system" in values.columns else pl.lit(None, pl.String)
+    counts = values.group_by(system.alias("system"), maintain_order=True).agg(
+        count=pl.col(MISSING).sum(), total=pl.len(), share=pl.col(MISSING).mean()
+    )
+    # A set of which no run covers half has other queries too.
+    if not named and evaluation.inputs.min_score is None and (counts["share"] <= 0.5).any():
+        skip = evaluation.conventions.missing == "skip"
+        rule = "left out" if skip else "counted as the worst value"
+        many = (pl.col("total") >= SEVERAL_QUERIES) & (pl.col("share") > MUCH_MISSING)
+        yield from (facts | {"rule": rule} for facts in counts.filter(many).to_dicts())
+
+
 def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
     queries, known, missing = evidence.attributes
     if count := queries - known:
@@ -534,6 +552,13 @@ VALUES = (
         "{name}: {shares}missing queries are left out, as it has no worst value to count"
         + COMPARED,
         _without_worst, needs="missing",
+    ),
+    Check(
+        "many-missing", "values", "warning",
+        "{count:,} of {total:#judged query} ({share:.0%}) are missing from {run} and {rule}. If "
+        "this is right, say so: missing='zero' counts them as the worst value, missing='skip' "
+        "leaves them out",
+        _many_missing, needs="missing",
     ),
     Check(
         "unknown-judgments", "values", "warning",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from glob import escape, glob, has_magic
+from glob import escape, has_magic
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -23,6 +23,7 @@ from rankql.arrow import require_pyarrow
 from rankql.errors import RankqlError, parse_number, require
 from rankql.macros import literal
 from rankql.registry.column_names import COLUMN_NAMES, squash
+from rankql.writing import expand_glob
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".inter")
@@ -188,16 +189,6 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
 def suffix_of(path: str) -> str:
     """The suffix of a file, without that of its compression."""
     return Path(re.sub(r"\.(gz|zst)$", "", path.lower())).suffix
-
-
-def expand_glob(pattern: str) -> list[str]:
-    """The files of a glob, sorted."""
-    return sorted(glob(os.path.expanduser(pattern), recursive=True))
-
-
-def is_path(text: str) -> bool:
-    """Does a file of this name or pattern exist?"""
-    return os.path.exists(os.path.expanduser(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
 def read_as_text(
