@@ -81,7 +81,7 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
 -- used, which would add three CASE.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
-         WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
+         WHEN typeof(k) NOT IN ('VARCHAR', 'BOOLEAN') AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
          ELSE rankql_refuse('k must be a whole number from 1, not ' || rankql_number_text(k)
                           || '. Leave k out for the complete ranking')

@@ -29,7 +29,14 @@ from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
-from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
+from rankql.registry.column_names import (
+    ANNOTATORS,
+    ROLES,
+    find_name,
+    is_like_id,
+    recognise,
+    words_of,
+)
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult
 from rankql.sources.open.reader import fetch_frame
@@ -311,16 +318,25 @@ def _read_annotators(
     with open_session(con, data) as session:
         table, labels = session.table(data, "labels"), dict[str, pl.DataFrame]()
         who = find_name(table.columns, ANNOTATORS)
+        labelled = {*names, who, find_name(table.columns, ROLES["rel"])}
+        others = [x for x in table.own_columns if x not in labelled]
+        item = columns["item"] or (others[0] if len(others) == 1 else None)
+        if item and columns["query"] is None and not recognise("query", others):
+            item = require_column(table, item, "item")
+            table = table.with_column("query", f"CAST({quote(item)} AS VARCHAR)", "VARCHAR")
+            columns = {**columns, "query": "query", "item": item}
+            notes.append(f"No column has queries: each {item} counts as one")
         for name in names:
             rows, mapping, rel = table, columns["rel"], name
-            if who and not any(map(table.has, names)):  # a row for each label
+            if is_long := who is not None and not table.has(name):  # a row for each label
                 sql = f"(FROM {table.sql} WHERE CAST({quote(who)} AS VARCHAR) = {literal(name)})"
                 rows, rel = session.describe(name, sql), columns["rel"]
             else:
                 argument = "annotators" if name in annotators else "models"
                 require_column(table, name, argument)
                 rel = (name, mapping) if isinstance(mapping, Mapping) else name
-            labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel})
+            repeats = "models" if who and not is_long else "rel"  # in the rows of each annotator
+            labels[name] = _read_labels(session, rows, name, {**columns, "rel": rel}, repeats)
         notes += session.notes
     keys = ["query", "item"]
     both = pl.concat([x.select(keys) for x in labels.values()]).group_by(keys).len()
@@ -398,6 +414,7 @@ def _read_labels(
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")
+    rows = rows.unique(maintain_order=True) if argument != "rel" else rows
     require(not rows.is_empty(), f"{label} has no labels")
     for (name,) in rows.filter(rows.select("query", "item").is_duplicated())["query",].rows()[:1]:
         raise RankqlError(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+import duckdb
 
 from rankql.errors import Question, RankqlError, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -13,8 +16,10 @@ from rankql.registry.column_names import (
     ROLES,
     WEAKER,
     find_name,
+    is_added,
     is_called,
     recognise,
+    squash,
 )
 
 Data: TypeAlias = Any
@@ -221,7 +226,8 @@ class Table:
         """
         allowed = (role, "") if role == "query" else (role,)
         taken = {**{name: other for other, name in self.roles.items()}, **self.named}
-        return [name for name in self.columns if taken.get(name, role) in allowed]
+        free = [name for name in self.columns if taken.get(name, role) in allowed]
+        return [name for name in free if not is_added(name, role)]
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""
@@ -240,7 +246,11 @@ class Table:
         text = self.text and is_text(kind)
         if not text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
-            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
+            label, call = label_in(name, kind), "Cast it first"
+            if is_nested(kind):
+                call = f"{role}={quote_name(name) + label[0]!r}" if label else "an expression of it"
+                call = f"Pass {call}"
+            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. {call}")
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
@@ -373,6 +383,28 @@ def is_text(kind: str) -> bool:
 def is_nested(kind: str) -> bool:
     """Is it a type of lists, maps or structs?"""
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
+
+
+# Names of labels, without the s of several.
+_LABELS = {*map(squash, ROLES["rel"]), "choice", "response"}
+
+
+def label_in(name: str, kind: str) -> tuple[str, str] | None:
+    """The path to the first label in a list or an object, and the type of the label.
+
+    A place in a text has a label too, which is not that of the item.
+    """
+    if kind.endswith("]"):
+        label = label_in(name, re.sub(r"\[\d*\]$", "", kind))
+        return label and (f"[1]{label[0]}", label[1])
+    if not kind.startswith("STRUCT("):
+        return ("", kind) if squash(name.rpartition(".")[2]).rstrip("s") in _LABELS else None
+    fields = dict(duckdb.sqltype(kind).children)
+    for x, each in fields.items() if not {"start", "end"} <= {*fields} else ():
+        called = name if x == "score" and name.startswith("response") else x
+        if label := label_in(called, str(each)):
+            return f".{quote_name(x)}{label[0]}", label[1]
+    return None
 
 
 def is_number(kind: str) -> bool:

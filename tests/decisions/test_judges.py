@@ -197,6 +197,44 @@ def test_labels_may_be_text_and_have_a_row_each():
         judges(rows, annotators=["ann"], models=["llama"])
 
 
+def test_tables_without_queries_have_one_for_each_item(tmp_path):
+    """As crowd-kit has labels by task and worker, and cleanlab a wide table with its index."""
+    rows = labelled({"ann": 0.5, "bo": 0.5}).with_columns(
+        item=pl.concat_str("query", "item", separator="-")
+    )
+    names = {"annotators": ["ann", "bo"]}
+    expected = judges(rows.with_columns(query="item"), **names).table
+    wide = rows.drop("query")
+    wide.rename({"item": ""}).write_csv(tmp_path / "wide.csv")
+    long = wide.unpivot(["ann", "bo"], index="item", variable_name="worker", value_name="label")
+    for labels in (wide, tmp_path / "wide.csv", long.rename({"item": "task"})):
+        report = judges(labels, **names)
+        assert report.table.equals(expected)
+        assert any("No column has queries: each" in note for note in report.notes)
+    more = wide.with_columns(text=pl.lit("..."))
+    with pytest.raises(RankqlError, match="No query column"):
+        judges(more, **names)
+    assert judges(more, **names, item="item").table.equals(expected)
+    assert judges(rows, **names).notes == []
+
+
+def test_rows_of_annotators_with_the_label_of_a_model():
+    """As argilla has responses of people and the suggestion of a model in one record."""
+    wide = labelled({"ann": 0.5, "bo": 0.5, "gpt": 0.5})
+    names = {"annotators": ["ann", "bo"], "models": ["gpt"]}
+    index = ["query", "item", "gpt"]
+    long = wide.unpivot(["ann", "bo"], index=index, variable_name="rater", value_name="rel")
+    assert judges(long, **names).table.equals(judges(wide, **names).table)
+    ann = long.filter(rater="ann")
+    report = judges(ann, judge_rel="gpt")
+    assert report.table.drop("judge").equals(
+        judges(wide, annotators=["ann"], models=["gpt"]).table.drop("judge")
+    )
+    two = long.with_columns(pl.when(rater="bo").then(pl.col("gpt") + 1).otherwise("gpt"))
+    with pytest.raises(RankqlError, match=r"^gpt has several labels for an item"):
+        judges(two, **names)
+
+
 def test_labels_are_read_as_judgments_are():
     """Lists, yes and no; a column that may have the grades is asked about."""
     llm = {1: {"a": 1, "b": 0}, 2: {"a": 1, "b": 0}}

@@ -121,6 +121,9 @@ def find_duplicates(
         hint += describe_separator(evaluation.session, table, column, inputs.qrels)
     if source == "qrels" and inputs.qrels:
         hint += describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
+        if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
+            rel = quote_name(inputs.qrels.roles["rel"])
+            hint += f", or pass rel='max({rel})', the highest of every {who}"
     return f"{label} has duplicates: {examples}. Keep one row of each{hint}"
 
 

@@ -18,9 +18,9 @@ from rankql.errors import Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
+    ANNOTATORS,
     DISTANCES,
     EVENTS,
-    KEYS,
     LOCATORS,
     RANKED_SYSTEMS,
     RELEVANT,
@@ -28,6 +28,7 @@ from rankql.registry.column_names import (
     ROLES,
     TIMES,
     USERS,
+    is_added,
     is_called,
     is_distance,
     level_of,
@@ -50,6 +51,7 @@ from rankql.sources.tables import (
     is_id,
     is_number,
     is_text,
+    label_in,
     quote_name,
 )
 from rankql.text import Note, format_queries, join_words
@@ -65,10 +67,11 @@ KEY_PLACES = {
 }
 # What is not a grade, though it is next to ids.
 _NO_GRADES = {
-    squash(name)
-    for names in (*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS, ["id", "iteration"])
-    for name in names
+    *map(squash, (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, *RANKED_SYSTEMS, *USERS)),
+    *(*ANNOTATORS, "id", "iteration"),
 }
+# Labels in lists have at most so many different values.
+_MOST_LABELS = 20
 # What stands between several ids in one text.
 _BETWEEN = r"[;|,\s]+"
 
@@ -244,6 +247,8 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         place = tail in KEY_PLACES
         if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
+        if is_added(name):
+            continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
             rows = qrels.rows if qrels.column else qrels.table.sql
             first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
@@ -273,6 +278,18 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         raise Question(text, [key, pair.named_items()])
 
 
+def _split_by_type(pair: Pair) -> Sequence[str]:
+    """Numbers that dlt has in several columns, one for each type."""
+    for side in filter(None, (pair.run, pair.qrels)):
+        for role in {"score", "rel"} - pair.named:
+            name = side.table.roles.get(role, "")
+            if parts := [x for x in side.free if x.startswith(f"{name}__v_")]:
+                text = f"{join_words([name, *parts])} are one column, split by type. Read them all?"
+                every = f"coalesce({', '.join(map(quote_name, (name, *parts)))})"
+                raise Question(side.note(text), [{role: every}, {role: name}])
+    return ()
+
+
 def _grades(pair: Pair) -> Sequence[str]:
     """Numbers and labels next to judgments that have no grade."""
     side = pair.qrels
@@ -284,24 +301,27 @@ def _grades(pair: Pair) -> Sequence[str]:
         text = f"is the second part of each pair in {side.column} the grade?"
         raise Question(side.note(text), [{"rel": f"{side.column}.2"}, {"rel": "1"}])
     taken = pair.run.used if pair.is_one_table else set()
+    free = {**side.free, **_nested_labels(side, taken)}
+    places = pair.run.table.sources([pair.run.table.roles.get("pos", "")])
     names = [
-        x for x, (_, kind) in side.free.items()
+        x for x, (_, kind) in free.items()
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
+        and x not in places and not is_added(x)
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
     ]  # fmt: skip
-    doubtful = [x for x in names if _may_be_grade(side, x)]
+    doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
     doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
     if not doubtful:
         return ()
     texts, labels = list[str](), list[str]()
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
-        if side.free[x][1].endswith("]"):
+        value, kind = free[x]
+        if kind.endswith("]"):
             continue
-        value = side.free[x][0]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
-        if is_text(side.free[x][1]) and any(parse_number(label) is None for label in found):
+        if is_text(kind) and any(parse_number(label) is None for label in found):
             texts.append(x)
             mapping = format_mapping(dict.fromkeys(found, "..."), x)
             labels = [f"a grade for each value: {mapping}"]
@@ -317,12 +337,30 @@ def _grades(pair: Pair) -> Sequence[str]:
     )
 
 
-def _may_be_grade(side: Reading, name: str) -> bool:
+def _nested_labels(side: Reading, taken: set[str]) -> dict[str, tuple[str, str]]:
+    """Labels in lists or in their objects, of a row per item, as expressions with their types."""
+    labels: dict[str, tuple[str, str]] = {}
+    for name, (column, kind) in side.free.items() if not side.column else ():
+        found = label_in(name, kind) if kind.endswith("]") and name not in taken else None
+        if found is None:
+            continue
+        path, of_label = found
+        counts = f"max(len({column})) > 1, count(DISTINCT {column}{path})"
+        several, different = side.session.row(f"SELECT {counts} FROM {side.rows}")
+        label = f"{quote_name(name)}{path}"
+        if several:
+            every = f"list_transform({quote_name(name)}, lambda x_: x_{path.removeprefix('[1]')})"
+            label = f"CAST({every} AS VARCHAR)" if is_text(of_label) else f"list_max({every})"
+        if different <= _MOST_LABELS:
+            labels[label] = label if several else f"{column}{path}", of_label
+    return labels
+
+
+def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
     """Is it a number that is not a constant of at least 1, or a label?
 
     What is the same for all items of a query, or for an item in all queries, is not a grade.
     """
-    value, kind = side.free[name]
     number, text, count = _number(value, kind), f"CAST({value} AS VARCHAR)", f"count({value})"
     constant = f"min({number}) = max({number}) AND {count} = count(*) AND min({number}) >= 1"
     values, blanks = (
@@ -473,6 +511,7 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
     _numbered_queries,
+    _split_by_type,
     _grades,
     _order_of_lists,
     _order_of_scores,

@@ -11,7 +11,7 @@ from rankql.errors import Call
 from rankql.macros import literal, quote
 from rankql.sources.names.candidates import fields_of
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, id_text
+from rankql.sources.tables import Table, id_text, is_nested
 from rankql.text import Note
 
 # Words for nothing that stand in the place of an id.
@@ -112,7 +112,8 @@ class Reading:
     def fields(self) -> dict[str, tuple[str, str]]:
         """The SQL and the type of each column, and of the fields of the objects in lists."""
         columns = self.source.own_columns
-        parents = {x for x in columns if any(y.startswith(f"{x}.") for y in columns)}
+        nested = [x for x in columns if is_nested(self.source.columns[x])]
+        parents = {x for x in nested if any(y.startswith(f"{x}.") for y in columns)}
         own = {x: (quote(x), self.source.columns[x]) for x in columns if x not in parents}
         inner = fields_of(self.kind) if self.kind.endswith("]") else {}
         return {f"{self.column}.{x}": (y.of("x_"), y.kind) for x, y in inner.items()} | own

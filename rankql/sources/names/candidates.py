@@ -17,6 +17,7 @@ from rankql.errors import Question, RankqlError, Ungraded
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
+    ANNOTATORS,
     COLUMN_NAMES,
     PLACES,
     PREDICTED,
@@ -257,9 +258,12 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
     if role == "item":
         ids = [x for x in ids if x != table.find("query")]
+        rel = table.find("rel") if find_name(free, ANNOTATORS) else None
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
+    if role == "item" and rel and table.label == "qrels":  # several label an item
+        calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
     judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
     if role == "rel":
         known = map(table.find, ("query", "item", *NUMBERS))

@@ -17,6 +17,8 @@ from rankql.text import format_count, is_or_are
 
 # How text says yes and no.
 _YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+# How Label Studio writes a rating into CSV and JSON: the text or the list of one object.
+_RATING = r"""'^\[\{["'']rating["'']: ?([-+.0-9e]+)\}\]$'"""
 
 
 def read_numbers(session: Session, table: Table) -> Table:
@@ -26,11 +28,17 @@ def read_numbers(session: Session, table: Table) -> Table:
     """
     name = table.roles.get("rel", "")
     kind, value = table.columns.get(name, ""), quote(name)
-    if is_text(kind) and numbers_in_memory(session, table, name) is None:
+    is_number = numbers_in_memory(session, table, name) is not None
+    if kind.startswith("STRUCT(rating ") or (is_text(kind) and not is_number):
         text = f"lower(trim(CAST({value} AS VARCHAR)))"
-        if session.value(f"SELECT bool_and({text} IN {_YES + _NO}) FROM {table.sql}"):
+        rated = f"starts_with({text}, '[{{') AND regexp_matches({text}, {_RATING})"
+        sql = f"SELECT bool_and({text} IN {_YES + _NO}), bool_and({rated}) FROM {table.sql}"
+        words, ratings = session.row(sql)
+        if words:
             grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
             table = table.with_values(name, grade, "INTEGER")
+        elif ratings:
+            table = table.with_values(name, f"regexp_extract({text}, {_RATING}, 1)", "VARCHAR")
     elif table.nan and kind.startswith(FLOATS):
         counts = f"count(*) FILTER (isnan({value})), count(*)"
         missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")

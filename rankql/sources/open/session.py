@@ -28,6 +28,7 @@ from rankql.macros import require_duckdb
 from rankql.sources.open import frames, plain, shapes
 from rankql.sources.open.files import ARROW, DATA, JSON, PARQUET, YAML, File, open_file, suffix_of
 from rankql.sources.open.json_files import load_json, load_yaml, may_have_runs, parse_objects
+from rankql.sources.open.label_tools import open_responses
 from rankql.sources.open.parquet_files import load_parquet
 from rankql.sources.open.private import is_private, private_connection
 from rankql.sources.open.reader import CatalogTable, Reader, reword_error
@@ -177,6 +178,8 @@ class Session(Reader):
             table = fold_columns(self, table)
         if run and any(kind.startswith("STRUCT(") for kind in table.columns.values()):
             table = shapes.open_hits(self, table)
+        if not run and any(name.endswith(".responses") for name in table.columns):
+            table = open_responses(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 

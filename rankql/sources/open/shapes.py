@@ -36,6 +36,7 @@ from rankql.sources.open.answers import (
     read_answers,
 )
 from rankql.sources.open.files import DATA, suffix_of
+from rankql.sources.open.label_tools import are_tasks, rated_tasks
 from rankql.sources.open.padding import (
     are_ids_and_numbers,
     is_nothing,
@@ -238,8 +239,10 @@ def load_list(reader: Reader, label: str, data: Any) -> Table:
         table = load_object(reader, label, "the list", [queries])
         return table or load_objects(reader, label, data)
     rows = [*map(plain.unwrap, data)]
-    if isinstance(rows[0], dict) and find_shape(plain.outline_of(rows[: plain.FEW])) is ANSWERS:
-        return load_shape(reader, label, "the list", ANSWERS, rows)
+    if isinstance(rows[0], dict):
+        shape = find_shape(plain.outline_of(rows[: plain.FEW]))
+        if shape in (ANSWERS, TASKS):
+            return load_shape(reader, label, "the list", shape, rows)
     return load_objects(reader, label, rows)
 
 
@@ -458,6 +461,7 @@ class JsonShape(NamedTuple):
 
 BY_QUERY = JsonShape("{query: {item: number}}", bool, _by_query)
 ANSWERS = JsonShape("an answer of a search engine", are_answers, read_answers)
+TASKS = JsonShape("tasks of Label Studio", are_tasks, rated_tasks)
 SHAPES = (
     JsonShape("predictions of MTEB", lambda keys: ("mteb_model_meta",) in keys, _predictions),
     JsonShape(
@@ -473,6 +477,7 @@ SHAPES = (
         ),
         rated_hits,
     ),
+    TASKS,
     ANSWERS,
 )
 
@@ -489,4 +494,6 @@ def load_shape(
         is_value = isinstance(error, ValueError | OverflowError)
         why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
+    if note := fields.pop("note", ""):
+        reader.note(label, note)
     return replace(reader.register(label, frame), **fields)

@@ -9,6 +9,7 @@ from typing import Any
 from rankql.errors import RankqlError, as_number, require
 from rankql.macros import literal, quote
 from rankql.registry import column_names
+from rankql.sources.choose.computed import add_column
 from rankql.sources.open.session import Session
 from rankql.sources.tables import (
     Table,
@@ -50,6 +51,8 @@ def _map_events(
     """The table with the grades of its events, in a column of this or a known name."""
     require_event_grades(grades)
     known, rel = (*column_names.EVENTS, *column_names.ROLES["rel"]), format_mapping(grades)
+    if column is not None and not (table.has(column) or column.isidentifier()):
+        table = add_column(session, table, "rel", column)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = column_names.find_name(texts, known)
     flags = [table.actual_name(name) for name in grades if table.has(name)]
@@ -78,7 +81,7 @@ def _map_events(
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
         )
     cases = " ".join(f"WHEN {literal(x)} THEN {literal(grade)}" for x, grade in grades.items())
-    return _with_grades(table, grades, f"CASE {value} {cases} END", [event])
+    return _with_grades(table, grades, f"CASE {value} {cases} END", table.sources([event]))
 
 
 def _with_grades(
