@@ -209,6 +209,7 @@ _SPELLINGS = {
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),
     **dict.fromkeys(("score", "pos", "cluster", "weight", "day", "forbidden"), _COLUMN),
+    **dict.fromkeys(arguments.WORDS, _COLUMN),
     "system": _PAIR,
 }  # fmt: skip
 # The tables and the connection, which are not options.

@@ -349,8 +349,8 @@ def convert_command(source: str, target: str, **options: Any) -> None:
     click.echo(call(source, target, **options), err=True)
 
 
-QUERY = click.option("--query", metavar="COLUMN", help="Column of the user.")
-ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
+QUERY = click.option("--query", "--user", metavar="COLUMN", help="Column of the user.")
+ITEM = click.option("--item", "--product", metavar="COLUMN", help="Column of the item.")
 
 
 @command("split", "split log.parquet --share 0.2 -o train.parquet test.parquet",
