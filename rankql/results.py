@@ -11,9 +11,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
@@ -64,6 +64,8 @@ class Block:
     right: Sequence[int] = ()
     title: str = ""
     wraps: bool = False
+    # The two lines of a cell of the header, in LaTeX.
+    heads: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def cut(self) -> Block:
         """Replace the middle of a long table by the number of its rows."""
@@ -223,7 +225,7 @@ class TableResult:
         """The table for LaTeX with the package booktabs; findings and notes are comments.
 
         If it has a caption, it is a table with a label, and the caption says how it was tested.
-        `caption` and `label` replace these; a caption is LaTeX.
+        `caption`, which is LaTeX, replaces its first words, and `label` the label.
         """
         return self._typeset(self._rendered(), self.method, (), caption, label)
 
@@ -232,11 +234,12 @@ class TableResult:
         own_caption: str | None = None, own_label: str | None = None,
     ) -> str:  # fmt: skip
         """The blocks for LaTeX, with lines that are comments."""
-        parts = [text.format_latex(each.rows, each.right, each.title) for each in blocks]
+        parts = [text.format_latex(x.rows, x.right, x.title, x.heads) for x in blocks]
         if self.caption or method or own_caption or own_label:
             method = f" {method[0].upper()}{method[1:]}." if method else ""
-            caption = text.escape_latex(f"{self.caption}.{method}")
-            caption = own_caption or caption
+            caption = own_caption or text.escape_latex(f"{self.caption}.")
+            stop = "" if not method or caption.endswith(".") else "."
+            caption += stop + text.escape_latex(method)
             label = own_label or f"tab:{self.caption.partition(' ')[0].lower() or 'rankql'}"
             begin = ["\\begin{table}", "\\centering", f"\\caption{{{caption}}}"]
             parts = [*begin, f"\\label{{{label}}}", *parts, "\\end{table}"]

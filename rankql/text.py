@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -532,8 +532,14 @@ def format_html(
     )
 
 
-def format_latex(rows: TableRows, right: Collection[int] = (), title: str = "") -> str:
-    """Format rows as a tabular of booktabs, everything escaped; columns `right` aligned right."""
+def format_latex(
+    rows: TableRows, right: Collection[int] = (), title: str = "",
+    heads: Mapping[str, tuple[str, str]] | None = None,
+) -> str:  # fmt: skip
+    """Format rows as a tabular of booktabs, everything escaped; columns `right` aligned right.
+
+    Cells of the header that `heads` knows have two lines, the first over all that share it.
+    """
 
     def escaped(cell: str) -> str:
         indent = "\\quad " * ((len(cell) - len(cell.lstrip(" "))) // 2)
@@ -542,12 +548,22 @@ def format_latex(rows: TableRows, right: Collection[int] = (), title: str = "") 
         words = f"\\textbf{{{words}}}" if getattr(cell, "best", False) else words
         return words + (f"\\textsuperscript{{{mark}}}" if mark else "")
 
+    header, above = rows[0], list[str]()
+    if heads:
+        pairs = [heads.get(cell, ("", cell)) for cell in header]
+        spans = [(top, len([*each])) for top, each in itertools.groupby(top for top, _ in pairs)]
+        cells = [f"\\multicolumn{{{n}}}{{c}}{{{escape_latex(top)}}}" for top, n in spans]
+        ends = [*itertools.accumulate(n for _, n in spans)]
+        rules = (f"\\cmidrule(lr){{{end - n + 1}-{end}}}"
+                 for (top, n), end in zip(spans, ends, strict=True) if top)  # fmt: skip
+        above = [f"{' & '.join(cells)} \\\\", " ".join(rules)]
+        rows = [[bottom for _, bottom in pairs], *rows[1:]]
     lines = [f"{' & '.join(map(escaped, row))} \\\\" for row in rows]
     heading = f"\\multicolumn{{{len(rows[0])}}}{{l}}{{{escape_latex(title)}}} \\\\"
-    rules = ["\\toprule", *[heading] * bool(title), lines[0], "\\midrule", *lines[1:]]
+    lines = [*[heading] * bool(title), *above, lines[0], "\\midrule", *lines[1:]]
     columns = "".join("r" if i in right else "l" for i in range(len(rows[0])))
     begin = f"\\begin{{tabular}}{{{columns}}}"
-    return "\n".join([begin, *rules, "\\bottomrule", "\\end{tabular}"])
+    return "\n".join([begin, "\\toprule", *lines, "\\bottomrule", "\\end{tabular}"])
 
 
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {

@@ -99,6 +99,16 @@ class Command(click.Command):
                 self.params.append(_HELP_ALL)
         return super().get_params(ctx)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. --group means one of two things."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in ("--group", "--group-by"):
+                raise
+            both = "--query ranks within it, --by gives slices."
+            raise click.UsageError(f"No such option {error.option_name!r}. {both}") from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""
         others = ctx.meta.get("database") or ctx.find_root().params.get("debug")

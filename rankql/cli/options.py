@@ -57,6 +57,10 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
     return Path(re.sub(r"\.(gz|zst)$", "", public_name(text))).stem, run
 
 
+# A part of a path that names the system or the collection, such as runs/{system}.{collection}.run.
+NAMED = re.compile(r"\{(system|collection)\}")
+
+
 class MissingFile(click.ClickException):
     """A file that does not exist, said as all errors are."""
 
@@ -76,7 +80,7 @@ def require_files(parameters: Sequence[click.Parameter], values: Mapping[str, An
             if not isinstance(each, str | HeaderlessPath) or re.match(r"-$|\w+:/", os.fspath(each)):
                 continue  # a number, the standard input, or another place
             name, path = split_name(each)
-            if is_path(os.fspath(path)):
+            if is_path(NAMED.sub("*", os.fspath(path))):
                 continue
             if label == "inputs":
                 label = f"run {name!r}" if path != each or len(inputs) > 2 else "run"
@@ -205,6 +209,7 @@ _SPELLINGS = {
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),
     **dict.fromkeys(("score", "pos", "cluster", "weight", "day", "forbidden"), _COLUMN),
+    **dict.fromkeys(arguments.WORDS, _COLUMN),
     "system": _PAIR,
 }  # fmt: skip
 # The tables and the connection, which are not options.

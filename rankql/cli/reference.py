@@ -122,6 +122,12 @@ def sql_command(
     elif dialect in native.DIALECTS and len(inputs) == 2:
         run, qrels = inputs
         click.echo(native.render_native_query(str(dialect), run, qrels, **qualifier, **options))
+        first = f"Create the functions first: rankql sql --engine {dialect}"
+        if dialect == "bigquery":
+            first += f" --schema {qualifier.get('schema', 'DATASET')}"
+        if dialect == "bigquery" and "schema" not in qualifier:
+            first += ". Here `dataset` is a placeholder: pass --schema DATASET too"
+        click.echo(first, err=True)
     elif dialect:
         if len(inputs) != 1 or options:
             raise click.UsageError(

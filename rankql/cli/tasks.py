@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.cli.command import COLUMNS, as_cli_options, call, command, remembered, show, task
-from rankql.cli.options import DATA, PATH, InputPath, split_name
-from rankql.writing import named_paths, output_path, write_file
+from rankql.cli.options import DATA, NAMED, PATH, InputPath, split_name
+from rankql.writing import expand_glob, named_paths, output_path, write_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -289,7 +289,9 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     values = _open_values([split_name(path)[1] for path in inputs], options)
     runs, qrels = split_inputs(inputs, values, options.get("item"))
     if isinstance(runs, dict):
-        runs = {name: values.get(os.fspath(path), path) for name, path in runs.items()}
+        runs = {
+            x: y if isinstance(y, dict) else values.get(os.fspath(y), y) for x, y in runs.items()
+        }
     elif qrels is not None and alone:
         runs = dict([split_name(runs)])
     else:
@@ -347,8 +349,8 @@ def convert_command(source: str, target: str, **options: Any) -> None:
     click.echo(call(source, target, **options), err=True)
 
 
-QUERY = click.option("--query", metavar="COLUMN", help="Column of the user.")
-ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
+QUERY = click.option("--query", "--user", metavar="COLUMN", help="Column of the user.")
+ITEM = click.option("--item", "--product", metavar="COLUMN", help="Column of the item.")
 
 
 @command("split", "split log.parquet --share 0.2 -o train.parquet test.parquet",
@@ -459,11 +461,14 @@ def split_inputs(
 ) -> tuple[Any, InputPath | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
-    A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
+    A run is named by NAME=PATH or after its file, and {system} and {collection} in a path are names
+    in those of the files. The last input is a run too if it has a name, if
     eval --output wrote it, if it has lists of retrieved ids, or is one of the files of values.
     """
     if (named := click.get_current_context().meta.get("named_qrels")) is not None:
         inputs = [*inputs, named]
+    if any(NAMED.search(os.fspath(x)) for x in inputs):
+        return _split_patterns(inputs)
     path = split_name(inputs[-1])[1]
     is_run = len(inputs) == 1 or path != inputs[-1] or os.fspath(path) in values
     is_run = named is None and (is_run or _has_rankings(path, item))
@@ -471,6 +476,38 @@ def split_inputs(
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     return name_runs(runs), qrels
+
+
+def _split_patterns(inputs: Sequence[InputPath]) -> tuple[dict[str, Any], Any]:
+    """The runs by system, and by collection if the last input, the judgments, has {collection}."""
+    runs, judged = dict[str, Any](), "{collection}" in os.fspath(inputs[-1])
+    for pattern in inputs[:-1]:
+        text = os.fspath(pattern)
+        name, path = split_name(pattern) if "=" in text else ("", pattern)
+        if not (name or "{system}" in text) or judged != ("{collection}" in text):
+            wanted = f"{{system}}{' and {collection}' * judged}"
+            raise click.UsageError(
+                f"{text!r} needs {wanted}, or NAME= before it, as the judgments are the last file."
+            )
+        for names, file in _match_pattern(path):
+            of = runs.setdefault(names.get("system", name), {}) if judged else runs
+            of[names["collection"] if judged else names.get("system", name)] = file
+    (*found,) = _match_pattern(inputs[-1]) if judged else [({}, inputs[-1])]
+    qrels = {names["collection"]: file for names, file in found} if judged else inputs[-1]
+    return runs, qrels
+
+
+def _match_pattern(pattern: InputPath) -> Iterator[tuple[dict[str, str], InputPath]]:
+    """The files of a pattern, each with the names in its path."""
+    text = os.path.expanduser(pattern)
+    pieces = NAMED.split(text)
+    names = [re.escape(x) if i % 2 == 0 else f"(?P<{x}>[^/]+?)" for i, x in enumerate(pieces)]
+    for file in expand_glob(NAMED.sub("*", text)):
+        if match := re.fullmatch("".join(names), file):
+            yield (
+                match.groupdict(),
+                file if isinstance(pattern, str) else replace(pattern, path=file),
+            )
 
 
 def _has_rankings(path: InputPath, item: Any = None) -> bool:

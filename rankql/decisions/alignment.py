@@ -211,6 +211,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
             for name in metrics
         )
         .with_columns(pl.col(MISSING).fill_null(True))
+        .filter(_is_of_collection(result))
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
@@ -221,11 +222,24 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     return replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
 
 
+def _is_of_collection(result: Result) -> pl.Expr:
+    """Is the query of a collection that the system has a run of?"""
+    own = result.meta.collections
+    pairs = [pl.col("system").eq(x) & pl.col("collection").is_in(y) for x, y in own.items()]
+    return pl.any_horizontal(pairs) if own else pl.lit(True)
+
+
 def keep_shared_queries(result: Result) -> Result:
     """The result with each metric on the queries for which all systems define it.
 
-    A system without any value of a metric leaves out no query of the others.
+    A system without any value of a metric leaves out no query of the others, nor one without a
+    run of a collection.
     """
+    if result.meta.collections:
+        meta = replace(result.meta, collections={})
+        parts = result.frame().partition_by("collection", maintain_order=True)
+        every = [keep_shared_queries(result.derive(meta=meta, values=x)).frame() for x in parts]
+        return result.derive(values=pl.concat(every).sort("system", result.meta.query))
     rows, weights = result.frame(), result.meta.metric_weights
     systems = rows["system"].unique().sort().to_list()
     columns = list[pl.Series]()
@@ -385,8 +399,10 @@ MUCH_SEEN = 0.05
 def find_few_ranked(result: Result) -> tuple[str, int, int] | None:
     """A system that ranks less than half of the queries that another one ranks, with both numbers.
 
-    The systems are aligned.
+    The systems are aligned. One without a run of a collection is named in another way.
     """
+    if result.meta.collections:
+        return None
     ranked = result.frame().group_by("system").agg((~pl.col(MISSING)).sum().alias("n"))
     most = int(ranked["n"].max() or 0)  # type: ignore[arg-type]
     few = ranked.filter(pl.col("n") * 2 < most).sort("n", "system").rows()

@@ -17,6 +17,7 @@ from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.decisions.pair_table import OWN, OWN_MEANS
 from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
+from rankql.evaluation.collections import find_collections
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import average_slices
 from rankql.evaluation.values import set_directions
@@ -150,11 +151,15 @@ def compare(
             for name in scores
         }  # fmt: skip
         return compare(results, by=by, higher_is_better=higher_is_better, **asdict(settings))
-    runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
+    collections, name_notes = find_collections(runs, qrels), list[str]()
+    if not collections:
+        runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     source, run_options = None, {"judge": judge, "judge_rel": judge_rel, **keywords}
-    result = alignment.combine_results(runs, qrels, sliced_by, run_options)
+    result = None
+    if not collections:
+        result = alignment.combine_results(runs, qrels, sliced_by, run_options)
     if result is not None:
         alignment.require_attributes(result, sliced_by, cluster)
         result = alignment.select_metrics(result, metrics)
@@ -164,14 +169,17 @@ def compare(
             runs, qrels, metrics or request.DEFAULT_METRICS, weight=weight, cluster=cluster,
             judge=judge, judge_rel=judge_rel, mean=mean, **keywords,
         )  # fmt: skip
-        source = ComparedRuns(runs, qrels, keywords, compare)
+        if collections:
+            groups, mean = result.meta.groupings, "slices"
+        else:
+            source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     # Their counts are not those of the comparison.
     others = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
     result.data_notes[:] = name_notes + others
-    if is_several_runs(runs):
-        systems = list(runs)
+    if collections or is_several_runs(runs):
+        systems = [*runs]  # type: ignore[misc]
     else:
         several, known = "system" in result.frame().columns, result.meta.systems
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]

@@ -378,7 +378,8 @@ def comparison_title(comparison: Comparison) -> str:
     result, pairs, systems = comparison.result, comparison.pairs, comparison.systems
     means = result.summary.filter(slice="all").drop_nulls("mean")
     if means.is_empty():
-        return "No metric is defined on these queries"
+        every = "No system has runs of all collections"
+        return every if result.meta.collections else "No metric is defined on these queries"
     if pairs.is_empty():
         rows = means["metric", "mean", "lo", "hi"].rows()
         values = (f"{name} {text.format_interval(ends)}" for name, *ends in rows[:NAMES])
@@ -396,6 +397,8 @@ def comparison_title(comparison: Comparison) -> str:
         lower = result.lower_is_better(metric)
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
+    if pairs.filter(slice="all").is_empty():
+        return f"Undecided: {a} and {b} do not both have runs of all collections"
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
     return f"Is {b} better than {a}? {answer}{alignment.describe_seen(result, a, b)}"
 

@@ -167,6 +167,8 @@ def list_pairs(
     )
     comparisons = []
     for metric, (label, places), pair in rows:
+        if any(result.meta.lacks(name, label) for name in pair):
+            continue
         sample, overall = values.sample(metric, pair, label, widths=widths), None
         found = [(summary if metric in whole else common)[metric, label, name] for name in pair]
         means = [mean for mean, _ in found]
@@ -390,7 +392,7 @@ _ADJUSTED = {
 
 def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Settings) -> str:
     """The test, the adjustment of its p-values, and the number of queries."""
-    counts = sorted({pair.n for pair in pairs if pair.slice == "all"})
+    counts = sorted({x.n for x in pairs if x.slice == "all"} or {x.n for x in pairs})
     if not counts:
         return ""
     few = f"{counts[0]:,} to " if len(counts) > 1 else ""

@@ -34,7 +34,7 @@ from rankql.writing import remember_inputs
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # Options that name columns of rankings: a table that needs them has no values.
-NO_VALUES = request.Columns.__annotations__.keys() - {"query"}
+NO_VALUES = request.Columns.__annotations__.keys() - {"query", "user"}
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
@@ -323,7 +323,7 @@ def monitor(
             if by_week := _BY_WEEK.fullmatch(day):
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
-        query: Any = options.get("query") or run.find("query") or "query"
+        query: Any = options.get("query") or options.get("user") or run.find("query") or "query"
         groups, values, notes = request.parse_groupings(by), list[str](), list[str]()
         if day == "day" and not run.has("day"):
             times = ["date"] if run.has("date") else daily_values.find_times(session, run)

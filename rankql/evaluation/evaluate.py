@@ -18,6 +18,7 @@ from rankql.evaluation.checks.counters import read_counters
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.checks.sampled import SAMPLED
+from rankql.evaluation.collections import evaluate_collections, find_collections
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.plan import make_plan
@@ -73,12 +74,14 @@ def evaluate(
         polars, pandas or Arrow frame, or a dict: {query: {item: score}} or {query: [items]}.
         Several runs are a dict of name: run, or one table with the column `system`. A table with
         one row per query has lists of ids instead: `retrieved` in order, and `relevant` (ids, a MAP
-        of id: grade, or structs with an id and a grade).
+        of id: grade, or structs with an id and a grade). Runs on several collections are
+        {system: {collection: run}}, or lists in the order of the judgments.
     qrels : path, table, frame or dict, optional
         The judgments, with the columns query, item and rel.
 
         A dict is {query: {item: grade}}. Judgments without grades mean grade 1. Without `qrels`,
-        the run is a ranked table with its own rel, or has lists of relevant ids.
+        the run is a ranked table with its own rel, or has lists of relevant ids. Those of several
+        collections are {collection: qrels}, or a list.
     metrics : str or list of str
         Metrics, such as nDCG@10, nDCG@5,10 or P(rel=2)@5, or your own as 'label = SQL'.
     by : str or list, optional
@@ -155,6 +158,9 @@ def evaluate(
     system : str or list of str, optional
         Column of the system, if one table holds the runs of several, or several columns of its key.
         Usual names, such as model, are recognised if items or positions of a query repeat.
+    user, doc, product : str, optional
+        Another word for query (user) or item (doc, product), if no other column of the tables has a
+        known name of this role.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance, dist, l2_distance or the like.
@@ -206,6 +212,13 @@ def evaluate(
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
+    if collections := find_collections(run, qrels):
+        alone = {"by": by, "attributes": attributes, "weight": weight, "cluster": cluster,
+                 "judge": judge, "judge_rel": judge_rel, "train": train, "catalogue": catalogue,
+                 "seen": seen, "min_score": min_score, "output": output}  # fmt: skip
+        return evaluate_collections(
+            collections, evaluate, alone, interval, confidence, metrics=metrics, con=con, **options
+        )
     require_tables(run, qrels, con)
     if judge is None:
         require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")

@@ -7,6 +7,7 @@ no sum can give.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -63,6 +64,8 @@ class Meta:
     systems: list[str] = field(default_factory=list)
     # "slices": there is a row with the mean of the slices' means.
     mean: str | None = None
+    # The collections of each system, if there are several.
+    collections: dict[str, list[str]] = field(default_factory=dict)
     # "count": queries of a run without judgments count.
     unjudged_queries: str | None = None
     # Are systems compared? A query that is left out of one is then left out of all.
@@ -74,6 +77,13 @@ class Meta:
     def fingerprint(self) -> str | None:
         """The sum of the hashes of the judgments, in any order."""
         return self.tables.get("qrels", {}).get("grades") if self.judgments else None
+
+    def lacks(self, system: str, part: str) -> bool:
+        """Has a system no run of the collection of a slice, or of one of all collections?"""
+        own = self.collections.get(system)
+        if own is None or part == f"collection={part.partition('=')[2]}":
+            return own is not None and part.partition("=")[2] not in own
+        return len(own) < len({*itertools.chain(*self.collections.values())})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:

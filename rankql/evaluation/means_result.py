@@ -32,6 +32,8 @@ from rankql.stats.means import ROUNDING
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
+# The mean over collections, in which each counts once, and what a system has of one that it lacks.
+MACRO, _NOTHING, _ALONE = "mean of collections", {"mean": None, "queries": 0}, (None, 0)
 # The columns of what a system alone has, if it has queries that another one lacks.
 OWN_HEADS = ("own mean", "own queries")
 # Rows and columns of a table of metrics and systems, and whether systems are the columns.
@@ -135,13 +137,13 @@ class MeansResult(TableResult):
         rows = self.summary.filter(slice="all", metric=metric).drop_nulls("mean")
         means = dict(rows["system", "mean"].rows())
         sign = 1 if self.lower_is_better(metric) else -1
-        return sorted(self.systems, key=lambda name: sign * means.get(name, -sign * math.inf))
+        return sorted(self.systems, key=lambda name: sign * means.get(name, sign * math.inf))
 
     @property
     def _is_wide(self) -> bool:
         """Without intervals. What a judge corrects has no other home of its intervals."""
         several = self.meta.system and self.summary["system"].n_unique() > 1
-        return several and not self._long and self.judge is None
+        return bool(several or self.meta.collections) and not self._long and self.judge is None
 
     def _view(self) -> WideTable | None:
         return self.wide() if self._is_wide else None
@@ -195,7 +197,8 @@ class MeansResult(TableResult):
         values of `rows` are rows and those of `columns` columns; with `n`, the number of queries of
         each mean is right of it, and with `margins` there are the slices by each attribute alone
         and all queries too, as "all". With rows="system" and columns=["collection", "metric"], each
-        value of the attribute has a column for each metric, as in the table of a paper.
+        value of the attribute has a column for each metric, as in the table of a paper, which
+        several collections have by default, with their mean and that over all queries.
         """
         notes = [text.join_queries(self._count_parts()), *self.data_notes]
         if across := find_across(self, rows, columns):
@@ -379,6 +382,8 @@ class WideTable(TableResult):
     parts: Sequence[str] = ()
     # With a column for each system: whether higher is better, by metric.
     directions: Mapping[str, bool | None] = field(default_factory=dict)
+    # The two lines of the head of a column, of a table by an attribute and metric.
+    heads: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     method: str = ""
     notes: list[str] = field(default_factory=list)
     input_paths: Sequence[str] = ()
@@ -408,7 +413,7 @@ class WideTable(TableResult):
                 line += [f"{row[self.counts[name]] or 0:,}"] if name in self.counts else []
             blocks.setdefault(tuple(row[x] for x in self.parts), [header]).append(line)
         right = range(len(keys) - ("queries" in keys), len(header))
-        return [Block(rows, right, ", ".join(part), True) for part, rows in blocks.items()]
+        return [Block(x, right, ", ".join(part), True, self.heads) for part, x in blocks.items()]
 
     def _cells(self, column: str) -> list[text.Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
@@ -441,7 +446,12 @@ class WideTable(TableResult):
 def find_across(
     result: MeansResult, rows: str | None, columns: str | Sequence[str] | None
 ) -> list[str]:
-    """The attribute and "metric", in the order of the heads; [] if no list of columns is given."""
+    """The attribute and "metric", in the order of the heads; [] if no list of columns is given.
+
+    Without rows and columns, several collections have a column for each collection and metric.
+    """
+    if result.meta.collections and rows is None and columns is None:
+        return ["collection", "metric"]
     if columns is None or isinstance(columns, str):
         return []
     by = [name for name in columns if name != "metric"]
@@ -450,7 +460,8 @@ def find_across(
     offer = f"[{known[0]!r}, 'metric']" if known else "an attribute of by= and 'metric'"
     message = f"wide has no columns={[*columns]}. Pass rows='system' and columns={offer}"
     require(rows == "system" and one, message)
-    require(len(result.systems) > 1, "rows='system' needs several systems. Leave out rows=")
+    several = result.meta.collections or len(result.systems) > 1
+    require(bool(several), "rows='system' needs several systems. Leave out rows=")
     return [*columns]
 
 
@@ -482,11 +493,16 @@ def make_wide_table(
         (by,) = (name for name in across if name != "metric")
         labels = _label_slices(summary, [[by]])
         parts = {x: label[by] for x, label in labels.items() if x == f"{by}={label[by]}"}
+        if result.meta.collections:
+            named = dict.fromkeys(itertools.chain(*result.meta.collections.values()))
+            parts = {f"{by}={x}": x for x in named} | {MEAN_OF_SLICES: MACRO, "all": "all queries"}
         order = [(part, metric) for part in parts for metric in higher_is_better]
         if across[0] == "metric":
             order = [(part, metric) for metric in higher_is_better for part in parts]
         keys = [*["letter"] * bool(letters), "system"]
-        names = [" ".join({by: parts[x], "metric": y}[z] for z in across) for x, y in order]
+        pairs = [(parts[x], y) if across[0] == by else (y, parts[x]) for x, y in order]
+        names = [*map(" ".join, pairs)]
+        fields["heads"] = dict(zip(names, pairs, strict=True))
         directions = [higher_is_better[metric] for _, metric in order]
         for name in systems:
             rows.append(([*[(letters or {}).get(name)] * bool(letters), name],
@@ -510,10 +526,11 @@ def make_wide_table(
     of_own = text.unique_names(of_own, [*keys, *heads, *marked])
     data = []
     for left, places in rows:
-        of = [means[place] for place in places]
+        of = [means.get(place, _NOTHING) for place in places]
         queries = [max(x["queries"] for x in of)] if "queries" in keys else []
         noted = [marks.get((name, part, str(x)), "") for part, x, name in places] if marks else []
-        alone = [x for part, y, name in places for x in own[name, part, str(y)]] if own else []
+        of_places = ((own or {}).get((name, part, str(x)), _ALONE) for part, x, name in places)
+        alone = itertools.chain(*of_places) if own else ()
         data.append([*left, *queries, *(x["mean"] for x in of), *noted, *alone])
     kinds = (pl.Int64 if name == "queries" else pl.String for name in keys)
     types: dict[str, Any] = dict(zip(keys, kinds, strict=True)) | dict.fromkeys(heads, pl.Float64)

@@ -91,6 +91,13 @@ class Result(MeansResult):
                 from rankql.evaluation.system_values import correct_summary  # which needs numpy
 
                 self._summary = correct_summary(self, self._summary)
+            if self.meta.collections:
+                places = self._summary.select("system", "slice").rows()
+                known = pl.Series(
+                    [not self.meta.lacks(*place) for place in places], dtype=pl.Boolean
+                )
+                numbers = ("mean", "lo", "hi")
+                self._summary = self._summary.with_columns(pl.when(known).then(pl.col(numbers)))
         return self._summary
 
     def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:

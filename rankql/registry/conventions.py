@@ -163,6 +163,8 @@ def describe_option(name: str, known: list[str]) -> str:
     """Return an error about an unknown option."""
     if name in ("k", "cutoff", "top_k"):
         return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
+    if name in ("group", "group_by", "groupby", "user"):
+        return f"Unknown option {name!r}. query= ranks within it, by= gives slices"
     return errors.describe_unknown("option", name, known)
 
 

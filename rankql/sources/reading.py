@@ -67,6 +67,8 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     others = ((x, getattr(request, x)) for x in ("qrels", "attributes", "train"))
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
+    for table in (*runs.values(), *filter(None, [tables["qrels"]])):
+        rules.require_words(table.label, [*table.columns])
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")
     if request.cluster is not None:
         by.setdefault(request.cluster, "cluster")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError, require, require_choice, require_flag
-from rankql.registry.column_names import ROLES, name_expression
+from rankql.registry.column_names import ROLES, find_name, name_expression, squash
 from rankql.registry.conventions import ConventionOptions, Conventions, choose, describe_option
 from rankql.registry.parse import is_metric
 from rankql.registry.profiles import tool_of
@@ -33,9 +33,16 @@ class Columns(TypedDict, total=False):
     score: str | Sequence[str] | None
     pos: str | Sequence[str] | None
     system: str | Sequence[str] | None
+    user: str | None
+    doc: str | None
+    product: str | None
     descending: bool | None
     columns: Sequence[str] | Sequence[Sequence[str]] | None
     part: str | Sequence[str | None] | None
+
+
+# Words that people type for a role.
+WORDS = {"user": "query", "doc": "item", "product": "item"}
 
 
 class RowOptions(Columns, total=False):
@@ -140,12 +147,30 @@ class RankingRules:
             if undefined == "skip" and options.get("undefined") is None:
                 conventions = replace(conventions, undefined="zero")
         of_tool = tool_of(conventions.profile).options
+        columns = {role: options.get(role) for role in ROLES}
+        for word in (word for word in WORDS if options.get(word) is not None):
+            role, value = WORDS[word], options[word]
+            require(isinstance(value, str), f"{word} must be the name of a column, not {value!r}")
+            both = f"{word}= and {role}= name one role. Leave out one of them"
+            require(columns[role] is None, both)
+            columns[role] = value
         return cls(
-            {role: options.get(role) for role in ROLES},
+            columns,
             conventions,
             **{name: options.get(name, of_tool.get(name)) for name in names},
             options={name: value for name, value in options.items() if value is not None},
         )
+
+    def require_words(self, table: str, columns: Sequence[str]) -> None:
+        """Refuse a word such as user= if a table has a column with a known name of its role."""
+        for word in (word for word in WORDS if self.options.get(word) is not None):
+            role, value = WORDS[word], self.options[word]
+            others = [x for x in columns if squash(x) != squash(value)]
+            if (known := find_name(others, ROLES[role])) and value in columns:
+                calls = f"Pass item={value!r}, or item={known!r}"
+                if role == "query":
+                    calls = f"query={value!r} ranks within it, by={value!r} gives slices"
+                raise RankqlError(f"{word}={value!r}: {table} also has {known!r}. {calls}")
 
 
 def require_known_options(

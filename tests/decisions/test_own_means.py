@@ -4,6 +4,7 @@ import random
 
 import polars as pl
 import pytest
+import pytrec_eval
 
 import rankql
 
@@ -25,7 +26,6 @@ SLICES = pl.DataFrame({"query": QUERIES, "kind": ["long", "short", "short"] * 10
 
 def trec_eval(name, metric, queries=QUERIES):
     """The mean that trec_eval prints, and its number of queries."""
-    pytrec_eval = pytest.importorskip("pytrec_eval")
     judgments = {query: QRELS[query] for query in queries}
     values = pytrec_eval.RelevanceEvaluator(judgments, METRICS).evaluate(RUNS[name])
     return sum(x[metric] for x in values.values()) / len(values), len(values)

@@ -47,10 +47,12 @@ def test_cells_are_means_of_the_summary(order):
                 )
                 assert row[head] == part["mean"].item()
         latex = table.to_latex(caption="Means of \\textsc{ours}", label="tab:ours")
-        assert latex.count("\\begin{tabular}") == 1 and "B \\& C AP" in latex.replace(
-            "AP B \\& C", "B \\& C AP"
-        )
-        assert "\\caption{Means of \\textsc{ours}}\n\\label{tab:ours}" in latex
+        heads = ["A", "B \\& C"] if order[0] == "collection" else METRICS
+        over = " & ".join(f"\\multicolumn{{2}}{{c}}{{{x}}}" for x in heads)
+        assert latex.count("\\begin{tabular}") == 1 and f"{over} \\\\\n\\cmidrule" in latex
+        # The text on the test and the signs follows the caption.
+        assert "\\caption{Means of \\textsc{ours}" in latex and "}\n\\label{tab:ours}" in latex
+        assert ("\\textsc{ours}. Paired t test" in latex) == bool(table.method)
 
 
 def test_slices_by_another_attribute_have_no_column():

@@ -121,6 +121,8 @@ def test_packages_missing_later(monkeypatch, tmp_path):
 def test_a_report_is_refused_before_the_runs_are_read(monkeypatch, tmp_path):
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
+    for name in ("a.run", "b.run", "c.qrels"):
+        (tmp_path / name).touch()
     done = CliRunner().invoke(main, ["report", "a.run", "b.run", "c.qrels", "-o", "r.html"])
     assert done.exit_code == 2
     assert "report needs altair: pip install 'rankql[report]'" in done.stderr

@@ -1,0 +1,83 @@
+"""user=, doc= and product= stand for query= and item=; group= means one of two things."""
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+
+RUN = pl.DataFrame({
+    "kunde": ["a", "a", "b", "b"], "artikel": ["x", "y", "x", "y"], "score": [2.0, 1, 2, 1],
+})  # fmt: skip
+QRELS = pl.DataFrame({"kunde": ["a", "b"], "artikel": ["y", "x"], "rel": [1, 1]})
+
+
+@pytest.mark.parametrize("words", [("user", "product"), ("user", "doc"), ("query", "product")])
+def test_a_word_stands_for_a_role(words):
+    names = dict(zip(words, ("kunde", "artikel"), strict=True))
+    result = rankql.evaluate(RUN, QRELS, "RR", **names)
+    assert result["RR"] == 0.75
+    assert (
+        result.columns == rankql.evaluate(RUN, QRELS, "RR", query="kunde", item="artikel").columns
+    )
+    assert rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", **names).summary["mean"][0] == 0.75
+    assert rankql.gate(RUN, QRELS, minimum="RR>=0.7", **names).passed
+    assert rankql.check(RUN, QRELS, **names).ok
+
+
+def test_a_word_does_not_merge_queries():
+    """Of a table with queries of users, user= would be one ranking per user, without a word."""
+    rows = {"query_id": ["1", "2", "3", "4"]}
+    both = (
+        r"user='kunde': run also has 'query_id'\. query='kunde' ranks within it, by='kunde' gives"
+    )
+    with pytest.raises(RankqlError, match=both):
+        rankql.evaluate(RUN.with_columns(**pl.DataFrame(rows).to_dict()), QRELS, "RR", user="kunde")
+    items = QRELS.with_columns(item_id=pl.Series(["1", "2"]))
+    either = r"product='artikel': qrels also has 'item_id'\. Pass item='artikel', or item='item_id'"
+    with pytest.raises(RankqlError, match=either):
+        rankql.evaluate(RUN, items, "RR", query="kunde", product="artikel")
+    # The column itself may have a known name.
+    named = (x.rename({"kunde": "customer_id"}) for x in (RUN, QRELS))
+    assert rankql.evaluate(*named, "RR", user="customer_id", doc="artikel")["RR"] == 0.75
+
+
+def test_two_words_for_one_role_are_refused():
+    with pytest.raises(RankqlError, match=r"user= and query= name one role\."):
+        rankql.evaluate(RUN, QRELS, "RR", user="kunde", query="kunde")
+    with pytest.raises(RankqlError, match="user must be the name of a column, not 3"):
+        rankql.evaluate(RUN, QRELS, "RR", user=3)
+
+
+def test_a_group_is_a_ranking_or_a_slice():
+    for function in (rankql.evaluate, rankql.check):
+        with pytest.raises(RankqlError, match=r"'group'\. query= ranks within it"):
+            function(RUN, QRELS, group="kunde")
+
+
+def test_words_of_the_command_line(tmp_path):
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    for frame, path in zip((RUN, QRELS), paths, strict=True):
+        frame.write_csv(path)
+    names = ["--user", "kunde", "--product", "artikel"]
+    done = CliRunner().invoke(main, ["eval", *paths, "-m", "RR", *names])
+    assert done.exit_code == 0 and "0.7500" in done.stdout, done.output
+    wrong = CliRunner().invoke(main, ["eval", *paths, "--group", "kunde"])
+    assert wrong.exit_code == 2
+    assert "No such option '--group'. --query ranks within it, --by gives slices." in wrong.stderr
+    log = tmp_path / "log.csv"
+    pl.DataFrame({"kunde": ["a", "b"], "artikel": ["x", "y"]}).write_csv(log)
+    popular = ["popular", str(log), *names, "-o", str(tmp_path / "popular.csv")]
+    assert CliRunner().invoke(main, popular).exit_code == 0
+
+
+def test_the_functions_of_bigquery_come_first(tmp_path):
+    command = ["sql", "my_run", "my_qrels", "-m", "RR", "--dialect", "bigquery"]
+    done = CliRunner().invoke(main, command)
+    assert "`dataset`.rr(" in done.stdout
+    first = "Create the functions first: rankql sql --engine bigquery --schema"
+    assert f"{first} DATASET. Here `dataset` is a placeholder: pass --schema" in done.stderr
+    named = CliRunner().invoke(main, [*command, "--schema", "shop"])
+    assert "`shop`.rr(" in named.stdout and named.stderr == f"{first} shop\n"
