@@ -29,14 +29,7 @@ from rankql.evaluation.judge import check_pools, note_scales
 from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
-from rankql.registry.column_names import (
-    ANNOTATORS,
-    ROLES,
-    find_name,
-    is_like_id,
-    recognise,
-    words_of,
-)
+from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
 from rankql.registry.conventions import Conventions
 from rankql.results import TableResult
 from rankql.sources.open.reader import fetch_frame
@@ -321,10 +314,9 @@ def _read_annotators(
         labelled = {*names, who, find_name(table.columns, ROLES["rel"])}
         others = [x for x in table.own_columns if x not in labelled]
         item = columns["item"] or (others[0] if len(others) == 1 else None)
-        if item and columns["query"] is None and not recognise("query", others):
-            item = require_column(table, item, "item")
+        if item and not (columns["query"] or find_name(others, ROLES["query"])):
+            columns = {**columns, "query": "query", "item": require_column(table, item, "item")}
             table = table.with_column("query", f"CAST({quote(item)} AS VARCHAR)", "VARCHAR")
-            columns = {**columns, "query": "query", "item": item}
             notes.append(f"No column has queries: each {item} counts as one")
         for name in names:
             rows, mapping, rel = table, columns["rel"], name

@@ -386,7 +386,7 @@ def is_nested(kind: str) -> bool:
 
 
 # Names of labels, without the s of several.
-_LABELS = {*map(squash, ROLES["rel"]), "choice", "response"}
+_LABELS = {*map(squash, ROLES["rel"]), "choice", "response", "accept"}
 
 
 def label_in(name: str, kind: str) -> tuple[str, str] | None:

@@ -291,3 +291,30 @@ def test_labels_by_task_and_worker():
     workers = RUN.with_columns(item=pl.concat_str(pl.lit("w"), pl.int_range(1, 5).cast(pl.String)))
     alone = labels.filter(pl.col("task") == "b").drop("task")
     assert {"item": "worker"} in asked(workers, alone).calls
+
+
+# Shapes of other tools: each has one call that gives the right number
+
+
+@few(2)(
+    ("columns", "options"),
+    [
+        ({"label": (["no"], ["yes"])}, {"rel": ("label", {"[no]": 0, "[yes]": 3})}),  # doccano
+        ({"accept": ([0], [3]), "answer": ("accept", "accept")}, {"rel": "accept[1]"}),  # prodigy
+        (
+            {"label": ("RELEVANT", "RELEVANT"), "answer": ("reject", "accept")},
+            {"rel": ("answer", {"accept": 3, "reject": 0, "ignore": None})},
+        ),
+        (
+            {"relevance:::no": (1, None), "relevance:::yes": (None, 1)},  # potato
+            {"rel": {"relevance:::no": 0, "relevance:::yes": 3}},
+        ),
+        ({"Answer.relevance": (0, 3), "WorkerId": ("w", "w")}, {}),  # MTurk
+        ({"OUTPUT:grade": (0, 3), "ASSIGNMENT:worker_id": ("w", "w")}, {"rel": "OUTPUT:grade"}),
+    ],
+)
+def test_labels_of_other_tools(columns, options):
+    qrels = judged(**columns)
+    assert ndcg(qrels, **options) == pytest.approx(RIGHT)
+    if options.get("rel") == "accept[1]":
+        assert options in asked(RUN, qrels).calls

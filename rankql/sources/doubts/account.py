@@ -28,7 +28,6 @@ from rankql.registry.column_names import (
     ROLES,
     TIMES,
     USERS,
-    is_added,
     is_called,
     is_distance,
     level_of,
@@ -247,8 +246,6 @@ def _part_of_key(pair: Pair) -> Iterator[str]:
         place = tail in KEY_PLACES
         if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
             continue
-        if is_added(name):
-            continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
             rows = qrels.rows if qrels.column else qrels.table.sql
             first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
@@ -306,7 +303,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     names = [
         x for x, (_, kind) in free.items()
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
-        and x not in places and not is_added(x)
+        and x not in places
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
     ]  # fmt: skip

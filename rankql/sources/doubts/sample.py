@@ -9,6 +9,7 @@ from typing import Any
 
 from rankql.errors import Call
 from rankql.macros import literal, quote
+from rankql.registry.column_names import is_added
 from rankql.sources.names.candidates import fields_of
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, id_text, is_nested
@@ -129,8 +130,9 @@ class Reading:
 
     @cached_property
     def free(self) -> dict[str, tuple[str, str]]:
-        """The columns and fields that no role has."""
-        return {name: field for name, field in self.fields.items() if name not in self.used}
+        """The columns and fields that no role has, but may have."""
+        used = self.used
+        return {x: y for x, y in self.fields.items() if x not in used and not is_added(x)}
 
     def value(self, sql: str) -> Any:
         """The first value of a query."""

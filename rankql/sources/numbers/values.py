@@ -31,13 +31,13 @@ def read_numbers(session: Session, table: Table) -> Table:
     is_number = numbers_in_memory(session, table, name) is not None
     if kind.startswith("STRUCT(rating ") or (is_text(kind) and not is_number):
         text = f"lower(trim(CAST({value} AS VARCHAR)))"
-        rated = f"starts_with({text}, '[{{') AND regexp_matches({text}, {_RATING})"
-        sql = f"SELECT bool_and({text} IN {_YES + _NO}), bool_and({rated}) FROM {table.sql}"
-        words, ratings = session.row(sql)
+        sql = f"SELECT bool_and({text} IN {_YES + _NO}), any_value({text}) FROM {table.sql}"
+        words, first = session.row(sql)
+        rated = f"SELECT bool_and(regexp_matches({text}, {_RATING})) FROM {table.sql}"
         if words:
             grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
             table = table.with_values(name, grade, "INTEGER")
-        elif ratings:
+        elif (first or "").startswith("[{") and session.value(rated):
             table = table.with_values(name, f"regexp_extract({text}, {_RATING}, 1)", "VARCHAR")
     elif table.nan and kind.startswith(FLOATS):
         counts = f"count(*) FILTER (isnan({value})), count(*)"

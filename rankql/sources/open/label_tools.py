@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankql.macros import quote
-from rankql.registry.column_names import ROLES, find_name
 from rankql.sources.open import plain
 from rankql.sources.open.answers import Rows
 from rankql.sources.open.reader import Reader
@@ -33,20 +32,17 @@ def rated_tasks(objects: Sequence[Any], label: str) -> Rows:
         for annotation in done:
             who = annotation.get("completed_by")
             who = who.get("email", who.get("id")) if isinstance(who, Mapping) else who
-            labels = {
-                x.get("from_name", "rating"): x.get("value", {}) for x in annotation["result"]
-            }
-            rows.append(
-                {**task["data"], "annotator": who, **{x: _label(y) for x, y in labels.items()}}
-            )
+            labels = {x.get("from_name", "rating"): _label(x) for x in annotation["result"]}
+            rows.append({**task["data"], "annotator": who, **labels})
     if not rows:
         raise ValueError("no task has an annotation. Label them first")
     note = f"{lacking:,} of {len(objects):,} tasks have no annotation, or a skipped one: left out"
     return plain.to_frame(rows, label)[0], {"note": note} if lacking else {}
 
 
-def _label(value: Mapping[str, Any]) -> Any:
-    """The label of an item in the value of a result; several choices are one text."""
+def _label(result: Mapping[str, Any]) -> Any:
+    """The label of an item in a result of its annotation; several choices are one text."""
+    value = result.get("value", {})
     label = next(iter(value.values()), None) if {*value} <= {*_LABELS} else None
     return ", ".join(label) if isinstance(label, list) else label
 
@@ -56,17 +52,16 @@ def open_responses(reader: Reader, table: Table) -> Table:
 
     Records without one stay, with no label.
     """
-    names = {x.removesuffix(".responses") for x in table.columns if table.has(f"{x}.status")}
-    name = find_name(names, ROLES["rel"]) or (names.pop() if len(names) == 1 else None)
-    if name is None or table.has(name):
+    names = [x.removesuffix(".responses") for x in table.columns if table.has(f"{x}.status")]
+    if len(names) != 1 or table.has(name := names[0]):
         return table
     lists = [quote(f"{name}.responses{x}") for x in ("", ".users", ".status")]
     kept = f"list_filter(list_zip({', '.join(lists)}), lambda x_: x_[3] = 'submitted')"
-    counts = f"SELECT sum(len({lists[0]})), sum(len({kept})) FROM {table.sql}"
-    every, submitted = reader.row(counts)
+    sums = f"sum(len({lists[0]})), sum(len({kept}))"
+    every, submitted = reader.row(f"SELECT {sums} FROM {table.sql}")
     if every != submitted:
-        left_out = f"{every - submitted:,} of {every:,} responses are drafts or discarded: left out"
-        reader.note(table.label, left_out)
+        others = f"{every - submitted:,} of {every:,} responses are drafts or discarded"
+        reader.note(table.label, f"{others}: left out")
     rows = f"SELECT *, unnest(if(len({kept}) > 0, {kept}, [NULL])) AS x_ FROM {table.sql}"
     labels = f"x_[1] AS {quote(name)}, x_[2] AS annotator"
     sql = f"(SELECT * EXCLUDE ({', '.join(lists)}, x_), {labels} FROM ({rows}))"
