@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import duckdb
-
 from rankql.errors import Question, RankqlError, did_you_mean, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
@@ -399,6 +397,10 @@ def label_in(name: str, kind: str) -> tuple[str, str] | None:
         return label and (f"[1]{label[0]}", label[1])
     if not kind.startswith("STRUCT("):
         return ("", kind) if squash(name.rpartition(".")[2]).rstrip("s") in _LABELS else None
+    import duckdb  # not at the top: what reads no table starts faster
+
+    import duckdb  # not at the top: what reads no table starts faster
+
     fields = dict(duckdb.sqltype(kind).children)
     for x, each in fields.items() if not {"start", "end"} <= {*fields} else ():
         called = name if x == "score" and name.startswith("response") else x

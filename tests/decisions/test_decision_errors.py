@@ -151,7 +151,8 @@ def test_queries_needed(arguments, text):
 @few(3)(
     ("change", "keywords", "text"),
     [
-        (lambda llm: pl.concat([llm, llm.head(1)]), {}, "several labels for an item of query"),
+        (lambda llm: pl.concat([llm, llm.head(1).with_columns(pl.col("rel") + 1)]), {},
+         "several labels for an item of query"),
         (lambda llm: llm.with_columns(item="x" + pl.col("item")), {}, "have no item in common"),
         (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), {}, "different grades"),
         (lambda llm: llm.drop("item"), {}, "No item column in judge 'llm'"),

@@ -106,7 +106,7 @@ def example(finding):
     return ", such as " + ", ".join(f"{name} {value}" for name, value in row) if row else ""
 
 
-OF_DIFFERENCES = ("Not tested", "Rare losses may not be seen")
+OF_DIFFERENCES = ("Cannot be decided", "Not tested", "Rare losses may not be seen")
 
 
 def compare(run, qrels):
