@@ -399,8 +399,6 @@ def label_in(name: str, kind: str) -> tuple[str, str] | None:
         return ("", kind) if squash(name.rpartition(".")[2]).rstrip("s") in _LABELS else None
     import duckdb  # not at the top: what reads no table starts faster
 
-    import duckdb  # not at the top: what reads no table starts faster
-
     fields = dict(duckdb.sqltype(kind).children)
     for x, each in fields.items() if not {"start", "end"} <= {*fields} else ():
         called = name if x == "score" and name.startswith("response") else x
