@@ -144,7 +144,8 @@ def _words(reduction: Reduction, inside: pl.Expr) -> list[pl.Expr]:
     words, fields = reduction.words, list[pl.Expr]()
     digit = (2 * pl.col("rel").fill_null(0) + 1).cast(pl.Int64)
     for name, first, last in words.spans():
-        shift = pl.lit(2, pl.Int64).pow((pl.col("pos") - first).cast(pl.Int64) * words.bits)
+        place = pl.col("pos").clip(first, last) - first
+        shift = pl.lit(2, pl.Int64).pow(place.cast(pl.Int64) * words.bits)
         here = inside & pl.col("pos").is_between(first, last)
         fields.append((digit * shift).filter(here).bitwise_or().alias(name))
     return fields
