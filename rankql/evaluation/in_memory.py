@@ -38,6 +38,8 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
     same = all(run.schema[x] == qrels.schema.get(x) for x in ids)
     if not same or (inputs.scored and ("item" not in ids or run["score"].is_nan().any())):
         return None
+    if "rel" in run.columns and ((run["rel"] > 0) & run[place.meta.output_name()].is_null()).any():
+        return None  # such an item may stand in another row
     ranked = _rank(run) if inputs.scored else run.filter(place.is_not_null())
     if inputs.qrels:
         rows = ranked.height

@@ -14,6 +14,7 @@ from rankql.sources.open.reader import fetch_frame
 from rankql.sources.request import RankingRules, Request
 
 METRICS = ["nDCG@3", "P@5", "RR@10", "AP", "R@5", "nDCG", "Rprec", "Judged@4", "ERR(max_rel=3)@7"]
+METRICS += ["nDCG@35", "P@40"]
 
 
 def random_tables(seed):

@@ -46,7 +46,7 @@ def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str
     rel = table.roles["rel"]
     ids = [table.roles["query"], table.roles["item"]]
     if (frame := session.frames.get(table.sql)) is not None:
-        repeated = frame.height - frame.select(ids).n_unique()
+        repeated = frame.height - frame[ids].n_unique()
     else:
         hashes = f"hash({', '.join(map(quote, ids))})"
         repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")

@@ -454,16 +454,17 @@ def _first_of_frame(
     frame = session.frames.get(table.sql)
     if frame is None or any(name not in (None, *frame.columns) for name in names):
         return []
-    kinds = (pl.String, pl.String, *[pl.Float64] * (len(names) - 2))
-    columns: list[pl.Expr | pl.Series] = []
-    for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        if i > 1:
-            if (numbers := numbers_in_memory(session, table, str(name))) is None:
+    columns = list[pl.Series]()
+    for i, name in enumerate(names):
+        if name is None:
+            columns.append(pl.repeat("", frame.height, eager=True))
+        elif i > 1:
+            if (numbers := numbers_in_memory(session, table, name)) is None:
                 return []
-            columns.append(numbers.head(FIRST_ROWS).alias(str(i)))
-            continue
-        known = frame.schema.get(name or "", pl.String())
-        if not (known.is_integer() or known == pl.String):
+            columns.append(numbers)
+        elif (kind := frame[name].dtype) == pl.String or kind.is_integer():
+            columns.append(frame[name].head(FIRST_ROWS).cast(pl.String))
+        else:
             return []
-        columns.append((pl.lit("") if name is None else pl.col(name)).cast(kind).alias(str(i)))
-    return frame.head(FIRST_ROWS).select(columns).rows()
+    first = [x.head(FIRST_ROWS).alias(str(i)) for i, x in enumerate(columns)]
+    return pl.DataFrame(first).rows()
