@@ -85,7 +85,7 @@ rankql.evaluate("run", "qrels", metrics, con=con, query="q", item="i", output=pa
 print("finished", flush=True)
 """
     # Where a callback happens to run, Python reports the interrupt there and goes on: once more.
-    for _ in range(3):
+    for _ in range(6):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         if done.returncode:
             break
