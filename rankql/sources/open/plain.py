@@ -188,9 +188,9 @@ def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
-    types = _types(ids)
-    if all(issubclass(each, str) for each in types):
+    with suppress(TypeError):  # polars looks at each of them too
         return pl.Series(role, ids, dtype=pl.String)
+    types = _types(ids)
     if types == {int}:
         with suppress(TypeError, OverflowError):
             return pl.Series(role, ids, dtype=pl.Int64)

@@ -102,8 +102,8 @@ def _plain_kind(found: Iterable[Any]) -> str:
     types = {*map(type, values)}
     if types == {dict}:
         found_types = {*map(type, chain.from_iterable(map(dict.values, values)))}
-        is_answer_like = not OF_ANSWERS.isdisjoint(chain.from_iterable(values))
-        return "numbers" * (found_types <= _SCALARS and not is_answer_like)
+        is_run = all(x.keys().isdisjoint(OF_ANSWERS) for x in values)
+        return "numbers" * (found_types <= _SCALARS and is_run)
     first = [x[0] for x in values] if types == {list} else []
     types = {*map(type, first)}
     if types == {tuple} and {*map(len, first)} == {2}:
