@@ -3677,14 +3677,22 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                     WHEN loss = 0 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END AS z
         FROM __rankql_usable
     ), __rankql_scored AS (
-        -- Two days must both be bad. In a week, a day counts so much at most: one outage is one alarm.
-        SELECT *, count(*) OVER two = 2 AND min(z) OVER two >= 3.6 * widening AS two_days,
+        -- Two days must both be bad. In a week, a day counts so much at most: one outage is one alarm. Smaller losses that last
+        -- are found by means of four and of 13 weeks, in which a day counts half as much, while the last week has half of it.
+        SELECT *,
+               CASE WHEN period = 'day' AND count(z) OVER month >= 20 THEN favg(greatest(-3 * widening, least(3 * widening, z))) OVER month END AS z_month,
+               CASE WHEN period = 'day' AND count(z) OVER quarter >= 65 THEN favg(greatest(-3 * widening, least(3 * widening, z))) OVER quarter END AS z_quarter,
+               count(*) OVER two = 2 AND min(z) OVER two >= 3.6 * widening AS two_days,
                CASE WHEN count(z) OVER week >= 5 THEN favg(greatest(-6 * widening, least(6 * widening, z))) OVER week END AS z_week
         FROM __rankql_compared
         WINDOW two AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 1 PRECEDING AND CURRENT ROW),
-               week AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)
+               week AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 6 PRECEDING AND CURRENT ROW),
+               month AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 27 PRECEDING AND CURRENT ROW),
+               quarter AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 90 PRECEDING AND CURRENT ROW)
     )
-    SELECT *, CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
+    SELECT *, CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false)
+                                                 OR coalesce(z_month >= 1.2 * widening AND z_week >= 0.6 * widening, false)
+                                                 OR coalesce(z_quarter >= 0.85 * widening AND z_week >= 0.425 * widening, false) END AS alarm
     FROM __rankql_scored;
 
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the

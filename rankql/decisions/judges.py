@@ -14,7 +14,6 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.decisions.compare import compare
 from rankql.errors import (
     Question,
     RankqlError,
@@ -26,7 +25,6 @@ from rankql.errors import (
 from rankql.evaluation.checks.columns import refuse_labels
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.judge import check_pools, note_scales
-from rankql.evaluation.result import Result
 from rankql.logs.labels import consensus as consensus_of
 from rankql.macros import literal, quote
 from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
@@ -73,8 +71,9 @@ class JudgeReport(TableResult):
     and the mean difference judge - human. `grades` has the share of each grade under both, and
     `confusion` how often the judge gave each grade to items of a human grade. With runs, `systems`
     has the mean of every system under both labels and their difference (`bias`), and `orders` how
-    far both order the systems alike. Of several annotators, `title` and `sentences` say whether a
-    model agrees with the first as much as another annotator does.
+    far both order the systems alike; of two, `title` and `sentences` say whether the model may
+    replace people to compare them. Of several annotators, they say whether a model agrees with the
+    first as much as another annotator does.
     """
 
     table: pl.DataFrame
@@ -189,9 +188,13 @@ def judges(
         with open_session(con, human, *tables.values()) as session:
             if human is None and (judge_rel or _find_label(session, alone, "labels", HUMAN_WORDS)):
                 human = alone
-            require(
-                human is not None, "human is missing. Pass human labels, or annotators= and models="
-            )
+            if human is None:
+                known = text.join_words([*session.table(alone, "labels").columns])
+                raise RankqlError(
+                    f"human is missing. The labels have the columns {known}. Pass human labels, or "
+                    "of one table rel= with the column of people and judge_rel= with that of "
+                    "the model, or annotators= and models="
+                )
             columns["rel"], rels = _find_labels(
                 session, human, tables, options.get("rel"), judge_rel
             )
@@ -206,7 +209,7 @@ def judges(
     keywords: dict[str, Any] = {"con": con, **options}
     names = ("table", "grades", "confusion", "systems", "orders")
     frames: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    fewest = FEW_QUERIES
+    fewest, of_pairs = FEW_QUERIES, list[str]()
     for name, data in tables.items():
         both = _join_labels(people, labels[name], name)
         fewest = min(fewest, both["query"].n_unique())
@@ -217,13 +220,17 @@ def judges(
         notes += note_scales(other, both["human"], name, both["llm"])
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
+            from rankql.decisions.judged_systems import compare_systems
+
             notes += check_pools(people, labels[name])
             sides = ((human, columns["rel"]), (data, rels.get(name)))
             results = [
                 evaluate(runs, x, metrics, interval=None, **{**keywords, "rel": rel})
                 for x, rel in sides
             ]
-            frames_of_judge |= _compare_systems(results[0], results[1], confidence)
+            compared, words = compare_systems(results[0], results[1], confidence, (other, name))
+            frames_of_judge |= compared
+            of_pairs += words
             overall = [x for x in results[0].metrics if x in results[0].overall_metrics]
             if overall:
                 have = f"{text.join_words(overall)} {text.has_or_have(len(overall))}"
@@ -235,6 +242,7 @@ def judges(
         notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
     told = [*_compare_annotators(people, labels, annotators or (), models or (), confidence)]
+    told += of_pairs
     return JudgeReport(
         **{x: pl.DataFrame(rows, infer_schema_length=None) for x, rows in frames.items()},
         threshold=threshold,
@@ -547,49 +555,3 @@ def _jackknife(
     moments = Moments(queries, value, error, queries - 1, 0, value, value, *limits)
     # If labels agree in all queries, the error is not known.
     return (error > ROUNDING and mean_interval(moments, confidence, "t")) or (None, None)
-
-
-def _compare_systems(
-    human: Result, judge: Result, confidence: float
-) -> dict[str, list[dict[str, Any]]]:
-    """The means of all systems under both labels, and their orders, by metric.
-
-    An order has Kendall's tau-b of both, and the pairs that they order differently.
-    """
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
-    from rankql.stats.sample import Sample
-
-    paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
-    same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
-    judge = replace(judge, values=judge.frame().filter(same), _summary=None)
-    frames: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
-
-    def bias(values: pl.Series) -> dict[str, Any]:
-        estimate = _estimate(Sample(values.to_numpy()), confidence)
-        return {"queries": len(values), **_name("bias lo hi", estimate)}
-
-    for metric in (name for name in human.metrics if name not in human.overall_metrics):
-        values = paired.select("system", key, human=HUMAN + metric, llm=metric)
-        values = values.drop_nulls().with_columns(bias=pl.col("llm") - pl.col("human"))
-        means = values.group_by("system", maintain_order=True).agg(pl.col("human", "llm").mean())
-        frames["systems"] += [
-            {"metric": metric, **row, **bias(values.filter(system=row["system"])["bias"])}
-            for row in means.iter_rows(named=True)
-        ]
-        of_query = values.group_by(key, maintain_order=True).agg(pl.col("bias").mean())
-        order = {"metric": metric, "systems": means.height, **bias(of_query["bias"])}
-        if means.height > 1:
-            x, y = (means[name].round(12).to_numpy() for name in ("human", "llm"))
-            i, j = np.triu_indices(len(x), 1)
-            tau = float(kendalltau(x, y).statistic)
-            order["tau_b"] = None if math.isnan(tau) else tau
-            order["swapped"] = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-            best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
-            board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
-            stays = board.filter(slice="all", system=best)["maybe_best"].any()
-            order |= {"best": best, "best_stays": stays}
-        frames["orders"].append(order)
-    return frames

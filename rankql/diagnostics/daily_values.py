@@ -6,15 +6,18 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, normal_z, require
+from rankql.errors import Question, RankqlError, normal_z, require
 from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import is_number_column, read_values
+from rankql.evaluation.values import VALUES, is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
+from rankql.registry import parse
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, is_nested, require_column
 
@@ -24,6 +27,8 @@ WEEK = f"{INTERNAL_PREFIX}week"
 METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
 JUDGED, QUERIES = "judged items only", "queries"
 _ROW = f"{INTERNAL_PREFIX}row"
+# A last day with a smaller share of the usual queries has not ended, if the day before has more.
+INCOMPLETE = 0.1
 
 
 def find_daily_values(
@@ -62,8 +67,15 @@ def read_daily_values(
     twice = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL"
     for row in session.rows(f"{twice} LIMIT 1"):
         place = ", ".join(f"{name} {value}" for name, value in zip(keys, row, strict=True))
-        raise RankqlError(f"days has several rows for {place}. Keep one, or name the column of the "
-                          "query or of slices: query= or by=")  # fmt: skip
+        free = [x for x in table.columns if x not in (*keys, *metrics)]
+        counts = [f"count(DISTINCT ({names}, {quote(x)})) = count(*)" for x in free]
+        found = session.row(f"SELECT {', '.join(counts)} FROM {table.sql}") if free else ()
+        ids = [name for name, is_id in zip(free, found, strict=True) if is_id]
+        raise Question(
+            f"days has several rows for {place}. Each is a query or a slice, or some are too "
+            "many", [{role: name} for name in ids for role in ("query", "by")],
+            otherwise="Name the column of the query or of the slices: query= or by=",
+        )  # fmt: skip
     columns = {name: quote(name) for name in (day, *attributes, *metrics)} | {
         _ROW: f"concat({quote(day)}, ', ', row_number() OVER ())"
     }
@@ -98,7 +110,13 @@ def read_means(result: Result, prefix: int) -> pl.DataFrame:
               for kind, mean, error in (
                   (UNDEFINED, u / n, ((u + 1) * (n - u + 1) / (n + 2) ** 3).sqrt()),
                   (QUERIES, n.log(), n**-0.5))]  # fmt: skip
-    frame = pl.concat([frame, *shares], how="diagonal")
+    # Own values that all lie in 0 to 1 are shares, so their means do too.
+    own = [x for x in result.metrics if not parse.is_metric(x)] if VALUES in result.columns else []
+    rows = result.frame().select(pl.col(x).is_between(0, 1).all() for x in own) if own else None
+    units = [x for x in own if rows is not None and rows[x][0]]
+    ends = (pl.when(pl.col("metric").is_in(units)).then(pl.col(x).clip(0, 1)).otherwise(x).alias(x)
+            for x in ("lo", "hi"))  # fmt: skip
+    frame = pl.concat([frame.with_columns(ends), *shares], how="diagonal")
     return frame.with_columns(queries=pl.coalesce("counted", n))
 
 
@@ -115,6 +133,23 @@ def find_complete_weeks(daily: pl.DataFrame, result: Result) -> pl.DataFrame:
         daily = daily.with_columns(pl.col("days").fill_null(most))
     usual = pl.col("days").mode().min().over(KEYS)
     return daily.with_columns(complete=pl.col("days") >= usual)
+
+
+def drop_incomplete_day(daily: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The days without a last one that has hardly begun, and a note on it."""
+    sizes = (
+        daily.filter(slice="all", kind=METRIC).group_by("day").agg(pl.max("queries")).sort("day")
+    )
+    if len(sizes) < 8 or sizes["queries"].null_count():
+        return daily, []
+    day: date = sizes["day"][-1]
+    count, before = sizes["queries"][-1], sizes["queries"][:-1].tail(28)
+    usual: Any = before.median()
+    if count >= INCOMPLETE * usual or before[-1] < INCOMPLETE * usual:
+        return daily, []
+    few = text.format_queries(count)
+    note = f"{day} is incomplete and left out: it has {few}, a usual day has {usual:,.0f}"
+    return daily.filter(pl.col("day") < day), [note]
 
 
 def share_name(metric: str) -> str:

@@ -330,7 +330,10 @@ def test_annotators_alone_and_their_consensus():
         ({"annotators": ["ann"], "models": ["ann"]}, "A column is named twice: ann and ann"),
         ({"consensus": "median"}, "consensus= needs annotators="),
         ({"annotators": ["ann"], "models": ["gpt"], "consensus": "avg"}, "consensus must be"),
-        ({}, "human is missing. Pass human labels, or annotators="),
+        (
+            {},
+            "human is missing. The labels have the columns query, item, ann and gpt. Pass human labels",
+        ),
     ],
 )
 def test_wrong_annotators(options, message):

@@ -37,7 +37,7 @@ OTHERS = {
     "season": "normal, with a season of a year of one standard deviation up and down",
 }
 # Lasting losses, in standard deviations.
-LASTING = (1, 2, 3)
+LASTING = (1, 1.5, 2, 3)
 WEEKEND = np.arange(7) >= 5
 # Weeks without a change: an outage of the baseline is one or two of them.
 WEEK_SHAPES = {
@@ -143,6 +143,14 @@ def watch(values, weeks, family=WATCHED, cycle=7):
     means /= np.minimum(np.arange(1, days + 1), window)
     means[:, :4] = np.nan
     alarms |= means >= 2.2
+    for period, limit in ((28, 1.2), (91, 0.85)) if cycle > 1 else ():
+        size, total = period * cycle // 7, np.cumsum(np.pad(np.clip(z, -3, 3), ((0, 0), (1, 0))), 1)
+        size, least = min(size, days), period * 5 // 7
+        sums = total[:, 1:].copy()
+        sums[:, size:] = total[:, size + 1 :] - total[:, 1:-size]
+        long = sums / np.minimum(np.arange(1, days + 1), size)
+        lasts = (long >= limit) & (means >= limit / 2)
+        alarms[:, least - 1 :] |= lasts[:, least - 1 :]
     outlying = outlying.reshape(len(old), -1)
     alarms[outlying.mean(axis=1) > 0.25] = False
     return alarms, outlying, means
