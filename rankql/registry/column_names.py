@@ -105,9 +105,9 @@ QUESTIONS = (*KEYS[0], *KEYS[1])
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # What files of data frames call the numbers of their rows, which are no data.
 ROW_NUMBERS = ("column0", "column00", "unnamed: 0", "__index_level_0__")
-# The columns that dlt adds to tables, and argilla to labels, and the roles that some of them have.
-_ADDED = re.compile(r"_dlt_\w+|.+\.(suggestion|responses)\.(score|agent|status|users)")
+# The columns that dlt adds, with the roles that some have, and the details of argilla's labels.
 _ADDED_ROLES = {"query": "_dlt_parent_id", "pos": "_dlt_list_idx", "score": "_dlt_list_idx"}
+_DETAIL = re.compile(r"(.+\.(?:suggestion|responses))\.(?:score|agent|status|users)")
 # The names of what says where or what an item is, which are no grades.
 LOCATORS = (
     *("page", "lang", "language", "source", "title", "content", "text", "url", "file", "line"),
@@ -173,9 +173,11 @@ def is_called(column: str, names: Iterable[str]) -> bool:
     return core_of(column) in map(core_of, names)
 
 
-def is_added(name: str, role: str = "") -> bool:
-    """Is it a column that a tool adds, which cannot have this role?"""
-    return _ADDED.fullmatch(name) is not None and _ADDED_ROLES.get(role) != name
+def is_added(name: str, columns: Iterable[str], role: str = "") -> bool:
+    """Is it one of the columns that a tool adds, which cannot have this role?"""
+    detail = _DETAIL.fullmatch(name)
+    added = name.startswith("_dlt_") or (detail is not None and detail[1] in columns)
+    return added and _ADDED_ROLES.get(role) != name
 
 
 def is_row_number(name: str) -> bool:

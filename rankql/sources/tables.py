@@ -225,7 +225,7 @@ class Table:
         allowed = (role, "") if role == "query" else (role,)
         taken = {**{name: other for other, name in self.roles.items()}, **self.named}
         free = [name for name in self.columns if taken.get(name, role) in allowed]
-        return [name for name in free if not is_added(name, role)]
+        return [name for name in free if not is_added(name, self.columns, role)]
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""

@@ -293,6 +293,21 @@ def test_labels_by_task_and_worker():
     assert {"item": "worker"} in asked(workers, alone).calls
 
 
+def test_the_number_of_an_annotator_is_no_grade_beside_another_column():
+    """Alone, a column called judge may have the grades."""
+    both = judged(judge=(7, 8), stufe=(0, 3))
+    assert asked(RUN, both).calls == [{"rel": "stufe"}, {"rel": "1"}]
+    assert asked(RUN, judged(judge=(0, 3))).calls == [{"rel": "judge"}, {"rel": "1"}]
+
+
+def test_a_field_called_like_a_detail_of_argilla_is_a_score():
+    hits = [
+        {"query": "q", "hit": {"suggestion": {"doc_id": x, "score": y}}}
+        for x, y in zip("ab", [2, 1], strict=True)
+    ]
+    assert read(hits, {"q": ["b"]})["RR"] == 0.5
+
+
 # Shapes of other tools: each has one call that gives the right number
 
 

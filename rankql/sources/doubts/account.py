@@ -67,7 +67,7 @@ KEY_PLACES = {
 # What is not a grade, though it is next to ids.
 _NO_GRADES = {
     *map(squash, (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, *RANKED_SYSTEMS, *USERS)),
-    *(*ANNOTATORS, "id", "iteration"),
+    *("id", "iteration"),
 }
 # Labels in lists have at most so many different values.
 _MOST_LABELS = 20
@@ -309,6 +309,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
     doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
+    doubtful = [x for x in doubtful if not is_called(x, ANNOTATORS)] or doubtful
     if not doubtful:
         return ()
     texts, labels = list[str](), list[str]()

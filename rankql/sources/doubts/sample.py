@@ -131,8 +131,8 @@ class Reading:
     @cached_property
     def free(self) -> dict[str, tuple[str, str]]:
         """The columns and fields that no role has, but may have."""
-        used = self.used
-        return {x: y for x, y in self.fields.items() if x not in used and not is_added(x)}
+        used, fields = self.used, self.fields
+        return {x: y for x, y in fields.items() if x not in used and not is_added(x, fields)}
 
     def value(self, sql: str) -> Any:
         """The first value of a query."""
