@@ -111,6 +111,13 @@ LOCATORS = (
     *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
     *("author", "year", *ROW_NUMBERS),
 )
+# Squashed names of places in a document, which may be part of the key of an item.
+KEY_PLACES = {
+    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
+    *("startline", "endline", "section", "paragraph", "clause", "span"),
+}
+# Those of what has places, if it is called like no item.
+PARENTS = {"source", "url", "file", "filename", "path", "filepath"}
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
 RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
@@ -268,6 +275,40 @@ def names_system(name: str) -> bool:
 
 # Words of names of positions, which may have gaps.
 PLACES = {"rank", "pos", "position", "slot", "place"}
+
+
+# Words of the names of grades, and of numbers that are none: sums of money, times and sizes.
+_GRADES = {
+    *("rel", "relevance", "relevances", "gain", "gains", "grade", "grades", "rating", "ratings"),
+    *("judgment", "judgments", "judgement", "judgements", "label", "labels", "qrels"),
+}
+_AMOUNTS = {
+    *("amount", "price", "prices", "revenue", "sales", "cost", "costs", "umsatz", "preis", "gmv"),
+    *("spend", "spent", "profit", "margin", "usd", "eur", "gbp", "cents", "quantity", "qty"),
+    *("seconds", "secs", "sec", "minutes", "millis", "ms", "latency", "duration", "elapsed"),
+    *("dwell", "watchtime", "playtime", "bytes", "tokens", "length", "size", "views", "count"),
+}
+
+
+# Words of numbers that say where or when something is, and are neither grades.
+_WHERE = {
+    *("index", "indices", "indexes", "idx", "offset", "offsets", "line", "page", "year", "years"),
+}
+
+
+def names_place(name: str) -> bool:
+    """Does a name say that its numbers are places or years?"""
+    return not _WHERE.isdisjoint(words_of(name))
+
+
+def names_grade(name: str) -> bool:
+    """Does a name say that its numbers are grades?"""
+    return not _GRADES.isdisjoint(words_of(name)) or is_called(name, ROLES["rel"])
+
+
+def names_amount(name: str) -> bool:
+    """Does a name say that its numbers are sums of money, times or sizes?"""
+    return not _AMOUNTS.isdisjoint(words_of(name)) and not names_grade(name)
 
 
 def names_order(name: str) -> bool:

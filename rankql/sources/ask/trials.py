@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from rankql.errors import Call, Question, RankqlError
+from rankql.errors import Call, Question, RankqlError, as_arguments
 from rankql.macros import quote
 from rankql.registry.column_names import (
     PAGES,
@@ -19,8 +19,8 @@ from rankql.registry.column_names import (
     is_called,
     list_side,
     names_order,
+    names_place,
     names_system,
-    words_of,
 )
 from rankql.sources.inputs import Inputs
 from rankql.sources.open.session import Session
@@ -65,9 +65,7 @@ def _makes_sense(call: Call) -> bool:
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
-        return False
-    if any(is_called(x, TIMES) for x in (*grades, *scores)):
+    if any(map(names_place, grades)) or any(is_called(x, TIMES) for x in (*grades, *scores)):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
@@ -96,10 +94,13 @@ def _try(
         if read(call):
             yield call
     except Question as question:
-        for more in _likely(question)[:_FURTHER] if questions > 1 else ():
+        answers = _likely(question)[:_FURTHER] if questions > 1 else []
+        for n, more in enumerate(answers):
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
             if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
                 others |= dict.fromkeys(question.others)
+                if more == {"rel": "1"}:  # amounts may be gains on purpose
+                    others |= dict.fromkeys(map(as_arguments, answers[n + 1 :]))
                 yield from works
                 break
     except (RankqlError, duckdb.Error):

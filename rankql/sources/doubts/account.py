@@ -14,12 +14,13 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
-from rankql.errors import Question, parse_number
+from rankql.errors import Call, Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
     DISTANCES,
     EVENTS,
+    KEY_PLACES,
     KEYS,
     LOCATORS,
     RANKED_SYSTEMS,
@@ -32,13 +33,16 @@ from rankql.registry.column_names import (
     is_distance,
     level_of,
     list_side,
+    names_amount,
+    names_grade,
+    names_place,
     squash,
     words_of,
 )
 from rankql.sources.choose.cells import find_items
 from rankql.sources.doubts.sample import Pair, Reading
 from rankql.sources.inputs import Inputs
-from rankql.sources.names.candidates import VECTOR, fields_of
+from rankql.sources.names.candidates import VECTOR, entries_of, fields_of
 from rankql.sources.numbers.order import order_of_scores
 from rankql.sources.open import plain
 from rankql.sources.open.session import Session
@@ -58,13 +62,8 @@ from rankql.text import Note, format_queries, join_words
 _QUERIES = 2000
 # Words of the names of numbers that order items.
 _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
-# Names of places in a document, which may be part of the key of an item.
-KEY_PLACES = {
-    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
-    *("startline", "section", "paragraph"),
-}
 # What is not a grade, though it is next to ids.
-_NO_GRADES = {
+_NO_GRADES = KEY_PLACES | {
     squash(name)
     for names in (*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS, ["id", "iteration"])
     for name in names
@@ -288,16 +287,11 @@ def _grades(pair: Pair) -> Sequence[str]:
         x for x, (_, kind) in side.free.items()
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
-        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and not names_place(x)
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x)]
-    doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
-    if not doubtful:
-        return ()
     texts, labels = list[str](), list[str]()
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
-        if side.free[x][1].endswith("]"):
-            continue
         value = side.free[x][0]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
@@ -308,11 +302,20 @@ def _grades(pair: Pair) -> Sequence[str]:
     grades = [x for x in doubtful if x not in texts]
     if side.table.before:  # items repeat
         grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
+    calls: list[Call] = [{"rel": x} for x in grades]
+    free = [x for x in side.source.columns if x not in taken]
+    lists = [x for x in free if _are_grades(pair, side, x)]
+    maps = {x: call for x in free if (call := _grades_of_ids(pair, side, x))}
+    doubtful += [*lists, *maps]
+    if not doubtful:
+        return ()
+    calls += [*({"rel": x} for x in lists), *maps.values(), {"rel": "1"}]
+    amounts = not maps and all(_is_amount(side, x) for x in doubtful if x not in texts)
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
         f"{verb} {join_words(doubtful)} the grade of {side.name}?",
-        [*({"rel": x} for x in grades), {"rel": "1"}],
+        sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
         others=labels,
     )
 
@@ -342,13 +345,27 @@ def _may_be_grade(side: Reading, name: str) -> bool:
     return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
 
 
+def _is_amount(side: Reading, name: str) -> bool:
+    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
+    value, kind = side.free[name]
+    number, rows = _number(value, kind), side.rows
+    if kind.endswith("]"):
+        number, rows = "v", f"(SELECT unnest({value}) AS v FROM {side.sample})"
+    steps = f"bool_and({number} * 4 = floor({number} * 4)) AND max({number}) <= 10"
+    scale = f"max({number}) <= 1 OR {steps} OR count(DISTINCT {number}) <= 11"
+    amount = f"min({number}) > 0 AND ({names_amount(name)} OR NOT ({scale}))"
+    return not names_grade(name) and bool(side.value(f"SELECT {amount} FROM {rows}"))
+
+
 def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     """Is it a list with a number for each judged id, and not for each id of the run?"""
     kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
     if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
         return False
+    if names_place(name):
+        return False
     judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
-    if not judged and orders_items(name):
+    if not judged and (orders_items(name) or names_amount(name)):
         return False
     value = quote(name)
     fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
@@ -357,6 +374,40 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     low, high = f"min(list_min({value}))", f"max(list_max({value}))"
     sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
     return bool(side.value(sql))
+
+
+def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
+    """How to read an object {id: grade} that has all judged ids; nothing if it is none.
+
+    One that has more ids is a table of judgments. One that has all ids of the run too is a score,
+    unless its name says that it has grades.
+    """
+    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
+    known = kind.startswith("MAP(") or (kind.startswith("STRUCT(") and not kind.endswith("]"))
+    numbers = all(is_number(x.kind) for x in fields_of(kind).values())
+    named = names_grade(name) or list_side(name) == "qrels"
+    if not (lists and known and numbers) or name in side.used or names_amount(name):
+        return {}
+    if orders_items(name) and not named:
+        return {}
+    keys, values = (f"list_transform({entries_of(name)}, lambda y_: y_['{x}'])"
+                    for x in ("key", "value"))  # fmt: skip
+    judged, shown = (
+        f"list_transform({x.sql}, lambda x_: CAST({x.item} AS VARCHAR))" if x else "[]"
+        for x in (lists, ranked if pair.is_one_table else None)
+    )
+    fits = (f"bool_and(coalesce({x}, {name_of} IS NULL))" for x, name_of in (
+        (f"list_has_all({keys}, {judged})", judged), (f"len({keys}) = len({judged})", judged),
+        (f"list_has_all({keys}, {shown})", shown)))  # fmt: skip
+    has_all, same, has_shown = side.session.row(f"SELECT {', '.join(fits)} FROM {side.sample}")
+    scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
+    scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
+    rows = f"SELECT unnest({values}) AS v FROM {side.sample}"
+    if not has_all or not side.value(f"SELECT {scale} FROM ({rows})"):
+        return {}
+    if has_shown and pair.is_one_table and not named:
+        return {}
+    return {"rel": name} if same else pair.named_items(qrels=name)
 
 
 def _name_at_level(run: Reading, judged: str) -> str:

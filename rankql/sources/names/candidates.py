@@ -18,6 +18,7 @@ from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ADD_HEADER,
     COLUMN_NAMES,
+    KEY_PLACES,
     PLACES,
     PREDICTED,
     RANKED_SYSTEMS,
@@ -76,12 +77,24 @@ class Ids(NamedTuple):
     number: str = ""
     # Are they ids only if most of them are among those of the run: answers, and numbers?
     doubtful: bool = False
+    # Are they places in what another field names, such as pages?
+    part: bool = False
 
 
 def lists_of(table: Table) -> list[str]:
-    """The columns of lists that may have ids."""
+    """The columns of lists that may have ids, and of objects {id: number} if no row is an item."""
     kinds = table.columns.items()
-    return [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+    lists = [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+    known = any(map(table.known, ("item", *NUMBERS)))
+    rows = known or any(kind.startswith(FRACTIONS) for _, kind in kinds)
+    return lists + [x for x in table.columns if not rows and is_map(table, x)]
+
+
+def is_map(table: Table, column: str) -> bool:
+    """Is it an object of numbers that was not unpacked, because its names are ids?"""
+    fields = {} if table.columns[column].endswith("]") else fields_of(table.columns[column])
+    unpacked = any(x.startswith(f"{column}.") for x in table.columns)
+    return bool(fields) and not unpacked and all(is_number(x.kind) for x in fields.values())
 
 
 class Field(NamedTuple):
@@ -133,7 +146,7 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     """The column of lists with this name or a known one; None if the table has a row per item."""
     nested = [
         column for column, kind in table.columns.items()
-        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]"
+        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]" or is_map(table, column)
                                 or has_numbers_of_ids(column, kind))
     ]  # fmt: skip
     if not nested or table.unnested or table.unit == "ids":
@@ -259,7 +272,15 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         ids = [x for x in ids if x != table.find("query")]
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
-    calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
+    names = dict.fromkeys((*likely, *others))
+    if role == "item":
+        places = [x for x in names if squash(x) in KEY_PLACES]
+        texts = [x for x in names if is_text(table.columns[x]) and x not in places]
+        names = dict.fromkeys(
+            [x for x in names if not texts or x not in places or is_text(table.columns[x])]
+            + [f"{x}, {y}" for x in texts for y in places]
+        )
+    calls = [{role: x} for x in names]
     judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
     if role == "rel":
         known = map(table.find, ("query", "item", *NUMBERS))

@@ -55,6 +55,7 @@ from rankql.sources.tables import (
     is_nested,
     is_number,
     is_text,
+    mentioned,
     quote_name,
     require_column,
     text_number,
@@ -105,8 +106,9 @@ def unnest_lists(
     system, forbidden = options.get("system"), options.get("forbidden")
     item = columns.get("item")
     names = item if isinstance(item, list | tuple) else [item]
-    runs = {name: unpack_cells(session, table, names) for name, table in runs.items()}
-    qrels = qrels and unpack_cells(session, qrels, names)
+    others = " ".join(map(str, (*attributes, *columns.values())))
+    runs = {name: unpack_cells(session, table, names, others) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(session, qrels, names, others)
     if options.get("groups") and qrels:
         qrels = split_groups(session, qrels)
     elif options.get("groups"):
@@ -167,7 +169,8 @@ def unnest_lists(
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
-    grades = columns.get("rel", 1), _names_of(numbers, "rel", LIST_GRADES)
+    known = LIST_GRADES if columns.get("rel") is None else ()
+    grades = columns.get("rel", 1), _names_of(numbers, "rel", known)
     own = None if qrels is None else attributes
     several = len(runs) > 1 or bool(system)
     return unnested, _read_judged(session, judged, grades, own, several, forbidden), columns
@@ -183,11 +186,12 @@ def _find_judged(
 ) -> Items:
     """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
     if qrels is None:
-        fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
-        own = specs[1][1] if specs[1] != specs[0] or fields else None
-        judged = {}
+        judged, spec = {}, specs[1][1]
         for name, table in runs.items():
             used = {x.column for x in run_items[name]} - {""}  # one list is not both
+            # A key of fields, which both lists have.
+            both = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used
+            own = spec if specs[1] != specs[0] or both else None
             ids = find_items(session, table, RELEVANT, own, taken)
             judged[name] = [x for x in ids if x.column not in used]
             _require_both(table, own, run_items[name], judged[name])
@@ -257,6 +261,8 @@ def _read_judged(
                 others[i] += f", {quote(require_column(each, forbidden, 'forbidden'))}"
         lists[0] = (replace(table, label="qrels"), first)
     qrels = _load_qrels(session, lists, others)
+    if isinstance(rel, str):
+        first = first._replace(fields={x: first.fields[x] for x in mentioned(first.fields, rel)})
     return replace(qrels, lists=_elements(lists[0][0], column, item, first))
 
 
@@ -275,9 +281,12 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     column = items[0].column if items else ""
     if not column or not table.columns[column].startswith("STRUCT("):
         return ""
+    judged = find_list(table, RELEVANT)
+    if isinstance(rel, str) and judged and not rel.startswith(f"{column}."):
+        rel = None if find_field(table, judged, rel) else rel  # that of the relevant ids
     if rel is not None:
         return (isinstance(rel, str) and find_field(table, column, rel)) or ""
-    if find_list(table, RELEVANT):
+    if judged:
         return ""
     return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
 
@@ -511,7 +520,7 @@ def _add_numbers(
         entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
         pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}))"
-        lacking = (f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides)
+        lacking = [f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides]
         counts = (f"len({x}) = cardinality({entries})" for x in sides)
         fits = [*map("{} AND {}".format, counts, lacking)]
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
@@ -519,6 +528,10 @@ def _add_numbers(
     shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
     if not fit and shared and any(others):
         return lists
+    if not fit and is_called(name, LIST_GRADES) and not table.columns[name].endswith("]"):
+        enough = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
+        if session.value(f"SELECT {enough} FROM {table.sql}"):
+            return lists  # grades of more ids, which are judgments: see doubts
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
             f"{lists.column}. Write one number for each of its ids")  # fmt: skip
     require(

@@ -1,0 +1,247 @@
+"""What a call that is offered computes: the right value is among them, and a wrong one is not.
+
+Next to each shape stands an ordinary one that is read as it is.
+"""
+
+from math import log2
+
+import polars as pl
+import pytest
+
+import rankql
+from support.reading import asked, read, refused
+
+
+def offered(run, qrels=None, metric="RR", **options):
+    """The value of each call that the question offers."""
+    question = asked(run, qrels, metric, **options)
+    return {repr(call): read(run, qrels, metric, **options, **call)[metric]
+            for call in question.calls}  # fmt: skip
+
+
+def rows(gold, retrieved):
+    """Rows of two questions with objects: a list per question."""
+    return [
+        {"question": f"q{i}", "gold": one, "retrieved": other}
+        for i, (one, other) in enumerate(zip(gold, retrieved, strict=True))
+    ]
+
+
+def objects(*fields):
+    """How to write lists of tuples as lists of objects."""
+    return lambda lists: [[dict(zip(fields, x, strict=True)) for x in each] for each in lists]
+
+
+PAGES = ([[("k", 30, 4.4)], [("m", 3, 2.1)]],
+         [[("z", 30, 9.0), ("k", 12, 1.0)], [("m", 3, 2.1), ("n", 8, 1.0)]])  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"rel": "1"}])
+def test_a_grade_leaves_the_rest_of_the_key_open(options):
+    run = rows(*map(objects("doc_id", "page", "clause"), PAGES))
+    values = offered(run, **options)
+    assert [*values.values()] == [0.5, 0.75]
+    assert ["page" in call for call in values] == [True, False]
+
+
+def test_a_grade_that_names_a_field_leaves_the_others_open():
+    run = rows(*map(objects("doc_id", "page", "gain"), PAGES))
+    assert [*offered(run, rel="gain").values()] == [0.5, 0.75]
+    assert [*offered(run, rel="gold.gain").values()] == [0.5, 0.75]
+    assert (
+        read(run, rel="gain * 2", item=["retrieved.doc_id, page", "gold.doc_id, page"])["RR"] == 0.5
+    )
+    assert read(run, rel="retrieved.gain")["RR"] == 1  # the grades are in the run
+
+
+LINES = ([[("a.py", 10)], [("c.py", 7)]],
+         [[("b.py", 10), ("a.py", 40), ("a.py", 10)], [("c.py", 7), ("a.py", 1)]])  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["start_line", "span"])
+def test_a_place_is_offered_with_what_it_is_in(place):
+    write = str if place == "span" else int
+    lists = ([[(x, write(y)) for x, y in each] for each in side] for side in LINES)
+    ((call, value),) = offered(rows(*map(objects("path", place), lists))).items()
+    assert value == pytest.approx(2 / 3) and f"path, {place}" in call
+
+
+def test_a_place_in_rows_is_offered_with_what_it_is_in():
+    gold, run = (
+        pl.DataFrame([(f"q{i}", *x) for i, each in enumerate(side) for x in each],
+                     schema=["question", "path", "start_line"], orient="row")
+        for side in LINES
+    )  # fmt: skip
+    values = offered(run.with_columns(score=9.0 - pl.row_index()), gold)
+    assert [*values] == ["{'item': 'path, start_line'}"]
+    assert [*values.values()] == [pytest.approx(2 / 3)]
+
+
+def test_numbers_of_chunks_are_no_items_beside_their_document():
+    gold = [[("k", 1), ("k", 2)], [("m", 3)]]
+    run = [[("z", 1), ("y", 2)], [("m", 3)]]
+    found = read(rows(*map(objects("doc_id", "chunk"), (gold, run))))
+    assert found["RR"] == 0.5
+    assert found.columns["run"]["item"] == "retrieved.doc_id"
+
+
+CITIES, CHUNKS = objects("page", "title"), objects("doc", "chunk")
+
+
+@pytest.mark.parametrize(
+    ("gold", "run"),
+    [
+        ([[4], [1]], [[3, 4], [1, 4]]),
+        (objects("page")([[(4,)], [(1,)]]), objects("chunk")([[(3,), (4,)], [(1,)]])),
+        (CHUNKS([[("d", "c17")], [("d", "c2")]]), [["c1", "c17"], ["c2"]]),
+        ([["c17"], ["c2"]], CHUNKS([[("d", "c1"), ("d", "c17")], [("d", "c2")]])),
+        ([[3], [7]], objects("doc_id", "chunk")([[("d", 2), ("d", 3)], [("e", 7)]])),
+        (CITIES([[("Bonn", "t")], [("Ulm", "u")]]),
+         CITIES([[("Bern", "s"), ("Bonn", "t")], [("Ulm", "u")]])),
+    ],
+)  # fmt: skip
+def test_places_that_are_ids_or_stand_alone_are_items(gold, run):
+    assert read(rows(gold, run))["RR"] == 0.75
+
+
+def beside(name, values, retrieved=(["c3", "c1"], ["d1", "d2"]), relevant=(["c1", "c2"], ["d2"])):
+    """Rows with both lists, and another column."""
+    return [
+        {"query": f"q{i}", "retrieved_ids": one, "relevant_ids": other, name: value}
+        for i, (one, other, value) in enumerate(zip(retrieved, relevant, values, strict=True))
+    ]
+
+
+GRADES = [{"c1": 3, "c2": 1}, {"d2": 2}]
+# nDCG of both questions: grade 3 at 2 of the ideal 3, 1; and grade 2 at 2.
+GRADED = (3 / log2(3) / (3 + 1 / log2(3)) + 1 / log2(3)) / 2
+PLAIN = (1 / log2(3) / (1 + 1 / log2(3)) + 1 / log2(3)) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [(name, GRADES) for name in ("gains", "relevance", "relevance_by_id", "grades_by_doc", "wert")]
+    + [("wert", [{"c1": 0.75, "c2": 0.25}, {"d2": 0.5}])],
+)
+def test_numbers_of_relevant_ids_are_asked_about(name, values):
+    found = offered(beside(name, values), metric="nDCG@10")
+    assert [*found] == [repr({"rel": name}), "{'rel': '1'}"]
+    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
+
+
+@pytest.mark.parametrize("name", ["gains", "relevance_scores", "grades"])
+def test_numbers_of_more_ids_are_judgments(name):
+    run = beside(name, [{"c1": 3, "c2": 1, "c3": 0}, {"d2": 2, "d1": 0}])
+    found = offered(run, metric="nDCG@10")
+    assert [*found] == [repr({"item": ["retrieved_ids", name]}), "{'rel': '1'}"]
+    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "value"),
+    [
+        ("latency_ms", [[30, 12], [7]], PLAIN),
+        ("latency_ms", [{"c1": 30, "c2": 12}, {"d2": 7}], PLAIN),
+        ("preis", [{"c1": 30.5, "c2": 12.25}, {"d2": 7.5}], PLAIN),
+        ("gains", [{"c1": 1, "c2": 1}, {"d2": 1}], PLAIN),
+        ("wert", [{"c3": 1, "c1": 2, "c2": 2}, {"d1": 3, "d2": 4}], PLAIN),
+        ("scores", [{"c3": 0.1, "c1": 0.9}, {"d1": 0.1, "d2": 0.9}], PLAIN * log2(3)),
+        ("relevance_grades", GRADES, GRADED),
+        ("config", [{"top_k": 3}, {"top_k": 3}], PLAIN),
+    ],
+)  # fmt: skip
+def test_other_numbers_stay_as_they_are(name, values, value):
+    assert read(beside(name, values), metrics="nDCG@10")["nDCG@10"] == pytest.approx(value)
+
+
+def test_numbers_that_lack_a_relevant_id_are_an_error():
+    run = beside("relevance_grades", [{"c1": 3}, {"d2": 2}])
+    refused(run, metrics="nDCG@10", match="relevance_grades has other ids")
+
+
+TURNS = [{"Conversation_no": 1, "Turn_no": i} for i in (1, 2)]
+PASSAGES = [{"p1": 0.9, "p2": 0.5}, {"p3": 0.9, "p4": 0.5}]
+TRUTH = [{**x, "Truth_passages": y} for x, y in zip(TURNS, (["p2"], ["p3"]), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["Model_passages", "werte"])
+def test_objects_whose_fields_differ_are_scores_of_ids(name):
+    run = [{**x, name: y} for x, y in zip(TURNS, PASSAGES, strict=True)]
+    ((call, value),) = offered(run, TRUTH).items()
+    assert value == 0.75 and name in call and f"{name}." not in call
+    assert "'Conversation_no', 'Turn_no'" in call
+
+
+def test_a_field_of_an_object_is_a_score_if_it_is_named():
+    run = pl.DataFrame({
+        "query": ["a", "a"], "item": ["x", "y"],
+        "meta": [{"wert": 0.1, "cost": None}, {"wert": 0.9, "cost": 2.0}],
+    })  # fmt: skip
+    qrels = pl.DataFrame({"query": ["a"], "item": ["x"]})
+    assert read(run, qrels, score="meta.wert")["RR"] == 0.5
+    whole = run.with_columns(meta=pl.struct(pl.col("meta").struct.field("wert")))
+    assert offered(whole, qrels) == {"{'score': 'meta.wert'}": 0.5}
+
+
+RUN = pl.DataFrame(
+    {"query": ["a"] * 3 + ["b"] * 3, "item": [*"xyzxuv"], "score": [9, 5, 1, 8, 3, 2]}
+)
+
+
+def judged(name, values, ids=((*"aabb",), (*"yzuw",))):
+    return pl.DataFrame({"query": ids[0], "item": ids[1], name: values})
+
+
+def many(low, step, n=14):
+    """Judgments with n different numbers."""
+    ids = ["a"] * (n // 2) + ["b"] * (n - n // 2), [*"yztrefguwklmno"][:n]
+    return judged("wert", [low + step * i for i in range(n)], ids)
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        *(judged(x, [40.5, 895.0, 60.25, 100.0])
+          for x in ("umsatz", "seconds", "price_eur", "latencyMs")),
+        many(3.7, 4.1),
+        many(20, 1),
+    ],
+)  # fmt: skip
+def test_an_amount_is_offered_after_the_number_of_hits(qrels):
+    found = offered(RUN, qrels, "nDCG")
+    assert [*found] == ["{'rel': '1'}", repr({"rel": qrels.columns[-1]})]
+    assert found["{'rel': '1'}"] == read(RUN, qrels.drop(qrels.columns[-1]), "nDCG")["nDCG"]
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        judged("sterne", [0.0, 2.5, 3.0, 0.5]),
+        judged("sterne", [0.5, 2.5, 3.0, 0.5]),
+        judged("umsatz", [0.0, 2.5, 3.0, 0.5]),  # 0 is no relevant item
+        judged("gain", [100.5, 2.5, 3.0, 0.5]),
+        judged("wert", [0.11, 0.52, 0.73, 0.91]),
+        many(0.25, 0.25),
+        many(0.01, 0.07),
+    ],
+)
+def test_grades_are_offered_before_the_number_of_hits(qrels):
+    assert [*offered(RUN, qrels, "nDCG")] == [repr({"rel": qrels.columns[-1]}), "{'rel': '1'}"]
+
+
+def test_amounts_stay_beside_the_call_for_tables_of_unknown_names():
+    names = {"query": "frage", "item": "ware"}
+    bought = pl.concat([judged("umsatz", [40.5, 895.0, 60.25, x]) for x in (100.0, 90.0)])
+    question = asked(RUN.rename(names), bought.rename(names), "nDCG")
+    assert question.calls[0] == {"query": "frage", "item": "ware", "rel": "1"}
+    assert question.others == ["rel='max(umsatz)'", "rel='sum(umsatz)'"]
+    assert rankql.evaluate(RUN, bought, "nDCG", rel="sum(umsatz)")["nDCG"] > 0
+    assert "Is umsatz the grade of item?" in str(rankql.check(RUN, bought))
+
+
+@pytest.mark.parametrize("name", ["year", "gold_doc_indices", "line_no"])
+def test_years_and_places_are_no_grades(name):
+    found = read(RUN, judged(name, [1999, 2001, 2004, 2010]), "nDCG")
+    assert found["nDCG"] == read(RUN, judged(name, [1, 1, 1, 1]).drop(name), "nDCG")["nDCG"]
+    rows = beside(name, [[0, 1], [1]])
+    assert read(rows, metrics="nDCG@10")["nDCG@10"] == pytest.approx(PLAIN)
