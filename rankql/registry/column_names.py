@@ -197,8 +197,11 @@ def words_of(name: str) -> set[str]:
     return {*words_in_order(name)}
 
 
-# Words of names whose ids are the reverse of what the name says.
-AGAINST = {"not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"}
+# Words of names whose ids are the reverse of what the name says, or computed from both lists.
+AGAINST = {
+    *("not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"),
+    *("missed", "missing", "matched", "reciprocal"),
+}
 
 
 def list_side(name: str) -> str:

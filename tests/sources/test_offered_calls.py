@@ -245,3 +245,101 @@ def test_years_and_places_are_no_grades(name):
     assert found["nDCG"] == read(RUN, judged(name, [1, 1, 1, 1]).drop(name), "nDCG")["nDCG"]
     rows = beside(name, [[0, 1], [1]])
     assert read(rows, metrics="nDCG@10")["nDCG@10"] == pytest.approx(PLAIN)
+
+
+def hits(**columns):
+    return [{"q": q, **{x: values[n] for x, values in columns.items()}}
+            for n, q in enumerate("ab")]  # fmt: skip
+
+
+COLLAPSED = "{{'item': ['{0}', '{1}'], 'collapse': '{0}'}}".format
+PAIR = "{{'item': ['{0}', '{1}']}}".format
+
+
+def test_one_way_of_a_pair_is_not_offered_alone_because_an_id_repeats():
+    one = hits(treffer=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert offered(one) == {COLLAPSED("treffer", "soll"): 0.5, PAIR("soll", "treffer"): 1}
+    other = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y", "y"], ["v"]])
+    assert offered(other) == {PAIR("treffer", "soll"): 0.5, COLLAPSED("soll", "treffer"): 1}
+    plain = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert [*offered(plain)] == [PAIR("treffer", "soll"), PAIR("soll", "treffer")]
+    named = hits(retrieved=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert not asked(named).calls  # a repeated id is an error of its own
+
+
+@pytest.mark.parametrize("name", ["missed", "matched_ids", "missing", "irrelevant", "reciprocal"])
+def test_ids_that_both_lists_give_are_not_offered_as_relevant(name):
+    derived = {"treffer": [["x", "y"], ["u", "v"]], name: [["y"], ["v"]]}
+    assert not asked(hits(**derived)).calls
+    named = {"retrieved": derived["treffer"], "gold": [["y", "w"], ["v"]], name: derived[name]}
+    gold = read(hits(**named))
+    assert gold["RR"] == 0.5 and name not in "".join(gold.notes)
+
+
+def test_the_order_of_rows_is_named_in_words_beside_a_score():
+    run = RUN.with_columns(score=-pl.col("score"))
+    text = str(rankql.check(run, judged("rel", [1, 1, 1, 1]), order="rows"))
+    assert "score is not in the order of the rows" in text and "__rankql" not in text
+
+
+def write_runs(folder, rankings, suffix="run"):
+    """A file of TREC for each ranking {query: items}, with ranks from 1, and their glob."""
+    for name, queries in rankings.items():
+        lines = [f"{q} Q0 {item} {place} {9 - place} t\n"
+                 for q, items in queries.items() for place, item in items]  # fmt: skip
+        (folder / f"{name}.{suffix}").write_text("".join(lines))
+    return str(folder / f"*.{suffix}")
+
+
+def ranked(*items, start=1):
+    return [*enumerate(items, start)]
+
+
+COLLECTIONS = {
+    "news": {"300": ranked("n1", "n2"), "301": ranked("n3", "n4")},
+    "web": {"300": ranked("w1", "w2"), "302": ranked("w3")},
+}
+
+
+def test_files_of_several_collections_are_asked_about(tmp_path):
+    qrels = {"300": {"n1": 1, "w2": 1}, "301": {"n4": 1}, "302": {"w3": 1}}
+    path = write_runs(tmp_path, COLLECTIONS)
+    question = asked(path, qrels, match="news.run and web.run rank the same queries, each from")
+    assert question.calls == [{"score": "score"}] and "evaluate each file" in str(question)
+    assert read(path, qrels, score="score")["RR"] == pytest.approx((0.5 + 0.5 + 1) / 3)
+    text = str(rankql.check(path, qrels))
+    assert "each from the top, and share no item" in text
+    for name, value in (("news", 0.75), ("web", 0.75)):
+        ids = {q: {i: x for i, x in each.items() if i[0] == name[0]} for q, each in qrels.items()}
+        judged = {q: each for q, each in ids.items() if each}
+        assert read(str(tmp_path / f"{name}.run"), judged)["RR"] == value
+
+
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        ({"a": {"300": ranked("n1", "n2")}, "b": {"301": ranked("n3")}}, 0.75),
+        ({"a": {"300": [(1, "n1"), (3, "n2")]}, "b": {"300": [(2, "n3")]}}, 1 / 3),
+    ],
+)
+def test_parts_of_one_run_are_one_ranking(parts, value, tmp_path):
+    qrels = {"300": {"n2": 1}, "301": {"n3": 1}}
+    if "301" not in parts["b"]:
+        del qrels["301"]
+    assert read(write_runs(tmp_path, parts), qrels)["RR"] == pytest.approx(value)
+
+
+def test_judgments_of_several_rounds_share_topics(tmp_path):
+    for name, item in (("one", "n1"), ("two", "w2")):
+        (tmp_path / f"{name}.qrels").write_text(f"300 0 {item} 1\n")
+    run = {"300": {"n2": 3.0, "w2": 2.5}}
+    assert read(run, str(tmp_path / "*.qrels"))["RR"] == 0.5
+
+
+def test_a_ranking_beside_an_object_of_grades_is_offered():
+    run = [{"qid": "a", "ranking": ["x", "y"], "relevance": {"y": 2, "z": 1}},
+           {"qid": "b", "ranking": ["u", "v"], "relevance": {"u": 1}}]  # fmt: skip
+    value = (2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2
+    assert offered(run, metric="nDCG") == {PAIR("ranking", "relevance"): pytest.approx(value)}
+    ordinary = [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}]
+    assert read(ordinary)["RR"] == 1

@@ -13,6 +13,7 @@ import duckdb
 from rankql.errors import Call, Question, RankqlError, as_arguments
 from rankql.macros import quote
 from rankql.registry.column_names import (
+    AGAINST,
     PAGES,
     SPLITS,
     TIMES,
@@ -21,6 +22,7 @@ from rankql.registry.column_names import (
     names_order,
     names_place,
     names_system,
+    words_of,
 )
 from rankql.sources.inputs import Inputs
 from rankql.sources.open.session import Session
@@ -38,10 +40,17 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     """
     calls: list[Call] = []
     others = dict.fromkeys(question.others)
-    for call in _likely(question)[:_TRIED]:
+    likely = _likely(question)[:_TRIED]
+    for call in likely:
         calls += [x for x in _try(call, read, others) if x not in calls]
         if len(calls) >= _OFFERED:
             break
+    pairs = [call.get("item") for call in calls]
+    for n, call in enumerate(likely):  # one way alone is no answer if the other has an id twice
+        item = call.get("item")
+        if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
+            at = 0 if {"item": item[::-1]} in likely[n:] else len(calls)
+            calls[at:at] = _try({**call, "collapse": item[0]}, read, others)
     calls = calls[:_OFFERED]
     return type(question)(question.text, calls, question.hint, question.otherwise, others)
 
@@ -66,6 +75,8 @@ def _makes_sense(call: Call) -> bool:
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
     if any(map(names_place, grades)) or any(is_called(x, TIMES) for x in (*grades, *scores)):
+        return False
+    if len(items) > 1 and not all(AGAINST.isdisjoint(words_of(x)) for x in items):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
@@ -107,8 +118,11 @@ def _try(
         return
 
 
-def has_matches(session: Session, inputs: Inputs) -> bool:
-    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?
+
+    collapse: does the caller keep one row of each item?
+    """
 
     def repeats(table: Table, keys: Sequence[str]) -> bool:
         names = ", ".join(map(quote, keys))
@@ -139,7 +153,7 @@ def has_matches(session: Session, inputs: Inputs) -> bool:
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
             if not session.value(sql):
                 return False
-        if "item" in table.roles and repeats(table, keys):
+        if "item" in table.roles and not collapse and repeats(table, keys):
             return False
         ids = []
         for x in (table, judging):

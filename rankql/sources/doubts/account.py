@@ -82,7 +82,7 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
     What may change the result is a question. named: the arguments of the caller.
     """
     is_known = all(map(_is_accounted, inputs.tables))
-    doubts = [_order_of_scores] if is_known else DOUBTS
+    doubts = [_collections, _order_of_scores] if is_known else DOUBTS
     notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
     if not is_known:
@@ -163,6 +163,17 @@ def orders_items(name: str) -> bool:
     tail = name.rpartition(".")[2]
     known = (*ROLES["score"], *ROLES["pos"])
     return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def _collections(pair: Pair) -> Sequence[str]:
+    """Files of several collections, which are no ranking together."""
+    files, name = pair.run.table.collections, pair.run.table.roles.get("score")
+    if files and not {"score", "system"} & pair.named:
+        text = f"{join_words(files[:3])} rank the same queries, each from the top, and share no "
+        text += "item. Are they parts of one ranking by score?"
+        alone = "evaluate each file with its judgments, if they are of several collections"
+        raise Question(pair.run.note(text), [{"score": name}] if name else [], others=[alone])
+    return ()
 
 
 def _numbered_queries(pair: Pair) -> Sequence[str]:
@@ -523,6 +534,7 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
 
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
+    _collections,
     _numbered_queries,
     _grades,
     _order_of_lists,

@@ -124,7 +124,9 @@ def unnest_lists(
     if qrels is None:
         if not listed:
             for table in runs.values():
-                _require_both(table, specs[0][1])
+                rows = specs[0][1] or table.known("item") or not lists_of(table)
+                found = [] if rows else find_items(session, table, RELEVANT, None, taken)
+                _require_both(table, specs[0][1], (), found)
             return runs, None, columns
         rel = columns.get("rel")
         flags = {n: _find_flag(t, run_items[n], rel) for n, t in runs.items()}
