@@ -280,38 +280,23 @@ def names_system(name: str) -> bool:
 PLACES = {"rank", "pos", "position", "slot", "place"}
 
 
-# Words of the names of grades, and of numbers that are none: sums of money, times and sizes.
-_GRADES = {
-    *("rel", "relevance", "relevances", "gain", "gains", "grade", "grades", "rating", "ratings"),
-    *("judgment", "judgments", "judgement", "judgements", "label", "labels", "qrels"),
-}
+# Words of numbers that are grades, that are sums of money, times or sizes, and that are places or
+# years.
+_GRADES = {"rel", "relevance", "gain", "grade", "rating", "judgment", "judgement", "label", "qrel"}
 _AMOUNTS = {
-    *("amount", "price", "prices", "revenue", "sales", "cost", "costs", "umsatz", "preis", "gmv"),
-    *("spend", "spent", "profit", "margin", "usd", "eur", "gbp", "cents", "quantity", "qty"),
-    *("seconds", "secs", "sec", "minutes", "millis", "ms", "latency", "duration", "elapsed"),
-    *("dwell", "watchtime", "playtime", "bytes", "tokens", "length", "size", "views", "count"),
+    *("amount", "price", "revenue", "sale", "cost", "umsatz", "preis", "gmv", "spend", "profit"),
+    *("usd", "eur", "gbp", "cent", "quantity", "qty", "second", "sec", "minute", "ms", "duration"),
+    *("latency", "latencies", "elapsed", "dwell", "byte", "token", "length", "view"),
 }
+_WHERE = {"index", "indexes", "indices", "idx", "offset", "line", "page", "year"}
 
 
-# Words of numbers that say where or when something is, and are neither grades.
-_WHERE = {
-    *("index", "indices", "indexes", "idx", "offset", "offsets", "line", "page", "year", "years"),
-}
-
-
-def names_place(name: str) -> bool:
-    """Does a name say that its numbers are places or years?"""
-    return not _WHERE.isdisjoint(words_of(name))
-
-
-def names_grade(name: str) -> bool:
-    """Does a name say that its numbers are grades?"""
-    return not _GRADES.isdisjoint(words_of(name)) or is_called(name, ROLES["rel"])
-
-
-def names_amount(name: str) -> bool:
-    """Does a name say that its numbers are sums of money, times or sizes?"""
-    return not _AMOUNTS.isdisjoint(words_of(name)) and not names_grade(name)
+def number_kind(name: str) -> str:
+    """What a name says that its numbers are: grade, amount or place; or ""."""
+    words = words_of(name)
+    words |= {x.removesuffix("s") for x in words}
+    kinds = {"grade": _GRADES, "amount": _AMOUNTS, "place": _WHERE}
+    return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 
 
 def names_order(name: str) -> bool:

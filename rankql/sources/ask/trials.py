@@ -20,8 +20,8 @@ from rankql.registry.column_names import (
     is_called,
     list_side,
     names_order,
-    names_place,
     names_system,
+    number_kind,
     words_of,
 )
 from rankql.sources.inputs import Inputs
@@ -74,9 +74,10 @@ def _makes_sense(call: Call) -> bool:
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(map(names_place, grades)) or any(is_called(x, TIMES) for x in (*grades, *scores)):
+    if any(is_called(x, TIMES) for x in (*grades, *scores)):
         return False
-    if len(items) > 1 and not all(AGAINST.isdisjoint(words_of(x)) for x in items):
+    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in items)
+    if derived or any(number_kind(x) == "place" for x in grades):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)

@@ -34,6 +34,7 @@ from rankql.sources.names.candidates import (
     find_field,
     find_ids,
     find_list,
+    has_numbers,
     has_numbers_of_ids,
     wrong_type,
 )
@@ -103,9 +104,8 @@ def find_maps(session: Session, table: Table, names: Sequence[Any], others: str)
     """
     maps = []
     for name, kind in table.columns.items():
-        fields = {} if kind.endswith("]") or has_numbers_of_ids(name, kind) else fields_of(kind)
-        numbers = fields and all(is_number(x.kind) for x in fields.values())
-        if numbers and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
+        fields = fields_of(kind) if has_numbers(kind) and not has_numbers_of_ids(name, kind) else {}
+        if fields and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
             lacks = " OR ".join(f"{x.of(quote(name))} IS NULL" for x in fields.values())
             sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} IS NOT NULL AND ({lacks}) LIMIT 1"
             maps += [name] * (name in names or bool(session.rows(sql)))
@@ -224,9 +224,9 @@ def find_items(
         if (rank := rank_of("item", x)) is not None and not is_nested(field.kind)
     ]
     if not ids:
-        alone = [x for x, field in fields.items() if is_id(field.kind) and x not in places]
+        keys = [x for x, field in fields.items() if is_id(field.kind) and x not in places]
         known = [x for x in fields if squash(x) in KEY_PLACES]
-        keys = [*alone, *(f"{x}, {y}" for x in alone for y in known if x not in known)]
+        keys += [f"{x}, {y}" for x in keys for y in known if x not in known]
         raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",

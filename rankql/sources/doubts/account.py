@@ -33,16 +33,14 @@ from rankql.registry.column_names import (
     is_distance,
     level_of,
     list_side,
-    names_amount,
-    names_grade,
-    names_place,
+    number_kind,
     squash,
     words_of,
 )
 from rankql.sources.choose.cells import find_items
 from rankql.sources.doubts.sample import Pair, Reading
 from rankql.sources.inputs import Inputs
-from rankql.sources.names.candidates import VECTOR, entries_of, fields_of
+from rankql.sources.names.candidates import VECTOR, entries_of, fields_of, is_map
 from rankql.sources.numbers.order import order_of_scores
 from rankql.sources.open import plain
 from rankql.sources.open.session import Session
@@ -298,7 +296,7 @@ def _grades(pair: Pair) -> Sequence[str]:
         x for x, (_, kind) in side.free.items()
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
-        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and not names_place(x)
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x)]
     texts, labels = list[str](), list[str]()
@@ -364,8 +362,9 @@ def _is_amount(side: Reading, name: str) -> bool:
         number, rows = "v", f"(SELECT unnest({value}) AS v FROM {side.sample})"
     steps = f"bool_and({number} * 4 = floor({number} * 4)) AND max({number}) <= 10"
     scale = f"max({number}) <= 1 OR {steps} OR count(DISTINCT {number}) <= 11"
-    amount = f"min({number}) > 0 AND ({names_amount(name)} OR NOT ({scale}))"
-    return not names_grade(name) and bool(side.value(f"SELECT {amount} FROM {rows}"))
+    named = number_kind(name)
+    amount = f"min({number}) > 0 AND ({named == 'amount'} OR NOT ({scale}))"
+    return named != "grade" and bool(side.value(f"SELECT {amount} FROM {rows}"))
 
 
 def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
@@ -373,10 +372,9 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
     if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
         return False
-    if names_place(name):
-        return False
     judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
-    if not judged and (orders_items(name) or names_amount(name)):
+    named = number_kind(name)
+    if named == "place" or (not judged and (orders_items(name) or named == "amount")):
         return False
     value = quote(name)
     fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
@@ -393,30 +391,25 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     One that has more ids is a table of judgments. One that has all ids of the run too is a score,
     unless its name says that it has grades.
     """
-    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
-    known = kind.startswith("MAP(") or (kind.startswith("STRUCT(") and not kind.endswith("]"))
-    numbers = all(is_number(x.kind) for x in fields_of(kind).values())
-    named = names_grade(name) or list_side(name) == "qrels"
-    if not (lists and known and numbers) or name in side.used or names_amount(name):
+    lists, ranked = side.table.lists, pair.run.table.lists if pair.is_one_table else None
+    kind, has_grades = number_kind(name), list_side(name) == "qrels"
+    has_grades = has_grades or kind == "grade"
+    if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
         return {}
-    if orders_items(name) and not named:
-        return {}
-    keys, values = (f"list_transform({entries_of(name)}, lambda y_: y_['{x}'])"
-                    for x in ("key", "value"))  # fmt: skip
+    entries = f"map_from_entries({entries_of(name)})"
     judged, shown = (
         f"list_transform({x.sql}, lambda x_: CAST({x.item} AS VARCHAR))" if x else "[]"
-        for x in (lists, ranked if pair.is_one_table else None)
+        for x in (lists, ranked)
     )
-    fits = (f"bool_and(coalesce({x}, {name_of} IS NULL))" for x, name_of in (
-        (f"list_has_all({keys}, {judged})", judged), (f"len({keys}) = len({judged})", judged),
-        (f"list_has_all({keys}, {shown})", shown)))  # fmt: skip
-    has_all, same, has_shown = side.session.row(f"SELECT {', '.join(fits)} FROM {side.sample}")
+    fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
+    fits.append(f"cardinality({entries}) = len({judged})")
+    sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
+    has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
+    ranks = orders_items(name) or (has_shown and ranked is not None)
     scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
     scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
-    rows = f"SELECT unnest({values}) AS v FROM {side.sample}"
-    if not has_all or not side.value(f"SELECT {scale} FROM ({rows})"):
-        return {}
-    if has_shown and pair.is_one_table and not named:
+    rows = f"SELECT unnest(map_values({entries})) AS v FROM {side.sample}"
+    if not has_all or (ranks and not has_grades) or not side.value(f"SELECT {scale} FROM ({rows})"):
         return {}
     return {"rel": name} if same else pair.named_items(qrels=name)
 

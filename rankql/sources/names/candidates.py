@@ -91,10 +91,15 @@ def lists_of(table: Table) -> list[str]:
 
 
 def is_map(table: Table, column: str) -> bool:
-    """Is it an object of numbers that was not unpacked, because its names are ids?"""
-    fields = {} if table.columns[column].endswith("]") else fields_of(table.columns[column])
+    """Is it a map, or an object of numbers that was not unpacked because its names are ids?"""
     unpacked = any(x.startswith(f"{column}.") for x in table.columns)
-    return bool(fields) and not unpacked and all(is_number(x.kind) for x in fields.values())
+    return has_numbers(table.columns[column]) and not unpacked
+
+
+def has_numbers(kind: str) -> bool:
+    """Is it a type of maps, or of objects of numbers alone?"""
+    kinds = [] if kind.endswith("]") else [x.kind for x in fields_of(kind).values()]
+    return kind.startswith("MAP(") or (bool(kinds) and all(map(is_number, kinds)))
 
 
 class Field(NamedTuple):
@@ -272,14 +277,11 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         ids = [x for x in ids if x != table.find("query")]
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
-    names = dict.fromkeys((*likely, *others))
-    if role == "item":
-        places = [x for x in names if squash(x) in KEY_PLACES]
-        texts = [x for x in names if is_text(table.columns[x]) and x not in places]
-        names = dict.fromkeys(
-            [x for x in names if not texts or x not in places or is_text(table.columns[x])]
-            + [f"{x}, {y}" for x in texts for y in places]
-        )
+    names = [*dict.fromkeys((*likely, *others))]
+    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES]
+    if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
+        names = [x for x in names if x not in places or is_text(table.columns[x])]
+        names += [f"{x}, {y}" for x in texts for y in places]
     calls = [{role: x} for x in names]
     judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
     if role == "rel":
