@@ -3,8 +3,10 @@
 Next to each shape stands an ordinary one that is read as it is.
 """
 
+import re
 from math import log2
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -343,3 +345,75 @@ def test_a_ranking_beside_an_object_of_grades_is_offered():
     assert offered(run, metric="nDCG") == {PAIR("ranking", "relevance"): pytest.approx(value)}
     ordinary = [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}]
     assert read(ordinary)["RR"] == 1
+
+
+def pairs(gold, retrieved):
+    return [{"q": f"q{i}", "retrieved": y, "gold": x}
+            for i, (x, y) in enumerate(zip(gold, retrieved, strict=True))]  # fmt: skip
+
+
+KEYED = pairs([[["d1", 5]], [["d2", 3]]], [[["d3", 2], ["d1", 2], ["d1", 5]], [["d2", 3]]])
+AS_KEY = "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+
+
+@pytest.mark.parametrize("options", [{}, {"item": "doc_id, page"}])
+def test_pairs_of_an_item_and_its_place_match_objects(options):
+    as_objects = objects("doc_id", "page")
+    run = [{**x, "retrieved": y} for x, y in zip(
+        KEYED, as_objects([x["retrieved"] for x in KEYED]), strict=True)]  # fmt: skip
+    call = {"item": ["retrieved.doc_id, page", AS_KEY("gold")]}
+    question = asked(run, **options)
+    assert question.calls == [call]
+    assert read(run, **call)["RR"] == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_pairs_of_both_lists_may_be_keys():
+    ((call, value),) = offered(KEYED).items()
+    assert AS_KEY("retrieved") in call and value == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_pairs_of_scores_and_grades_ask_about_the_grades_alone():
+    run = pairs([[["d1", 2]], [["d2", 1]]], [[["d3", 0.9], ["d1", 0.5]], [["d2", 0.3]]])
+    assert offered(run) == {"{'rel': 'gold.2'}": 0.75, "{'rel': '1'}": 0.75}
+
+
+DENSE = [[0, 1, 0], [1, 0, 2]]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        ([[0.1, 0.9, 0.3], [0.8, 0.2, 0.4]], DENSE),
+        ([[0.1, 0.9, 0.3], [0.8, 0.2, 0.4]], [[0, 1.0, 0], [1.0, 0, 2.0]]),
+        ([[1, 9, 3], [8, 2, 4]], DENSE),
+        ([[1, 9, 3, 0, 0], [8, 2, 4, 0, 0]], [[*x, 0, 0] for x in DENSE]),
+    ],
+)
+@pytest.mark.parametrize("form", [list, np.array])
+def test_numbers_of_all_items_have_a_call(arrays, form):
+    run, qrels = map(form, arrays)
+    call = "{q: dict(enumerate(x)) for q, x in enumerate(data)}"
+    refused(run, qrels, match=re.escape(f"Pass {call}, for run and judgments"))
+    value = (1 + (1 + 2 / log2(3)) / (2 + 1 / log2(3))) / 2
+    tables = (eval(call, {"data": data}) for data in (run, qrels))
+    assert read(*tables, "nDCG")["nDCG"] == pytest.approx(value)
+
+
+def test_arrays_of_ids_are_read():
+    run, near = np.array([[4, 7, 1], [2, 9, 3]]), np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
+    qrels = {0: [7], 1: [2]}
+    assert read(run, qrels)["RR"] == read((near, run), qrels)["RR"] == 0.75
+    judged = np.array([[7, 5, 6, 8, 11], [2, 12, 13, 14, 15]])
+    assert read(run, judged)["RR"] == 0.75
+
+
+def test_a_part_of_the_key_is_no_item_too():
+    run = pl.DataFrame({"h": [*"aabb"], "side": ["l"] * 4, "t": [*"xyxy"], "rank": [1, 2, 2, 1]})
+    qrels = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["y", "y"]})
+    key = {"query": ["h", "side", "t"], "item": "t"}
+    question = asked(run, qrels, **key)
+    assert question.calls == [{"query": ["h", "side"]}]
+    assert read(run, qrels, item="t", query=["h", "side"])["RR"] == 0.75
+    places = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["x", "y"], "rank": [1, 2]})
+    assert asked(places, **key).otherwise.startswith("Leave out item=")
+    assert read(places, query=["h", "side", "t"], rel="1")["RR"] == 0.75

@@ -243,7 +243,7 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
     places = [x for x in fields if squash(x) in KEY_PLACES]
     texts = [x for x, y in fields.items() if is_text(y.kind) and x not in places]
     ids = [x for x in texts if rank_of("item", x) is not None or squash(x) in PARENTS]
-    parts = [x for x in places if is_number(fields[x].kind) and (texts or ids)]
+    parts = [x for x in places if is_number(fields[x].kind) and texts]
     for x in [x for x in places if x not in parts] if ids else ():
         values = ", ".join(f"count(DISTINCT {fields[y].of('x_')}) > 1" for y in ids)
         rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"

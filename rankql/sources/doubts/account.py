@@ -287,10 +287,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
         return ()
     if side.table.origins[side.table.roles["rel"]] != "1 for every row":
-        if not side.kind.endswith("[][]") or "item" in pair.named:
-            return ()
-        text = f"is the second part of each pair in {side.column} the grade?"
-        raise Question(side.note(text), [{"rel": f"{side.column}.2"}, {"rel": "1"}])
+        return _ask_about_pairs(pair, side)
     taken = pair.run.used if pair.is_one_table else set()
     names = [
         x for x, (_, kind) in side.free.items()
@@ -352,6 +349,21 @@ def _may_be_grade(side: Reading, name: str) -> bool:
     queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
     same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
     return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
+
+
+def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
+    """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
+    run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+    places = [x for x in run.free if run.column and squash(x.rpartition(".")[2]) in KEY_PLACES]
+    keys = [f"{run.name}, {x.rpartition('.')[2]}" for x in places]
+    calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
+    if "item" in pair.named:
+        calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
+    keys += [key(quote_name(run.column))] * ("[][]" in run.kind and bool(calls))
+    calls += [pair.named_items(x, key(quote_name(side.column))) for x in keys]
+    if not calls or not side.kind.endswith("[][]"):
+        return ()
+    raise Question(side.note(f"is the second part of each pair in {side.column} the grade?"), calls)
 
 
 def _is_amount(side: Reading, name: str) -> bool:

@@ -252,6 +252,10 @@ def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
     return reader.describe(label, sql, ordered=True) if maps else table
 
 
+# How numbers of queries x items are passed.
+_DENSE = "Pass {q: dict(enumerate(x)) for q, x in enumerate(data)}, for run and judgments"
+
+
 def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     """The ids of an array with a row per query, in their order, or of two with distances too.
 
@@ -264,6 +268,12 @@ def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     if may_be_rows and (table := _load_tuples(reader, label, arrays[0])):
         return table
     floats = [any(isinstance(value, float) for row in x for value in row) for x in arrays]
+    grades = label == "qrels" and {*map(type, chain(*arrays[0]))} == {int}
+    require(
+        len(arrays) > 1
+        or not (floats[0] or (grades and any(len({*x}) < len(x) for x in arrays[0]))),
+        f"{label}: are the {len(arrays[0]):,} rows the numbers of all items, and no ids? {_DENSE}",
+    )
     require(
         floats.count(False) == 1,
         f"{label}: of two arrays, one must have whole numbers, the ids. Pass the array of the ids "
@@ -294,7 +304,7 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
         not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),
         f"{label}: are the {len(rows):,} rows of {len(kinds)} values rows of a table, or a list of "
         f"ids for each query? Pass pl.DataFrame(data, schema={names!r}, orient='row'), or "
-        "dict(enumerate(data))",
+        f"dict(enumerate(data)). If a row has a number for each item: {_DENSE}",
     )
     return None
 

@@ -333,7 +333,7 @@ def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     raise Question(
         f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
         [{"item": x} for x in lists],
-        otherwise="Pass item=",
+        otherwise="Name the list or column of ids: item='...'",
     )
 
 
