@@ -163,6 +163,8 @@ def describe_option(name: str, known: list[str]) -> str:
     """Return an error about an unknown option."""
     if name in ("k", "cutoff", "top_k"):
         return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
+    if name in ("query_id", "qid") and "worst" in known:  # of explain
+        return f"Unknown option {name!r}. The id of the query is the third argument: of='q1'"
     return errors.describe_unknown("option", name, known)
 
 

@@ -3,6 +3,7 @@
 Next to each shape stands an ordinary one that is read as it is.
 """
 
+import json
 import re
 from math import log2
 
@@ -393,7 +394,7 @@ DENSE = [[0, 1, 0], [1, 0, 2]]
 def test_numbers_of_all_items_have_a_call(arrays, form):
     run, qrels = map(form, arrays)
     call = "{q: dict(enumerate(x)) for q, x in enumerate(data)}"
-    refused(run, qrels, match=re.escape(f"Pass {call}, for run and judgments"))
+    refused(run, qrels, match=re.escape(f"ass {call}, for run and judgments"))
     value = (1 + (1 + 2 / log2(3)) / (2 + 1 / log2(3))) / 2
     tables = (eval(call, {"data": data}) for data in (run, qrels))
     assert read(*tables, "nDCG")["nDCG"] == pytest.approx(value)
@@ -417,3 +418,60 @@ def test_a_part_of_the_key_is_no_item_too():
     places = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["x", "y"], "rank": [1, 2]})
     assert asked(places, **key).otherwise.startswith("Leave out item=")
     assert read(places, query=["h", "side", "t"], rel="1")["RR"] == 0.75
+
+
+NEAR = {q: {f"{q}{i}": 9.0 - i for i in range(6)} for q in "abc"}
+FIVE = pl.DataFrame(
+    {"query": [*"aaaaabbbbbccccc"], "item": [x for q in NEAR for x in [*NEAR[q]][:5]]}
+)
+
+
+def test_judgments_of_neighbours_have_a_call_that_cuts_them():
+    cut = "qrels.group_by(QUERY, maintain_order=True).head(2)"
+    found = rankql.evaluate(NEAR, FIVE, ["R@2", "AllRel@2", "nDCG@2"])
+    (note,) = found.notes
+    assert note.startswith("R@2 is below 1 for 3 of 3 queries") and note.endswith(cut)
+    assert found["R@2"] == pytest.approx(0.4)
+    call = cut.replace("QUERY", "'query'")
+    assert rankql.evaluate(NEAR, eval(call, {"qrels": FIVE}), "R@2")["R@2"] == 1
+    rows = [{"q": q, "retrieved": [*NEAR[q]], "gold": [*NEAR[q]][:5]} for q in NEAR]
+    assert "item=[..., 'LIST[:2]']" in rankql.evaluate(rows, metrics="R@2").notes[0]
+    assert rankql.evaluate(rows, metrics="R@2", item=["retrieved", "gold[:2]"])["R@2"] == 1
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        FIVE[:-1],
+        FIVE.rename({"query": "user_id"}),
+        FIVE.with_columns(timestamp=1.5),
+        FIVE.with_columns(rel=pl.Series([1, 2, 1, 1, 1] * 3)),
+        FIVE.with_columns(rel=pl.Series([1, 0, 1, 1, 1] * 3)),
+    ],
+    ids=["other numbers", "users", "a log", "grades", "not relevant"],
+)
+def test_other_judgments_are_not_cut(qrels):
+    assert "neighbours" not in "".join(rankql.evaluate(NEAR, qrels, ["R@2", "nDCG@2"]).notes)
+    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
+
+
+def test_a_part_in_a_part_is_named_with_dots(tmp_path):
+    rows = [{"q": "a", "retrieved": ["x", "y"], "gold": ["y"]}]
+    data = {"meta": {"n": 1}, "dataset": {"v": {"cases": rows}}}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(data))
+    for each in (data, path, {"one": data}):
+        found = rankql.evaluate(each, metrics="RR", part="dataset.v.cases")
+        assert found.summary["mean"].to_list() == [0.5]
+    with pytest.raises(rankql.RankqlError, match="no part 'w'"):
+        rankql.evaluate(path, metrics="RR", part="dataset.w")
+
+
+def test_errors_of_other_functions_name_what_is_meant():
+    bought = pl.DataFrame({"kunde": [*"abb"], "ware": [*"xxy"], "split": ["train"] * 3})
+    with pytest.raises(rankql.RankqlError, match=r"query='kunde' or query='ware'$"):
+        rankql.most_popular(bought, 2)
+    with pytest.raises(rankql.RankqlError, match="the third argument: of='q1'"):
+        rankql.explain(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
+    with pytest.raises(rankql.RankqlError, match="Did you mean 'query'"):
+        rankql.evaluate(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")

@@ -108,13 +108,11 @@ def find_maps(session: Session, table: Table, names: Sequence[Any], others: str)
         if fields and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
             lacks = " OR ".join(f"{x.of(quote(name))} IS NULL" for x in fields.values())
             sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} IS NOT NULL AND ({lacks}) LIMIT 1"
-            maps += [name] * (name in names or bool(session.rows(sql)))
+            maps += [name] if name in names or session.rows(sql) else []
     return maps
 
 
-def unpack_cells(
-    session: Session, table: Table, names: Sequence[Any] = (), others: str = ""
-) -> Table:
+def unpack_cells(session: Session, table: Table, names: Any = (), others: str = "") -> Table:
     """The table with the fields of its objects, and with lists where cells have them as text: as
     Python, NumPy, JSON or Postgres.
 
@@ -240,16 +238,14 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
     pages or lines, and texts of which one stands beside several ids.
     """
     fields = {x: y for x, y in fields_of(table.columns[column]).items() if is_id(y.kind)}
-    places = [x for x in fields if squash(x) in KEY_PLACES]
-    texts = [x for x, y in fields.items() if is_text(y.kind) and x not in places]
+    texts = [x for x, y in fields.items() if is_text(y.kind) and squash(x) not in KEY_PLACES]
     ids = [x for x in texts if rank_of("item", x) is not None or squash(x) in PARENTS]
-    parts = [x for x in places if is_number(fields[x].kind) and texts]
-    for x in [x for x in places if x not in parts] if ids else ():
-        values = ", ".join(f"count(DISTINCT {fields[y].of('x_')}) > 1" for y in ids)
-        rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"
-        several = f"SELECT greatest({values}) FROM ({rows}) GROUP BY {fields[x].of('x_')}"
-        parts += [x] * any(several for (several,) in session.rows(several))
-    return parts
+    rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"
+    values = ", ".join(f"count(DISTINCT {fields[x].of('x_')}) > 1" for x in ids)
+    several = f"SELECT 1 FROM ({rows}) GROUP BY {{}} HAVING greatest({values}) LIMIT 1".format
+    places = [x for x in fields if texts and squash(x) in KEY_PLACES]
+    return [x for x in places if is_number(fields[x].kind)
+            or (ids and session.rows(several(fields[x].of("x_"))))]  # fmt: skip
 
 
 def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:

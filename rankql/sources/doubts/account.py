@@ -354,8 +354,8 @@ def _may_be_grade(side: Reading, name: str) -> bool:
 def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
     """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
     run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
-    places = [x for x in run.free if run.column and squash(x.rpartition(".")[2]) in KEY_PLACES]
-    keys = [f"{run.name}, {x.rpartition('.')[2]}" for x in places]
+    fields = [x.rpartition(".")[2] for x in run.free if run.column]
+    keys = [f"{run.name}, {x}" for x in fields if squash(x) in KEY_PLACES]
     calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
     if "item" in pair.named:
         calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
@@ -369,14 +369,13 @@ def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
 def _is_amount(side: Reading, name: str) -> bool:
     """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
     value, kind = side.free[name]
-    number, rows = _number(value, kind), side.rows
+    number, named = f"{_number(value, kind)} AS v FROM {side.rows}", number_kind(name)
     if kind.endswith("]"):
-        number, rows = "v", f"(SELECT unnest({value}) AS v FROM {side.sample})"
-    steps = f"bool_and({number} * 4 = floor({number} * 4)) AND max({number}) <= 10"
-    scale = f"max({number}) <= 1 OR {steps} OR count(DISTINCT {number}) <= 11"
-    named = number_kind(name)
-    amount = f"min({number}) > 0 AND ({named == 'amount'} OR NOT ({scale}))"
-    return named != "grade" and bool(side.value(f"SELECT {amount} FROM {rows}"))
+        number = f"unnest({value}) AS v FROM {side.sample}"
+    scale = "max(v) <= 1 OR (bool_and(v * 4 = floor(v * 4)) AND max(v) <= 10)"
+    scale = f"{named == 'amount'} OR NOT ({scale} OR count(DISTINCT v) <= 11)"
+    sql = f"SELECT min(v) > 0 AND ({scale}) FROM (SELECT {number})"
+    return named != "grade" and bool(side.value(sql))
 
 
 def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
@@ -404,24 +403,21 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     unless its name says that it has grades.
     """
     lists, ranked = side.table.lists, pair.run.table.lists if pair.is_one_table else None
-    kind, has_grades = number_kind(name), list_side(name) == "qrels"
-    has_grades = has_grades or kind == "grade"
+    kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
     if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
         return {}
-    entries = f"map_from_entries({entries_of(name)})"
-    judged, shown = (
-        f"list_transform({x.sql}, lambda x_: CAST({x.item} AS VARCHAR))" if x else "[]"
-        for x in (lists, ranked)
-    )
+    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
+    judged, shown = ids(lists), ids(ranked) if ranked else "[]"
     fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
     fits.append(f"cardinality({entries}) = len({judged})")
     sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
     has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
     ranks = orders_items(name) or (has_shown and ranked is not None)
+    ranks = ranks and kind != "grade" and list_side(name) != "qrels"
     scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
     scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
     rows = f"SELECT unnest(map_values({entries})) AS v FROM {side.sample}"
-    if not has_all or (ranks and not has_grades) or not side.value(f"SELECT {scale} FROM ({rows})"):
+    if not has_all or ranks or not side.value(f"SELECT {scale} FROM ({rows})"):
         return {}
     return {"rel": name} if same else pair.named_items(qrels=name)
 

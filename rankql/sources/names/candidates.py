@@ -25,6 +25,7 @@ from rankql.registry.column_names import (
     RELEVANT,
     RETRIEVED,
     ROLES,
+    SPLITS,
     TIMES,
     WEAK,
     WEAKER,
@@ -272,7 +273,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     without_role = table.free_columns(role)
     free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
-    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
+    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, (*TIMES, *SPLITS))]
     if role == "item":
         ids = [x for x in ids if x != table.find("query")]
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]

@@ -253,7 +253,7 @@ def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
 
 
 # How numbers of queries x items are passed.
-_DENSE = "Pass {q: dict(enumerate(x)) for q, x in enumerate(data)}, for run and judgments"
+_DENSE = "{q: dict(enumerate(x)) for q, x in enumerate(data)}, for run and judgments"
 
 
 def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
@@ -272,7 +272,7 @@ def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     require(
         len(arrays) > 1
         or not (floats[0] or (grades and any(len({*x}) < len(x) for x in arrays[0]))),
-        f"{label}: are the {len(arrays[0]):,} rows the numbers of all items, and no ids? {_DENSE}",
+        f"{label}: are the {len(arrays[0]):,} rows numbers of all items, and no ids? Pass {_DENSE}",
     )
     require(
         floats.count(False) == 1,
@@ -304,7 +304,7 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
         not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),
         f"{label}: are the {len(rows):,} rows of {len(kinds)} values rows of a table, or a list of "
         f"ids for each query? Pass pl.DataFrame(data, schema={names!r}, orient='row'), or "
-        f"dict(enumerate(data)). If a row has a number for each item: {_DENSE}",
+        f"dict(enumerate(data)). If a row has a number for each item, pass {_DENSE}",
     )
     return None
 
@@ -316,6 +316,9 @@ def load_object(
     data = objects[0]
     name = part or (_find_part(data, label, source) if len(objects) == 1 else "")
     if name:
+        head, _, rest = name.partition(".")
+        if rest and name not in data and isinstance(data.get(head), Mapping):
+            return load_object(reader, label, source, [data[head]], rest)
         if name not in data:
             parts = [repr(x) for x, value in data.items() if isinstance(value, list | dict)]
             known = f"It has {', '.join(parts)}" if parts else "It has no parts"

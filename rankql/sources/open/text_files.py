@@ -241,21 +241,14 @@ def _find_collections(file: files.File) -> list[str]:
     first lines.
     """
     queries = defaultdict[str, dict[str, dict[str, str]]](dict)
-    for path in file.paths[:_COMPARED] if len(file.paths) > 1 else ():
+    for path in file.paths[:50] if len(file.paths) > 1 else ():
         for words in map(str.split, replace(file, paths=[path]).lines):
             if len(words) > 3:
                 queries[words[0]].setdefault(os.path.basename(path), {})[words[2]] = words[3]
     shared = [x for x in queries.values() if len(x) > 1]
-    apart = [
-        x for x in shared
-        if all({"0", "1"} & {*ranks.values()} for ranks in x.values())
-        and sum(map(len, x.values())) == len({*chain(*x.values())})
-    ]  # fmt: skip
+    topped = [x for x in shared if all({"0", "1"} & {*ranks.values()} for ranks in x.values())]
+    apart = [x for x in topped if sum(map(len, x.values())) == len({*chain(*x.values())})]
     return [*apart[0]] if 2 * len(apart) > len(shared) else []
-
-
-# So many files are compared.
-_COMPARED = 50
 
 
 def _load_uncommented(
