@@ -475,3 +475,36 @@ def test_errors_of_other_functions_name_what_is_meant():
         rankql.explain(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
     with pytest.raises(rankql.RankqlError, match="Did you mean 'query'"):
         rankql.evaluate(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
+
+
+@pytest.mark.parametrize("form", [list, np.array])
+def test_pairs_of_lists_have_a_call(form):
+    data = [(form([1, 6, 2]), form([2, 3])), (form([4, 1]), form([4]))]
+    with pytest.raises(rankql.RankqlError, match="run has pairs of lists, as of Spark") as caught:
+        rankql.evaluate(data, metrics="RR")
+    call = str(caught.value).partition("run and judgments: ")[2]
+    run, qrels = eval(f"({call})", {"data": data})
+    assert read(run, qrels)["RR"] == pytest.approx((1 / 3 + 1) / 2)
+    scored = [[("a", 0.9), ("b", 0.1)], [("c", 0.9), ("d", 0.1)]]
+    for each in (scored, [(*x,) for x in scored]):
+        assert read(each, {0: ["a"], 1: ["d"]})["RR"] == 0.75
+
+
+def test_an_array_of_ranks_has_a_call():
+    data = np.array([1, 2])
+    with pytest.raises(rankql.RankqlError, match="of ranks alone ") as caught:
+        rankql.evaluate(data)
+    call = str(caught.value).partition("of ranks alone ")[2].removesuffix(" and rel='1'")
+    assert read(eval(call, {"pl": pl, "data": data}), rel="1")["RR"] == 0.75
+
+
+def test_a_column_that_one_run_has_is_not_asked_of_a_dict():
+    one = pl.DataFrame({"frage": ["a", "a"], "ware": ["x", "y"], "wert": [0.9, 0.1]})
+    named = {"query": "frage", "item": "ware", "score": "wert"}
+    runs = {"one": one, "two": {"a": {"x": 0.2, "y": 0.9}}}
+    assert read(runs, {"a": {"y": 1}}, **named).means() == [0.5, 1]
+    refused(
+        {"a": {"x": 1.0}}, {"a": ["x"]}, query="frage", match="query='frage': no column of that"
+    )
+    other = {"one": one, "two": one.rename({"frage": "kunde"})}
+    refused(other, {"a": {"y": 1}}, **named, match="no column of that name in run 'two'")

@@ -157,8 +157,8 @@ def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Tab
 
 def _find_queries(table: Table, name: Any, in_lists: bool) -> list[Ids]:
     """The columns that may be the query."""
-    name = table.roles.get("query", name)
-    if name is None:
+    name, of_dict = table.roles.get("query", name), {*table.columns} <= {*ROLES}
+    if name is None or (of_dict and not table.has(column_name(name) or "")):
         return find_ids(table, "query", in_lists)
     name = require_column(table, column_name(name) or "", "query")
     return [Ids(name, quote(name))]

@@ -231,6 +231,10 @@ def _load_by_query(
 
 def load_list(reader: Reader, label: str, data: Any) -> Table:
     """The table of rows, of arrays with a row for each query, or of answers."""
+    call = "{q: x for q, (x, _) in enumerate(data)}, {q: y for q, (_, y) in enumerate(data)}"
+    twos = (type(x) is tuple and len(x) == 2 and tuple not in map(type, x) for x in data)
+    pairs = all(twos) and all(isinstance(plain.unwrap(y), list) for x in data for y in x)
+    require(not pairs, f"{label} has pairs of lists, as of Spark. Pass run and judgments: {call}")
     if plain.is_array(data):
         return _load_arrays(reader, label, data)
     if all(isinstance(plain.unwrap(x), list) for x in data):
