@@ -128,8 +128,7 @@ def unnest_lists(
                 found = [] if rows else find_items(session, table, RELEVANT, None, taken)
                 _require_both(table, specs[0][1], (), found)
             return runs, None, columns
-        rel = columns.get("rel")
-        flags = {n: _find_flag(t, run_items[n], rel) for n, t in runs.items()}
+        flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
         if all(flags.values()):
             numbers = _named_numbers(columns, runs, None, run_items, {})
             scores = _names_of(numbers, "score", ())
@@ -171,10 +170,10 @@ def unnest_lists(
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
-    known = LIST_GRADES if columns.get("rel") is None else ()
-    grades = columns.get("rel", 1), _names_of(numbers, "rel", known)
+    graded = _names_of(numbers, "rel", LIST_GRADES if columns.get("rel") is None else ())
     own = None if qrels is None else attributes
     several = len(runs) > 1 or bool(system)
+    grades = columns.get("rel", 1), graded
     return unnested, _read_judged(session, judged, grades, own, several, forbidden), columns
 
 
@@ -191,9 +190,8 @@ def _find_judged(
         judged, spec = {}, specs[1][1]
         for name, table in runs.items():
             used = {x.column for x in run_items[name]} - {""}  # one list is not both
-            # A key of fields, which both lists have.
-            both = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used
-            own = spec if specs[1] != specs[0] or both else None
+            key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
+            own = spec if specs[1] != specs[0] or key else None
             ids = find_items(session, table, RELEVANT, own, taken)
             judged[name] = [x for x in ids if x.column not in used]
             _require_both(table, own, run_items[name], judged[name])
@@ -284,11 +282,10 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     if not column or not table.columns[column].startswith("STRUCT("):
         return ""
     judged = find_list(table, RELEVANT)
-    if isinstance(rel, str) and judged and not rel.startswith(f"{column}."):
-        rel = None if find_field(table, judged, rel) else rel  # that of the relevant ids
-    if rel is not None:
-        return (isinstance(rel, str) and find_field(table, column, rel)) or ""
-    if judged:
+    if isinstance(rel, str):  # which may be that of the relevant ids
+        own = not judged or rel.startswith(f"{column}.") or not find_field(table, judged, rel)
+        return (own and find_field(table, column, rel)) or ""
+    if rel is not None or judged:
         return ""
     return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
 
@@ -513,7 +510,7 @@ def _add_numbers(
     if (name := find_name(nested, names)) is None:
         return lists
     ids, numbers = lists.values, quote(name)
-    sides = [ids, *([quote(other)] if other else [])]
+    sides, lacking = [ids, *([quote(other)] if other else [])], ["false"]
     if table.columns[name].endswith("]"):
         elements = f"list_transform({ids}, lambda x_: {lists.item})"
         pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers})"
@@ -526,14 +523,11 @@ def _add_numbers(
         counts = (f"len({x}) = cardinality({entries})" for x in sides)
         fits = [*map("{} AND {}".format, counts, lacking)]
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
-    fit, *others = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}")
+    more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
+    more, fit, *others = session.row(f"SELECT {more}, {', '.join(checks)} FROM {table.sql}")
     shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
-    if not fit and shared and any(others):
-        return lists
-    if not fit and is_called(name, LIST_GRADES) and not table.columns[name].endswith("]"):
-        enough = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
-        if session.value(f"SELECT {enough} FROM {table.sql}"):
-            return lists  # grades of more ids, which are judgments: see doubts
+    if not fit and ((shared and any(others)) or (more and is_called(name, LIST_GRADES))):
+        return lists  # grades of more ids are judgments
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
             f"{lists.column}. Write one number for each of its ids")  # fmt: skip
     require(
