@@ -124,6 +124,9 @@ def pick_part(data: Any, name: str | None) -> Any:
     """The part of an object or a file, or that of each in a dict or list of them."""
     if not name or data is None:
         return data
+    head, _, rest = name.partition(".")
+    if isinstance(data, Mapping) and name not in data and isinstance(data.get(head), Mapping):
+        return pick_part(data[head], rest)
     if isinstance(data, Mapping) and name not in data:
         return {key: pick_part(each, name) for key, each in data.items()}
     if isinstance(data, list | tuple):

@@ -243,7 +243,8 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
     low = table.table.ascending
     return {
         **{f"{role}_column": column for role, column in table.roles.items()},
-        "ranking_column": table.roles.get(table.ranking_role),
+        "pos_column": table.table.role_columns.get("pos", "").removeprefix("order of "),
+        "ranking_column": table.table.role_columns.get(table.ranking_role),
         "k": data.k,
         "after_k": data.k + 1,
         "threshold": data.threshold,

@@ -23,7 +23,14 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import Question, RankqlError, describe_unknown, require, require_plain_name
+from rankql.errors import (
+    Question,
+    RankqlError,
+    describe_unknown,
+    parse_number,
+    require,
+    require_plain_name,
+)
 from rankql.evaluation.combine import require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.result import Result, connect, require_finite
@@ -55,7 +62,7 @@ LOWER_WORDS = re.compile(
     r"result)|perplexity|refund|reformulation|regret|timeout|toxicity|unsubscribed?)s?(?![a-z])"
 )
 # What TruLens and others call a query and a system, if no column has a usual name.
-_INPUTS = ("input", "record_id")
+_INPUTS, _RUNS = ("input", "record_id"), ("run_id", "run")
 _APPS = ("app_name", "app_version", "app_id", "app", "model", "model_name", "experiment")
 # What the Columns line calls tables of values.
 VALUES = "values"
@@ -197,7 +204,7 @@ def _read(
         raise column_names.missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
     if system is None and "system" not in table.columns:
-        system = find_system(session, table, {"query": key}, (), (*SYSTEMS, *_APPS))
+        system = find_system(session, table, {"query": key}, (), (*SYSTEMS, *_RUNS, *_APPS))
         if system is None and is_called(key, ["record_id"]):  # of one answer of one app
             apps = [x for x in _APPS if table.has(x) and _has_several(session, table, x)]
             if apps:
@@ -374,7 +381,7 @@ def read_printed(data: Any, query: str | None, system: str | None) -> Printed | 
     """
     if isinstance(data, str | os.PathLike):
         name = os.path.expanduser(os.fspath(data))
-        if suffix_of(name) in (*PARQUET, *CSV) or not os.path.isfile(name):
+        if suffix_of(name) in {*PARQUET, *CSV} - {".tsv"} or not os.path.isfile(name):
             return None
         with suppress(UnicodeDecodeError, json.JSONDecodeError):
             if suffix_of(name) not in JSON:
@@ -408,15 +415,19 @@ def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
 
 
 def _read_text(path: str) -> Printed | None:
-    """Lines of metric, query and value (trec_eval), or query, metric and value (ir_measures)."""
+    """Lines of metric, query and value (trec_eval), or query, metric and value (ir_measures), the
+    latter also after the run, as boards have them.
+    """
     first = next(map(str.split, open_file(path, repr(path), "").lines), [])
-    place = next((i for i in (0, 1) if len(first) == 3 and parse.is_metric(first[i])), None)
+    systems = ["system"] * (len(first) == 4)
+    if len(first) not in (3, 4) or parse_number(first[-1]) is None:
+        return None
+    place = next((i for i in ((2,) if systems else (0, 1)) if parse.is_metric(first[i])), None)
     if place is None:
         return None
-    lines = [x for x in map(str.split, read_text(path).splitlines()) if len(x) == 3]
-    rows = [(x[1 - place], x[place], x[2]) for x in lines]
-    frame = pl.DataFrame(rows, ["query", "metric", "value"], orient="row")
-    return _widen(frame, [], os.path.basename(path))
+    names = [*systems, *(("metric", "query") if place == 0 else ("query", "metric")), "value"]
+    lines = [x for x in map(str.split, read_text(path).splitlines()) if len(x) == len(names)]
+    return _widen(pl.DataFrame(lines, names, orient="row"), systems, os.path.basename(path))
 
 
 def _are_metrics(keys: Iterable[Any]) -> bool:
@@ -433,7 +444,7 @@ def _read_frame(frame: pl.DataFrame, query: str | None, system: str | None) -> P
     if value is None or metric is None or key is None or graded is not None:
         return None
     kept = {key: "query", metric: "metric", value: "value"}
-    known = [system] if system else ["name", *SYSTEMS] if named else SYSTEMS
+    known = [system] if system else [*["name"] * bool(named), *SYSTEMS, *_RUNS]
     if system := find_name(columns, known):
         kept[system] = "system"
     texts = frame.select([*kept]).rename(kept).cast(pl.String)

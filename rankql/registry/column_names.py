@@ -114,6 +114,13 @@ LOCATORS = (
     *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
     *("author", "year", *ROW_NUMBERS),
 )
+# Squashed names of places in a document, which may be part of the key of an item.
+KEY_PLACES = {
+    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
+    *("startline", "endline", "section", "paragraph", "clause", "span"),
+}
+# Those of what has places, if it is called like no item.
+PARENTS = {"source", "url", "file", "filename", "path", "filepath"}
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
 RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
@@ -200,8 +207,11 @@ def words_of(name: str) -> set[str]:
     return {*words_in_order(name)}
 
 
-# Words of names whose ids are the reverse of what the name says.
-AGAINST = {"not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"}
+# Words of names whose ids are the reverse of what the name says, or computed from both lists.
+AGAINST = {
+    *("not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"),
+    *("missed", "missing", "matched", "reciprocal"),
+}
 
 
 def list_side(name: str) -> str:
@@ -278,6 +288,25 @@ def names_system(name: str) -> bool:
 
 # Words of names of positions, which may have gaps.
 PLACES = {"rank", "pos", "position", "slot", "place"}
+
+
+# Words of numbers that are grades, that are sums of money, times or sizes, and that are places or
+# years.
+_GRADES = {"rel", "relevance", "gain", "grade", "rating", "judgment", "judgement", "label", "qrel"}
+_AMOUNTS = {
+    *("amount", "price", "revenue", "sale", "cost", "umsatz", "preis", "gmv", "spend", "profit"),
+    *("usd", "eur", "gbp", "cent", "quantity", "qty", "second", "sec", "minute", "ms", "duration"),
+    *("latency", "latencies", "elapsed", "dwell", "byte", "token", "length", "view"),
+}
+_WHERE = {"index", "indexes", "indices", "idx", "offset", "line", "page", "year"}
+
+
+def number_kind(name: str) -> str:
+    """What a name says that its numbers are: grade, amount or place; or ""."""
+    words = words_of(name)
+    words |= {x.removesuffix("s") for x in words}
+    kinds = {"grade": _GRADES, "amount": _AMOUNTS, "place": _WHERE}
+    return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 
 
 def names_order(name: str) -> bool:

@@ -165,6 +165,8 @@ def describe_option(name: str, known: list[str]) -> str:
         return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
     if name in ("group", "group_by", "groupby", "user"):
         return f"Unknown option {name!r}. query= ranks within it, by= gives slices"
+    if name in ("query_id", "qid") and "worst" in known:  # of explain
+        return f"Unknown option {name!r}. The id of the query is the third argument: of='q1'"
     return errors.describe_unknown("option", name, known)
 
 

@@ -87,7 +87,8 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     def is_answer(call: Call) -> bool:
         noted = len(session.notes)
         try:
-            return has_matches(session, read(call))
+            collapse = {**options, **call}["collapse"] is not None
+            return has_matches(session, read(call), collapse)
         finally:
             del session.notes[noted:]
 

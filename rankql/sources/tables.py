@@ -74,6 +74,8 @@ class Table:
     roles: dict[str, str] = field(default_factory=dict)
     # It is a frame or a file, whose rows have an order, or several files.
     ordered: bool | Literal["files"] = False
+    # The files that rank other items of the same queries, each from the top.
+    collections: Sequence[str] = ()
     # The SQL of a permanent table of the database, from which it may be computed.
     permanent: str = ""
     # The lowest score is the best: `number` and `read` return -score.

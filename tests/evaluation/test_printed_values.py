@@ -160,6 +160,32 @@ def test_runs_are_not_values(tmp_path):
     assert rankql.compare(RUNS, QRELS, "AP").pairs["n"].item() == 30
 
 
+@pytest.mark.parametrize("name", ["board", "board.tsv", "board.txt"])
+@pytest.mark.parametrize("topics", [("dl19", "dl20"), ("300", "301")])
+def test_boards_have_the_run_first(name, topics, tmp_path):
+    rows = [
+        (run, topic, "ndcg", value)
+        for run, values in (("bm25", (0.5, 0.4)), ("splade", (0.6, 0.75)))
+        for topic, value in zip(topics, values, strict=True)
+    ]
+    path, mark = tmp_path / name, "\t" if name.endswith("tsv") else " "
+    path.write_text("".join(mark.join(map(str, row)) + "\n" for row in rows))
+    frame = pl.DataFrame(rows, schema=["run_id", "topic", "measure", "value"], orient="row")
+    for data in (path, frame, frame.rename({"run_id": "run"})):
+        summary = rankql.read_values(data).summary
+        assert summary.select("system", "mean").rows() == [("bm25", 0.45), ("splade", 0.675)]
+        assert summary["metric"].unique().to_list() == ["ndcg"]
+
+
+def test_judgments_and_tables_with_a_header_are_no_boards(tmp_path):
+    path = tmp_path / "qrels.txt"
+    path.write_text("q1 0 map 1\nq1 0 b 0\n")
+    assert rankql.evaluate({"q1": {"map": 1.0, "b": 2.5}}, path, "RR")["RR"] == 0.5
+    path = tmp_path / "values.tsv"
+    path.write_text("query\tndcg\tmap\nq1\t0.5\t0.25\n")
+    assert rankql.read_values(path).metrics == ["ndcg", "map"]
+
+
 def test_a_row_of_means_in_a_table_of_values_is_left_out(tmp_path):
     table = pl.DataFrame({"query": ["q1", "q2", "q3", "all"], "map": [0.25, 0.5, 0.25, 0.3333]})
     path = tmp_path / "values.csv"

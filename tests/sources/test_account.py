@@ -328,11 +328,15 @@ def test_bm25_below_0_is_asked_about_unless_the_best_come_first(ordered):
         assert read(run, GOLD, descending=True)["RR"] == 0.75
 
 
-def test_a_score_that_rises_with_the_position_is_named_with_its_order():
+def test_a_score_that_rises_with_the_position_is_named_with_a_call_that_ranks_by_it():
     run = RUN.with_columns(score=-pl.col("score"))
-    note = "pass score='score', descending=False"
-    assert note in str(read(run, GOLD))
-    assert read(run, GOLD, score="score", descending=False)["RR"] == 0.75
+    best_last = read(run, GOLD, score="score")["RR"]
+    for options, remedy in (
+        ({}, "pass score='score'"),
+        ({"pos": "rank"}, "pass score='score' instead of pos='rank'"),
+    ):
+        found = read(run, GOLD, **options)
+        assert found.notes[0].endswith(remedy) and found["RR"] == 0.75 != best_last
 
 
 def test_words_for_nothing_in_the_run_are_asked_about():

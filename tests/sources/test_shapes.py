@@ -171,7 +171,7 @@ def test_repeated_items_count_once_with_the_highest_assumed_grade():
         left_out = "qrels: 2 rows with an item that its query already has are left out"
         assert result.notes[0].startswith(left_out) and "left out" not in str(result.columns)
     refused(
-        RUN, priced, "R@9", match=r"Is price the grade of item_id\? Pass rel='price' or rel='1'"
+        RUN, priced, "R@9", match=r"Is price the grade of item_id\? Pass rel='1' or rel='price'"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from statistics import fmean
 from typing import Any
 
@@ -35,6 +36,11 @@ NEVER = {
 }
 # Words that only ids of one side have, by the place of the side in a pair.
 OTHER_SIDE = [{"gold", "expected", "accepted", "truth"}, {"retrieved", "predicted", "hits"}]
+
+
+# A remedy in a note: the call, and the argument that it replaces.
+_VALUE = r"(?:'[^']*'|\[[^\]]*\]|True|False)"
+REMEDY = re.compile(rf"pass (\w+={_VALUE}(?:, \w+={_VALUE})*)(?: instead of (\w+)=)?")
 
 
 class Reading:
@@ -98,11 +104,23 @@ def make_request(run, qrels, metrics, by=(), **options):
 
 @remember_inputs
 def read(run: Data, qrels: Data = None, metrics: Any = "RR", **options: Any) -> Reading:
-    """What `evaluate` reads. Every call that a question offers is run before it is raised."""
+    """What `evaluate` reads. Every call that a question or a note offers is run; that of a note
+    changes the rankings.
+    """
     require_tables(run, qrels, options.get("con"))
     try:
         with open_evaluation(make_request(run, qrels, metrics, **options)) as evaluation:
-            return Reading(evaluation)
+            reading = Reading(evaluation)
+        for note in reading.notes:
+            for call, instead in REMEDY.findall(str(note)):
+                kept = {x: y for x, y in options.items() if x != instead}
+                given = {**kept, **eval(f"dict({call})")}
+                with (
+                    suppress(Question),
+                    open_evaluation(make_request(run, qrels, metrics, **given)) as evaluation,
+                ):
+                    assert Reading(evaluation).rankings != reading.rankings, call
+        return reading
     except Question as question:
         for call in question.calls:
             assert not nonsense_in(call), call

@@ -18,7 +18,6 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.in_memory import source_frame
 from rankql.macros import quote
 from rankql.registry import column_names
-from rankql.sources.doubts.account import KEY_PLACES
 from rankql.sources.open.frames import may_lack_threads
 from rankql.sources.open.private import create_macros
 from rankql.sources.open.reader import count_values, fetch
@@ -135,7 +134,7 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
             unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
             if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
                 continue
-            if column_names.squash(name) in KEY_PLACES:
+            if column_names.squash(name) in column_names.KEY_PLACES:
                 return f", or pass the key of the items: item='{item}, {name}'"
             if column_names.names_part_of_key(name, qrels.columns[name]):
                 return f", or pass the key of the queries: query={[key, name]!r}"

@@ -21,7 +21,7 @@ from rankql.evaluation.checks.duplicates import find_repeated
 from rankql.evaluation.checks.record import Check, Evidence, Facts
 from rankql.macros import MISSING, quote
 from rankql.registry.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
-from rankql.registry.column_names import ROLES, USERS, core_of, is_called
+from rankql.registry.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.registry.metric_record import IS_RELEVANT
 from rankql.sources.choose.choice import suggest_query
 from rankql.sources.open.reader import count_values
@@ -398,18 +398,38 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
                    "total": len(values)}  # fmt: skip
 
 
+_NEIGHBOURS = (
+    ". If they are neighbours, cut them to {k}: item=[..., 'LIST[:{k}]'], or of a frame "
+    "qrels.group_by(QUERY, maintain_order=True).head({k})"
+)
+
+
 def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
-    """Rankings with more relevant items than positions, where all of them cannot be shown."""
+    """Rankings with more relevant items than positions, where all of them cannot be shown.
+
+    Of recall only if judgments of one grade are as many in each query, as of nearest neighbours.
+    """
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    key = "query" if inputs.qrels else inputs.keys
+    key, table = "query" if inputs.qrels else inputs.keys, inputs.qrels
+    log = table and ("split" in table.context or find_name(table.columns, (*TIMES, *EVENTS)))
+    is_log = not table or bool(log) or core_of(inputs.query) in USERS
+    both = zip(evidence.counters.items, evidence.counters.queries, strict=False)
+    count = next((x.judged / y.judged for x, y in both if y.judged > 1), 0)
     for metric in evaluation.metrics:
-        if metric.record and metric.record.is_share and metric.record.per_relevant and metric.k:
-            relevant = evaluation.is_relevant(metric)
-            sql = f"""SELECT count(*), count(*) FILTER (r > {metric.k}) AS beyond FROM
-                (SELECT count(*) FILTER ({relevant}) AS r
+        record, k, relevant = metric.record, metric.k or count, evaluation.is_relevant(metric)
+        is_share = record and record.is_share and record.per_relevant and metric.k
+        is_wide = record and record.name in ("R", "AllRel") and k < count == int(count)
+        if is_share or (is_wide and not is_log):
+            sql = f"""SELECT count(*), count(*) FILTER (r > {k}) AS beyond,
+                {not is_log} AND min(r) = max(r) AND min(low) = max(high) FROM
+                (SELECT count(*) FILTER ({relevant}) AS r, min(rel) AS low, max(rel) AS high
                  FROM {inputs.judging_cte} GROUP BY {key}) HAVING beyond > 0"""
-            for facts in evidence.facts(sql, "total", "count"):
-                yield {"name": metric.name, "k": metric.k, **facts}
+            for facts in evidence.facts(sql, "total", "count", "alike"):
+                if is_share or facts["alike"]:
+                    yield {"name": metric.name, "k": k, "value": "0" if is_share else "below 1",
+                           "cut": _NEIGHBOURS.format(k=k) * facts["alike"], **facts}  # fmt: skip
+                if facts["alike"]:
+                    return
 
 
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
@@ -527,8 +547,8 @@ VALUES = (
     ),
     Check(
         "more-than-k", "values", "note",
-        "{name} is 0 for {count:,} of {total:#query}, which {count:has|have} more than {k} relevant"
-        " items",
+        "{name} is {value} for {count:,} of {total:#query}, which {count:has|have} more than {k} "
+        "relevant items{cut}",
         _beyond_k,
     ),
     Check(

@@ -10,9 +10,10 @@ from typing import Any
 
 import duckdb
 
-from rankql.errors import Call, Question, RankqlError
+from rankql.errors import Call, Question, RankqlError, as_arguments
 from rankql.macros import quote
 from rankql.registry.column_names import (
+    AGAINST,
     PAGES,
     SPLITS,
     TIMES,
@@ -20,6 +21,7 @@ from rankql.registry.column_names import (
     list_side,
     names_order,
     names_system,
+    number_kind,
     words_of,
 )
 from rankql.sources.inputs import Inputs
@@ -38,10 +40,17 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     """
     calls: list[Call] = []
     others = dict.fromkeys(question.others)
-    for call in _likely(question)[:_TRIED]:
+    likely = _likely(question)[:_TRIED]
+    for call in likely:
         calls += [x for x in _try(call, read, others) if x not in calls]
         if len(calls) >= _OFFERED:
             break
+    pairs = [call.get("item") for call in calls]
+    for n, call in enumerate(likely):  # one way alone is no answer if the other has an id twice
+        item = call.get("item")
+        if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
+            at = 0 if {"item": item[::-1]} in likely[n:] else len(calls)
+            calls[at:at] = _try({**call, "collapse": item[0]}, read, others)
     calls = calls[:_OFFERED]
     return type(question)(question.text, calls, question.hint, question.otherwise, others)
 
@@ -65,9 +74,10 @@ def _makes_sense(call: Call) -> bool:
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(not {"index", "offset", "line", "page"}.isdisjoint(words_of(x)) for x in grades):
-        return False
     if any(is_called(x, TIMES) for x in (*grades, *scores)):
+        return False
+    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in items)
+    if derived or any(number_kind(x) == "place" for x in grades):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
@@ -96,18 +106,24 @@ def _try(
         if read(call):
             yield call
     except Question as question:
-        for more in _likely(question)[:_FURTHER] if questions > 1 else ():
+        answers = _likely(question)[:_FURTHER] if questions > 1 else []
+        for n, more in enumerate(answers):
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
             if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
                 others |= dict.fromkeys(question.others)
+                if more == {"rel": "1"}:  # amounts may be gains on purpose
+                    others |= dict.fromkeys(map(as_arguments, answers[n + 1 :]))
                 yield from works
                 break
     except (RankqlError, duckdb.Error):
         return
 
 
-def has_matches(session: Session, inputs: Inputs) -> bool:
-    """Has a run a judged item, a number for each grade, and no item twice in a query?"""
+def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?
+
+    collapse: does the caller keep one row of each item?
+    """
 
     def repeats(table: Table, keys: Sequence[str]) -> bool:
         names = ", ".join(map(quote, keys))
@@ -138,7 +154,7 @@ def has_matches(session: Session, inputs: Inputs) -> bool:
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
             if not session.value(sql):
                 return False
-        if "item" in table.roles and repeats(table, keys):
+        if "item" in table.roles and not collapse and repeats(table, keys):
             return False
         ids = []
         for x in (table, judging):

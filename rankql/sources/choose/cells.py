@@ -11,7 +11,10 @@ from rankql.errors import Question, RankqlError, require
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     ANSWERS,
+    COLUMN_NAMES,
+    KEY_PLACES,
     LIST_GRADES,
+    PARENTS,
     PREDICTED,
     RELEVANT,
     ROLES,
@@ -21,6 +24,7 @@ from rankql.registry.column_names import (
     is_like_id,
     list_side,
     rank_of,
+    squash,
 )
 from rankql.sources.names.candidates import (
     LISTS,
@@ -30,6 +34,7 @@ from rankql.sources.names.candidates import (
     find_field,
     find_ids,
     find_list,
+    has_numbers,
     has_numbers_of_ids,
     wrong_type,
 )
@@ -75,10 +80,13 @@ def split_groups(session: Session, table: Table) -> Table:
     return table
 
 
-def unpack_objects(table: Table) -> Table:
-    """The table with a column for each field of its objects, but not for {id: number}."""
+def unpack_objects(table: Table, maps: Sequence[str] = ()) -> Table:
+    """The table with a column for each field of its objects, but not for {id: number}: maps, or
+    objects of such names.
+    """
     for name, kind in [*table.columns.items()]:
-        fields = {} if kind.endswith("]") or table.unit == "ids" else fields_of(kind)
+        whole = kind.endswith("]") or table.unit == "ids" or name in maps
+        fields = {} if whole else fields_of(kind)
         if fields and not has_numbers_of_ids(name, kind):
             fields = {x: y for x, y in fields.items() if f"{name}.{x}" not in table.columns}
             columns = {f"{name}.{x}": field.kind for x, field in fields.items()}
@@ -90,13 +98,27 @@ def unpack_objects(table: Table) -> Table:
     return table
 
 
-def unpack_cells(session: Session, table: Table, names: Sequence[Any] = ()) -> Table:
+def find_maps(session: Session, table: Table, names: Sequence[Any], others: str) -> list[str]:
+    """The columns of objects {id: number} whose names do not say it: those that the caller names as
+    the items, and those whose fields differ between rows, unless others= names a field.
+    """
+    maps = []
+    for name, kind in table.columns.items():
+        fields = fields_of(kind) if has_numbers(kind) and not has_numbers_of_ids(name, kind) else {}
+        if fields and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
+            lacks = " OR ".join(f"{x.of(quote(name))} IS NULL" for x in fields.values())
+            sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} IS NOT NULL AND ({lacks}) LIMIT 1"
+            maps += [name] if name in names or session.rows(sql) else []
+    return maps
+
+
+def unpack_cells(session: Session, table: Table, names: Any = (), others: str = "") -> Table:
     """The table with the fields of its objects, and with lists where cells have them as text: as
     Python, NumPy, JSON or Postgres.
 
-    names: columns that the caller names as the items.
+    names: columns that the caller names as the items. others: what else the caller names.
     """
-    table = unpack_objects(table)
+    table = unpack_objects(table, find_maps(session, table, names, others))
     for name, kind in [] if table.trec else table.columns.items():
         named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
@@ -193,18 +215,37 @@ def find_items(
         values = [field.of("x_") for field in parts]
         item = values[0] if len(parts) == 1 else key_text(values, [x.kind for x in parts])
         return [Ids(f"{column}.{', '.join(filter(None, named))}", item, 0, column, quote(column))]
+    places = _places_of(session, table, column)
     ids = [
-        Ids(f"{column}.{x}", field.of("x_"), rank, column, quote(column))
+        Ids(f"{column}.{x}", field.of("x_"), rank, column, quote(column), part=x in places)
         for x, field in fields.items()
         if (rank := rank_of("item", x)) is not None and not is_nested(field.kind)
     ]
     if not ids:
+        keys = [x for x, field in fields.items() if is_id(field.kind) and x not in places]
+        known = [x for x in fields if squash(x) in KEY_PLACES]
+        keys += [f"{x}, {y}" for x in keys for y in known if x not in known]
         raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
-            [{"item": f"{column}.{x}"} for x, field in fields.items() if is_id(field.kind)],
+            [{"item": f"{column}.{x}"} for x in keys],
         )
     return ids
+
+
+def _places_of(session: Session, table: Table, column: str) -> list[str]:
+    """The fields of objects that say where in an item of another field something is: numbers of
+    pages or lines, and texts of which one stands beside several ids.
+    """
+    fields = {x: y for x, y in fields_of(table.columns[column]).items() if is_id(y.kind)}
+    texts = [x for x, y in fields.items() if is_text(y.kind) and squash(x) not in KEY_PLACES]
+    ids = [x for x in texts if rank_of("item", x) is not None or squash(x) in PARENTS]
+    rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"
+    values = ", ".join(f"count(DISTINCT {fields[x].of('x_')}) > 1" for x in ids)
+    several = f"SELECT 1 FROM ({rows}) GROUP BY {{}} HAVING greatest({values}) LIMIT 1".format
+    places = [x for x in fields if texts and squash(x) in KEY_PLACES]
+    return [x for x in places if is_number(fields[x].kind)
+            or (ids and session.rows(several(fields[x].of("x_"))))]  # fmt: skip
 
 
 def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:

@@ -125,7 +125,8 @@ def named_columns(runs: Runs, qrels: Table | None, columns: Mapping[str, Any]) -
     pair: Sequence[Any]
     for pair in (query, item):
         if pair[0] == pair[1] and isinstance(pair[0], str):  # one may have a recognised name
-            has = [_any_has(side, pair[0]) for side in sides]
+            name, knows = pair[0], [partial(_any_has, side) for side in sides]
+            has = [known(name) or split_key(name, known) != name for known in knows]
             pair = tuple(pair[0] if x or not any(has) else None for x in has)
         named.append(pair)
     run_item, judged = (
@@ -156,8 +157,8 @@ def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Tab
 
 def _find_queries(table: Table, name: Any, in_lists: bool) -> list[Ids]:
     """The columns that may be the query."""
-    name = table.roles.get("query", name)
-    if name is None:
+    name, of_dict = table.roles.get("query", name), {*table.columns} <= {*ROLES}
+    if name is None or (of_dict and not table.has(column_name(name) or "")):
         return find_ids(table, "query", in_lists)
     name = require_column(table, column_name(name) or "", "query")
     return [Ids(name, quote(name))]
@@ -242,6 +243,7 @@ def _pairs(
     plain = [x for x in (*lefts, *rights) if is_called(x.name, PLAIN_IDS)]
     if not listed:
         pairs = [pair for pair in pairs if pair in alike or not {*pair} & {*plain}]
+    pairs = [pair for pair in pairs if not all(x.part for x in pair)] or pairs
     # The only name that both have, and the likeliest of each.
     certain = len(alike) == 1 and alike == [(lefts[0], rights[0])] and (not plain or not listed)
     return alike if certain else pairs

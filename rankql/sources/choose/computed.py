@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from rankql.errors import RankqlError, database_message, require
+from rankql.errors import Question, RankqlError, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry import column_names
 from rankql.sources.open.private import private_connection
@@ -131,6 +131,10 @@ def parse_pair(
     )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
+    if role == "query" and (both := sorted(names & {*items})):
+        rest = [{"query": [name for name in value if name not in both]}] * pairs
+        text = f"query= and item= both name {', '.join(both)}"
+        raise Question(text, rest, otherwise="Leave out item=, or name another column")
     paired = len(value) == 2 and pairs
     require(paired, f"{role}={value!r}: a pair names the columns of run and qrels")
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)

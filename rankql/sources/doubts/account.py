@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from functools import cache
 from typing import TypeAlias
 
-from rankql.errors import Question, parse_number
+from rankql.errors import Call, Question, parse_number
 from rankql.macros import literal, quote
 from rankql.registry.column_names import (
     AGAINST,
     ANNOTATORS,
     DISTANCES,
     EVENTS,
+    KEY_PLACES,
+    KEYS,
     LOCATORS,
     RANKED_SYSTEMS,
     RELEVANT,
@@ -32,13 +35,14 @@ from rankql.registry.column_names import (
     is_distance,
     level_of,
     list_side,
+    number_kind,
     squash,
     words_of,
 )
 from rankql.sources.choose.cells import find_items
 from rankql.sources.doubts.sample import Pair, Reading
 from rankql.sources.inputs import Inputs
-from rankql.sources.names.candidates import VECTOR, fields_of
+from rankql.sources.names.candidates import VECTOR, entries_of, fields_of, is_map
 from rankql.sources.numbers.order import order_of_scores
 from rankql.sources.open import plain
 from rankql.sources.open.session import Session
@@ -59,14 +63,9 @@ from rankql.text import Note, format_queries, join_words
 _QUERIES = 2000
 # Words of the names of numbers that order items.
 _ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
-# Names of places in a document, which may be part of the key of an item.
-KEY_PLACES = {
-    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
-    *("startline", "section", "paragraph"),
-}
 # What is not a grade, though it is next to ids.
-_NO_GRADES = {
-    *map(squash, (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, *RANKED_SYSTEMS, *USERS)),
+_NO_GRADES = KEY_PLACES | {
+    *map(squash, chain(*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS)),
     *("id", "iteration"),
 }
 # Labels in lists have at most so many different values.
@@ -85,7 +84,7 @@ def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Input
     What may change the result is a question. named: the arguments of the caller.
     """
     is_known = all(map(_is_accounted, inputs.tables))
-    doubts = [_order_of_scores] if is_known else DOUBTS
+    doubts = [_collections, _order_of_scores] if is_known else DOUBTS
     notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
     session.notes += [] if session.asks else notes
     if not is_known:
@@ -166,6 +165,17 @@ def orders_items(name: str) -> bool:
     tail = name.rpartition(".")[2]
     known = (*ROLES["score"], *ROLES["pos"])
     return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def _collections(pair: Pair) -> Sequence[str]:
+    """Files of several collections, which are no ranking together."""
+    files, name = pair.run.table.collections, pair.run.table.roles.get("score")
+    if files and not {"score", "system"} & pair.named:
+        text = f"{join_words(files[:3])} rank the same queries, each from the top, and share no "
+        text += "item. Are they parts of one ranking by score?"
+        alone = "evaluate each file with its judgments, if they are of several collections"
+        raise Question(pair.run.note(text), [{"score": name}] if name else [], others=[alone])
+    return ()
 
 
 def _numbered_queries(pair: Pair) -> Sequence[str]:
@@ -293,10 +303,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
         return ()
     if side.table.origins[side.table.roles["rel"]] != "1 for every row":
-        if not side.kind.endswith("[][]") or "item" in pair.named:
-            return ()
-        text = f"is the second part of each pair in {side.column} the grade?"
-        raise Question(side.note(text), [{"rel": f"{side.column}.2"}, {"rel": "1"}])
+        return _ask_about_pairs(pair, side)
     taken = pair.run.used if pair.is_one_table else set()
     free = {**side.free, **_nested_labels(side, taken)}
     places = pair.run.table.sources([pair.run.table.roles.get("pos", "")])
@@ -305,18 +312,13 @@ def _grades(pair: Pair) -> Sequence[str]:
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
         and x not in places
         and squash(x.rpartition(".")[2]) not in _NO_GRADES
-        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
-    doubtful += [x for x in side.source.columns if x not in taken and _are_grades(pair, side, x)]
     doubtful = [x for x in doubtful if not is_called(x, ANNOTATORS)] or doubtful
-    if not doubtful:
-        return ()
     texts, labels = list[str](), list[str]()
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
         value, kind = free[x]
-        if kind.endswith("]"):
-            continue
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
         if is_text(kind) and any(parse_number(label) is None for label in found):
@@ -326,11 +328,22 @@ def _grades(pair: Pair) -> Sequence[str]:
     grades = [x for x in doubtful if x not in texts]
     if side.table.before:  # items repeat
         grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
+    calls: list[Call] = [{"rel": x} for x in grades]
+    own = [x for x in side.source.columns if x not in taken]
+    lists = [x for x in own if _are_grades(pair, side, x)]
+    maps = {x: call for x in own if (call := _grades_of_ids(pair, side, x))}
+    doubtful += [*lists, *maps]
+    if not doubtful:
+        return ()
+    calls += [*({"rel": x} for x in lists), *maps.values(), {"rel": "1"}]
+    amounts = not maps and all(
+        x in side.free and _is_amount(side, x) for x in doubtful if x not in texts
+    )
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
         f"{verb} {join_words(doubtful)} the grade of {side.name}?",
-        [*({"rel": x} for x in grades), {"rel": "1"}],
+        sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
         others=labels,
     )
 
@@ -378,13 +391,41 @@ def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
     return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
 
 
+def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
+    """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
+    run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+    fields = [x.rpartition(".")[2] for x in run.free if run.column]
+    keys = [f"{run.name}, {x}" for x in fields if squash(x) in KEY_PLACES]
+    calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
+    if "item" in pair.named:
+        calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
+    keys += [key(quote_name(run.column))] * ("[][]" in run.kind and bool(calls))
+    calls += [pair.named_items(x, key(quote_name(side.column))) for x in keys]
+    if not calls or not side.kind.endswith("[][]"):
+        return ()
+    raise Question(side.note(f"is the second part of each pair in {side.column} the grade?"), calls)
+
+
+def _is_amount(side: Reading, name: str) -> bool:
+    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
+    value, kind = side.free[name]
+    number, named = f"{_number(value, kind)} AS v FROM {side.rows}", number_kind(name)
+    if kind.endswith("]"):
+        number = f"unnest({value}) AS v FROM {side.sample}"
+    scale = "max(v) <= 1 OR (bool_and(v * 4 = floor(v * 4)) AND max(v) <= 10)"
+    scale = f"{named == 'amount'} OR NOT ({scale} OR count(DISTINCT v) <= 11)"
+    sql = f"SELECT min(v) > 0 AND ({scale}) FROM (SELECT {number})"
+    return named != "grade" and bool(side.value(sql))
+
+
 def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     """Is it a list with a number for each judged id, and not for each id of the run?"""
     kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
     if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
         return False
     judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
-    if not judged and orders_items(name):
+    named = number_kind(name)
+    if named == "place" or (not judged and (orders_items(name) or named == "amount")):
         return False
     value = quote(name)
     fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
@@ -393,6 +434,32 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     low, high = f"min(list_min({value}))", f"max(list_max({value}))"
     sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
     return bool(side.value(sql))
+
+
+def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
+    """How to read an object {id: grade} that has all judged ids; nothing if it is none.
+
+    One that has more ids is a table of judgments. One that has all ids of the run too is a score,
+    unless its name says that it has grades.
+    """
+    lists, ranked = side.table.lists, pair.run.table.lists if pair.is_one_table else None
+    kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
+    if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
+        return {}
+    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
+    judged, shown = ids(lists), ids(ranked) if ranked else "[]"
+    fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
+    fits.append(f"cardinality({entries}) = len({judged})")
+    sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
+    has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
+    ranks = orders_items(name) or (has_shown and ranked is not None)
+    ranks = ranks and kind != "grade" and list_side(name) != "qrels"
+    scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
+    scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
+    rows = f"SELECT unnest(map_values({entries})) AS v FROM {side.sample}"
+    if not has_all or ranks or not side.value(f"SELECT {scale} FROM ({rows})"):
+        return {}
+    return {"rel": name} if same else pair.named_items(qrels=name)
 
 
 def _name_at_level(run: Reading, judged: str) -> str:
@@ -508,6 +575,7 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
 
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
+    _collections,
     _numbered_queries,
     _split_by_type,
     _grades,

@@ -122,7 +122,9 @@ class Reading:
     @cached_property
     def used(self) -> set[str]:
         """The columns and fields that a role has, or that the caller names."""
-        used = {*self.table.lists.used} if self.table.lists else set()
+        used, lists = set[str](), self.table.lists
+        if lists:  # which may be computed
+            used |= {*lists.used, *lists.table.sources([lists.column])}
         for table in (self.table, self.source):
             used |= {*table.sources([*table.roles.values(), *table.named])}
         used |= {*filter(None, [self.table.context.get("forbidden")])}

@@ -19,12 +19,14 @@ from rankql.registry.column_names import (
     ADD_HEADER,
     ANNOTATORS,
     COLUMN_NAMES,
+    KEY_PLACES,
     PLACES,
     PREDICTED,
     RANKED_SYSTEMS,
     RELEVANT,
     RETRIEVED,
     ROLES,
+    SPLITS,
     TIMES,
     WEAK,
     WEAKER,
@@ -77,12 +79,29 @@ class Ids(NamedTuple):
     number: str = ""
     # Are they ids only if most of them are among those of the run: answers, and numbers?
     doubtful: bool = False
+    # Are they places in what another field names, such as pages?
+    part: bool = False
 
 
 def lists_of(table: Table) -> list[str]:
-    """The columns of lists that may have ids."""
+    """The columns of lists that may have ids, and of objects {id: number} if no row is an item."""
     kinds = table.columns.items()
-    return [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+    lists = [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+    known = any(map(table.known, ("item", *NUMBERS)))
+    rows = known or any(kind.startswith(FRACTIONS) for _, kind in kinds)
+    return lists + [x for x in table.columns if not rows and is_map(table, x)]
+
+
+def is_map(table: Table, column: str) -> bool:
+    """Is it a map, or an object of numbers that was not unpacked because its names are ids?"""
+    unpacked = any(x.startswith(f"{column}.") for x in table.columns)
+    return has_numbers(table.columns[column]) and not unpacked
+
+
+def has_numbers(kind: str) -> bool:
+    """Is it a type of maps, or of objects of numbers alone?"""
+    kinds = [] if kind.endswith("]") else [x.kind for x in fields_of(kind).values()]
+    return kind.startswith("MAP(") or (bool(kinds) and all(map(is_number, kinds)))
 
 
 class Field(NamedTuple):
@@ -134,7 +153,7 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     """The column of lists with this name or a known one; None if the table has a row per item."""
     nested = [
         column for column, kind in table.columns.items()
-        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]"
+        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]" or is_map(table, column)
                                 or has_numbers_of_ids(column, kind))
     ]  # fmt: skip
     if not nested or table.unnested or table.unit == "ids":
@@ -255,13 +274,18 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     without_role = table.free_columns(role)
     free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
-    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, TIMES)]
+    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, (*TIMES, *SPLITS))]
     if role == "item":
         ids = [x for x in ids if x != table.find("query")]
         rel = table.find("rel") if find_name(free, ANNOTATORS) else None
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
-    calls = [{role: x} for x in dict.fromkeys((*likely, *others))]
+    names = [*dict.fromkeys((*likely, *others))]
+    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES]
+    if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
+        names = [x for x in names if x not in places or is_text(table.columns[x])]
+        names += [f"{x}, {y}" for x in texts for y in places]
+    calls = [{role: x} for x in names]
     if role == "item" and rel and table.label == "qrels":  # several label an item
         calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
     judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true

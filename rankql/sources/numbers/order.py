@@ -82,10 +82,10 @@ def _check_positions(
         return [f"{label}: most queries have no row with {pos} 1, the top position"]
     if not score or first.disagreement(lowest=is_distance(score)) <= 0.5:
         return ()
-    ascends = not first.disagreement(lowest=True)
+    instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos")
     return [
         f"{label}: {score} orders most queries in another way than {pos}, which is read. "
-        f"To rank by it, pass score={score!r}{', descending=False' if ascends else ''}"
+        f"To rank by it, pass score={score!r}{instead}"
     ]
 
 

@@ -105,7 +105,8 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
         call = _CALLS.get(f"{kind}.{name}", f"data.{_CALLS[kind]}" if kind in _CALLS else "")
         if getattr(data, "ndim", 0) == 1:
             call = "pl.DataFrame({'query': np.repeat(range(len(sizes)), sizes), 'rel': labels, "
-            call += "'score': scores})"
+            call += "'score': scores}), or of ranks alone pl.DataFrame({'query': range(len(data)), "
+            call += "'rank': data}) and rel='1'"
         if kind == "scipy":
             call = "pl.DataFrame({'query': m.row, 'item': m.col, 'score': m.data}) of m = x.tocoo()"
         call = call or export_call(data)

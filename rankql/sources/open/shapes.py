@@ -232,6 +232,10 @@ def _load_by_query(
 
 def load_list(reader: Reader, label: str, data: Any) -> Table:
     """The table of rows, of arrays with a row for each query, or of answers."""
+    call = "{q: x for q, (x, _) in enumerate(data)}, {q: y for q, (_, y) in enumerate(data)}"
+    twos = (type(x) is tuple and len(x) == 2 and tuple not in map(type, x) for x in data)
+    pairs = all(twos) and all(isinstance(plain.unwrap(y), list) for x in data for y in x)
+    require(not pairs, f"{label} has pairs of lists, as of Spark. Pass run and judgments: {call}")
     if plain.is_array(data):
         return _load_arrays(reader, label, data)
     if all(isinstance(plain.unwrap(x), list) for x in data):
@@ -255,6 +259,10 @@ def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
     return reader.describe(label, sql, ordered=True) if maps else table
 
 
+# How numbers of queries x items are passed.
+_DENSE = "{q: dict(enumerate(x)) for q, x in enumerate(data)}, for run and judgments"
+
+
 def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     """The ids of an array with a row per query, in their order, or of two with distances too.
 
@@ -267,6 +275,12 @@ def _load_arrays(reader: Reader, label: str, data: Any) -> Table:
     if may_be_rows and (table := _load_tuples(reader, label, arrays[0])):
         return table
     floats = [any(isinstance(value, float) for row in x for value in row) for x in arrays]
+    grades = label == "qrels" and {*map(type, chain(*arrays[0]))} == {int}
+    require(
+        len(arrays) > 1
+        or not (floats[0] or (grades and any(len({*x}) < len(x) for x in arrays[0]))),
+        f"{label}: are the {len(arrays[0]):,} rows numbers of all items, and no ids? Pass {_DENSE}",
+    )
     require(
         floats.count(False) == 1,
         f"{label}: of two arrays, one must have whole numbers, the ids. Pass the array of the ids "
@@ -297,7 +311,7 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
         not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),
         f"{label}: are the {len(rows):,} rows of {len(kinds)} values rows of a table, or a list of "
         f"ids for each query? Pass pl.DataFrame(data, schema={names!r}, orient='row'), or "
-        "dict(enumerate(data))",
+        f"dict(enumerate(data)). If a row has a number for each item, pass {_DENSE}",
     )
     return None
 
@@ -309,6 +323,9 @@ def load_object(
     data = objects[0]
     name = part or (_find_part(data, label, source) if len(objects) == 1 else "")
     if name:
+        head, _, rest = name.partition(".")
+        if rest and name not in data and isinstance(data.get(head), Mapping):
+            return load_object(reader, label, source, [data[head]], rest)
         if name not in data:
             parts = [repr(x) for x, value in data.items() if isinstance(value, list | dict)]
             known = f"It has {', '.join(parts)}" if parts else "It has no parts"

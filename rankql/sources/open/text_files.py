@@ -5,11 +5,14 @@ TREC runs have six columns, judgments four; runs of MS MARCO three or four.
 
 from __future__ import annotations
 
+import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import duckdb
 
@@ -233,6 +236,21 @@ def _split_lines(file: files.File, columns: Sequence[str]) -> str:
     )
 
 
+def _find_collections(file: files.File) -> list[str]:
+    """The files that rank other items of most queries that they share, each from the top, by their
+    first lines.
+    """
+    queries = defaultdict[str, dict[str, dict[str, str]]](dict)
+    for path in file.paths[:50] if len(file.paths) > 1 else ():
+        for words in map(str.split, replace(file, paths=[path]).lines):
+            if len(words) > 3:
+                queries[words[0]].setdefault(os.path.basename(path), {})[words[2]] = words[3]
+    shared = [x for x in queries.values() if len(x) > 1]
+    topped = [x for x in shared if all({"0", "1"} & {*ranks.values()} for ranks in x.values())]
+    apart = [x for x in topped if sum(map(len, x.values())) == len({*chain(*x.values())})]
+    return [*apart[0]] if 2 * len(apart) > len(shared) else []
+
+
 def _load_uncommented(
     reader: Reader, file: files.File, sql: str, columns: Sequence[str], header: bool
 ) -> Table:
@@ -240,7 +258,8 @@ def _load_uncommented(
     first = quote(columns[0])
     if header:
         sql = f"(FROM {sql} WHERE {first} <> {literal(columns[0])})"
-    fields = {"trec": not header, "ordered": True}
+    collections = _find_collections(file) if columns == _RUN else ()
+    fields = {"trec": not header, "ordered": True, "collections": collections}
     table, comments = reader.load(file.label, sql, **fields), f"starts_with({first}, '#')"
     count = f"SELECT count(*), min({first}) FROM {table.sql} WHERE {comments}"
     skipped, example = reader.row(count)

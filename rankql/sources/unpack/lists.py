@@ -55,6 +55,7 @@ from rankql.sources.tables import (
     is_nested,
     is_number,
     is_text,
+    mentioned,
     quote_name,
     require_column,
     text_number,
@@ -105,8 +106,9 @@ def unnest_lists(
     system, forbidden = options.get("system"), options.get("forbidden")
     item = columns.get("item")
     names = item if isinstance(item, list | tuple) else [item]
-    runs = {name: unpack_cells(session, table, names) for name, table in runs.items()}
-    qrels = qrels and unpack_cells(session, qrels, names)
+    others = " ".join(map(str, (*attributes, *columns.values())))
+    runs = {name: unpack_cells(session, table, names, others) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(session, qrels, names, others)
     if options.get("groups") and qrels:
         qrels = split_groups(session, qrels)
     elif options.get("groups"):
@@ -122,10 +124,11 @@ def unnest_lists(
     if qrels is None:
         if not listed:
             for table in runs.values():
-                _require_both(table, specs[0][1])
+                rows = specs[0][1] or table.known("item") or not lists_of(table)
+                found = [] if rows else find_items(session, table, RELEVANT, None, taken)
+                _require_both(table, specs[0][1], (), found)
             return runs, None, columns
-        rel = columns.get("rel")
-        flags = {n: _find_flag(t, run_items[n], rel) for n, t in runs.items()}
+        flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
         if all(flags.values()):
             numbers = _named_numbers(columns, runs, None, run_items, {})
             scores = _names_of(numbers, "score", ())
@@ -167,9 +170,10 @@ def unnest_lists(
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
-    grades = columns.get("rel", 1), _names_of(numbers, "rel", LIST_GRADES)
+    graded = _names_of(numbers, "rel", LIST_GRADES if columns.get("rel") is None else ())
     own = None if qrels is None else attributes
     several = len(runs) > 1 or bool(system)
+    grades = columns.get("rel", 1), graded
     return unnested, _read_judged(session, judged, grades, own, several, forbidden), columns
 
 
@@ -183,11 +187,11 @@ def _find_judged(
 ) -> Items:
     """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
     if qrels is None:
-        fields = isinstance(specs[1][1], tuple)  # a key of fields, which both lists have
-        own = specs[1][1] if specs[1] != specs[0] or fields else None
-        judged = {}
+        judged, spec = {}, specs[1][1]
         for name, table in runs.items():
             used = {x.column for x in run_items[name]} - {""}  # one list is not both
+            key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
+            own = spec if specs[1] != specs[0] or key else None
             ids = find_items(session, table, RELEVANT, own, taken)
             judged[name] = [x for x in ids if x.column not in used]
             _require_both(table, own, run_items[name], judged[name])
@@ -257,6 +261,8 @@ def _read_judged(
                 others[i] += f", {quote(require_column(each, forbidden, 'forbidden'))}"
         lists[0] = (replace(table, label="qrels"), first)
     qrels = _load_qrels(session, lists, others)
+    if isinstance(rel, str):
+        first = first._replace(fields={x: first.fields[x] for x in mentioned(first.fields, rel)})
     return replace(qrels, lists=_elements(lists[0][0], column, item, first))
 
 
@@ -275,9 +281,11 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     column = items[0].column if items else ""
     if not column or not table.columns[column].startswith("STRUCT("):
         return ""
-    if rel is not None:
-        return (isinstance(rel, str) and find_field(table, column, rel)) or ""
-    if find_list(table, RELEVANT):
+    judged = find_list(table, RELEVANT)
+    if isinstance(rel, str):  # which may be that of the relevant ids
+        own = not judged or rel.startswith(f"{column}.") or not find_field(table, judged, rel)
+        return (own and find_field(table, column, rel)) or ""
+    if rel is not None or judged:
         return ""
     return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
 
@@ -322,7 +330,7 @@ def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     raise Question(
         f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
         [{"item": x} for x in lists],
-        otherwise="Pass item=",
+        otherwise="Name the list or column of ids: item='...'",
     )
 
 
@@ -502,7 +510,7 @@ def _add_numbers(
     if (name := find_name(nested, names)) is None:
         return lists
     ids, numbers = lists.values, quote(name)
-    sides = [ids, *([quote(other)] if other else [])]
+    sides, lacking = [ids, *([quote(other)] if other else [])], ["false"]
     if table.columns[name].endswith("]"):
         elements = f"list_transform({ids}, lambda x_: {lists.item})"
         pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers})"
@@ -511,14 +519,15 @@ def _add_numbers(
         entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
         pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}))"
-        lacking = (f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides)
+        lacking = [f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides]
         counts = (f"len({x}) = cardinality({entries})" for x in sides)
         fits = [*map("{} AND {}".format, counts, lacking)]
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
-    fit, *others = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}")
+    more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
+    more, fit, *others = session.row(f"SELECT {more}, {', '.join(checks)} FROM {table.sql}")
     shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
-    if not fit and shared and any(others):
-        return lists
+    if not fit and ((shared and any(others)) or (more and is_called(name, LIST_GRADES))):
+        return lists  # grades of more ids are judgments
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
             f"{lists.column}. Write one number for each of its ids")  # fmt: skip
     require(

@@ -1,0 +1,511 @@
+"""What a call that is offered computes: the right value is among them, and a wrong one is not.
+
+Next to each shape stands an ordinary one that is read as it is.
+"""
+
+import json
+import re
+from math import log2
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+from support.reading import asked, read, refused
+
+
+def offered(run, qrels=None, metric="RR", **options):
+    """The value of each call that the question offers."""
+    question = asked(run, qrels, metric, **options)
+    return {repr(call): read(run, qrels, metric, **options, **call)[metric]
+            for call in question.calls}  # fmt: skip
+
+
+def rows(gold, retrieved):
+    """Rows of two questions with objects: a list per question."""
+    return [
+        {"question": f"q{i}", "gold": one, "retrieved": other}
+        for i, (one, other) in enumerate(zip(gold, retrieved, strict=True))
+    ]
+
+
+def objects(*fields):
+    """How to write lists of tuples as lists of objects."""
+    return lambda lists: [[dict(zip(fields, x, strict=True)) for x in each] for each in lists]
+
+
+PAGES = ([[("k", 30, 4.4)], [("m", 3, 2.1)]],
+         [[("z", 30, 9.0), ("k", 12, 1.0)], [("m", 3, 2.1), ("n", 8, 1.0)]])  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"rel": "1"}])
+def test_a_grade_leaves_the_rest_of_the_key_open(options):
+    run = rows(*map(objects("doc_id", "page", "clause"), PAGES))
+    values = offered(run, **options)
+    assert [*values.values()] == [0.5, 0.75]
+    assert ["page" in call for call in values] == [True, False]
+
+
+def test_a_grade_that_names_a_field_leaves_the_others_open():
+    run = rows(*map(objects("doc_id", "page", "gain"), PAGES))
+    assert [*offered(run, rel="gain").values()] == [0.5, 0.75]
+    assert [*offered(run, rel="gold.gain").values()] == [0.5, 0.75]
+    assert (
+        read(run, rel="gain * 2", item=["retrieved.doc_id, page", "gold.doc_id, page"])["RR"] == 0.5
+    )
+    assert read(run, rel="retrieved.gain")["RR"] == 1  # the grades are in the run
+
+
+# The line alone would match another file.
+LINES = ([[("a.py", 10)], [("c.py", 7)]],
+         [[("b.py", 10), ("a.py", 40), ("a.py", 7)], [("c.py", 7), ("a.py", 1)]])  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["start_line", "span"])
+def test_a_place_is_offered_with_what_it_is_in(place):
+    write = str if place == "span" else int
+    lists = ([[(x, write(y)) for x, y in each] for each in side] for side in LINES)
+    ((call, value),) = offered(rows(*map(objects("path", place), lists))).items()
+    assert value == 0.5 and f"path, {place}" in call
+
+
+def test_a_place_in_rows_is_offered_with_what_it_is_in():
+    gold, run = (
+        pl.DataFrame([(f"q{i}", *x) for i, each in enumerate(side) for x in each],
+                     schema=["question", "path", "start_line"], orient="row")
+        for side in LINES
+    )  # fmt: skip
+    values = offered(run.with_columns(score=9.0 - pl.row_index()), gold)
+    assert values == {"{'item': 'path, start_line'}": 0.5}
+
+
+def test_numbers_of_chunks_are_no_items_beside_their_document():
+    gold = [[("k", 1), ("k", 2)], [("m", 3)]]
+    run = [[("z", 1), ("y", 2)], [("m", 3)]]
+    found = read(rows(*map(objects("doc_id", "chunk"), (gold, run))))
+    assert found["RR"] == 0.5
+    assert found.columns["run"]["item"] == "retrieved.doc_id"
+
+
+CITIES, CHUNKS = objects("page", "title"), objects("doc", "chunk")
+
+
+@pytest.mark.parametrize(
+    ("gold", "run"),
+    [
+        ([[4], [1]], [[3, 4], [1, 4]]),
+        (objects("page")([[(4,)], [(1,)]]), objects("chunk")([[(3,), (4,)], [(1,)]])),
+        (CHUNKS([[("d", "c17")], [("d", "c2")]]), [["c1", "c17"], ["c2"]]),
+        ([["c17"], ["c2"]], CHUNKS([[("d", "c1"), ("d", "c17")], [("d", "c2")]])),
+        ([[3], [7]], objects("doc_id", "chunk")([[("d", 2), ("d", 3)], [("e", 7)]])),
+        (CITIES([[("Bonn", "t")], [("Ulm", "u")]]),
+         CITIES([[("Bern", "s"), ("Bonn", "t")], [("Ulm", "u")]])),
+    ],
+)  # fmt: skip
+def test_places_that_are_ids_or_stand_alone_are_items(gold, run):
+    assert read(rows(gold, run))["RR"] == 0.75
+
+
+def beside(name, values, retrieved=(["c3", "c1"], ["d1", "d2"]), relevant=(["c1", "c2"], ["d2"])):
+    """Rows with both lists, and another column."""
+    return [
+        {"query": f"q{i}", "retrieved_ids": one, "relevant_ids": other, name: value}
+        for i, (one, other, value) in enumerate(zip(retrieved, relevant, values, strict=True))
+    ]
+
+
+GRADES = [{"c1": 3, "c2": 1}, {"d2": 2}]
+# nDCG of both questions: grade 3 at 2 of the ideal 3, 1; and grade 2 at 2.
+GRADED = (3 / log2(3) / (3 + 1 / log2(3)) + 1 / log2(3)) / 2
+PLAIN = (1 / log2(3) / (1 + 1 / log2(3)) + 1 / log2(3)) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [(name, GRADES) for name in ("gains", "relevance", "relevance_by_id", "grades_by_doc", "wert")]
+    + [("wert", [{"c1": 0.75, "c2": 0.25}, {"d2": 0.5}])],
+)
+def test_numbers_of_relevant_ids_are_asked_about(name, values):
+    found = offered(beside(name, values), metric="nDCG@10")
+    assert [*found] == [repr({"rel": name}), "{'rel': '1'}"]
+    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
+
+
+@pytest.mark.parametrize("name", ["gains", "relevance_scores", "grades"])
+def test_numbers_of_more_ids_are_judgments(name):
+    run = beside(name, [{"c1": 3, "c2": 1, "c3": 0}, {"d2": 2, "d1": 0}])
+    found = offered(run, metric="nDCG@10")
+    assert [*found] == [repr({"item": ["retrieved_ids", name]}), "{'rel': '1'}"]
+    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "value"),
+    [
+        ("latency_ms", [[30, 12], [7]], PLAIN),
+        ("latency_ms", [{"c1": 30, "c2": 12}, {"d2": 7}], PLAIN),
+        ("preis", [{"c1": 30.5, "c2": 12.25}, {"d2": 7.5}], PLAIN),
+        ("gains", [{"c1": 1, "c2": 1}, {"d2": 1}], PLAIN),
+        ("wert", [{"c3": 1, "c1": 2, "c2": 2}, {"d1": 3, "d2": 4}], PLAIN),
+        ("scores", [{"c3": 0.1, "c1": 0.9}, {"d1": 0.1, "d2": 0.9}], PLAIN * log2(3)),
+        ("relevance_grades", GRADES, GRADED),
+        ("config", [{"top_k": 3}, {"top_k": 3}], PLAIN),
+    ],
+)  # fmt: skip
+def test_other_numbers_stay_as_they_are(name, values, value):
+    assert read(beside(name, values), metrics="nDCG@10")["nDCG@10"] == pytest.approx(value)
+
+
+def test_numbers_that_lack_a_relevant_id_are_an_error():
+    run = beside("relevance_grades", [{"c1": 3}, {"d2": 2}])
+    refused(run, metrics="nDCG@10", match="relevance_grades has other ids")
+    assert read(run, metrics="nDCG@10", rel="1")["nDCG@10"] == pytest.approx(PLAIN)
+
+
+TURNS = [{"Conversation_no": 1, "Turn_no": i} for i in (1, 2)]
+PASSAGES = [{"p1": 0.9, "p2": 0.5}, {"p3": 0.9, "p4": 0.5}]
+TRUTH = [{**x, "Truth_passages": y} for x, y in zip(TURNS, (["p2"], ["p3"]), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["Model_passages", "werte"])
+def test_objects_whose_fields_differ_are_scores_of_ids(name):
+    run = [{**x, name: y} for x, y in zip(TURNS, PASSAGES, strict=True)]
+    ((call, value),) = offered(run, TRUTH).items()
+    assert value == 0.75 and name in call and f"{name}." not in call
+    assert "'Conversation_no', 'Turn_no'" in call
+
+
+def test_a_field_of_an_object_is_a_score_if_it_is_named():
+    run = pl.DataFrame({
+        "query": ["a", "a"], "item": ["x", "y"],
+        "meta": [{"wert": 0.1, "cost": None}, {"wert": 0.9, "cost": 2.0}],
+    })  # fmt: skip
+    qrels = pl.DataFrame({"query": ["a"], "item": ["x"]})
+    assert read(run, qrels, score="meta.wert")["RR"] == 0.5
+    whole = run.with_columns(meta=pl.struct(pl.col("meta").struct.field("wert")))
+    assert offered(whole, qrels) == {"{'score': 'meta.wert'}": 0.5}
+
+
+RUN = pl.DataFrame(
+    {"query": ["a"] * 3 + ["b"] * 3, "item": [*"xyzxuv"], "score": [9, 5, 1, 8, 3, 2]}
+)
+
+
+def judged(name, values, ids=((*"aabb",), (*"yzuw",))):
+    return pl.DataFrame({"query": ids[0], "item": ids[1], name: values})
+
+
+def many(low, step, n=14):
+    """Judgments with n different numbers."""
+    ids = ["a"] * (n // 2) + ["b"] * (n - n // 2), [*"yztrefguwklmno"][:n]
+    return judged("wert", [low + step * i for i in range(n)], ids)
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        *(judged(x, [40.5, 895.0, 60.25, 100.0])
+          for x in ("umsatz", "seconds", "price_eur", "latencyMs")),
+        many(3.7, 4.1),
+        many(20, 1),
+    ],
+)  # fmt: skip
+def test_an_amount_is_offered_after_the_number_of_hits(qrels):
+    found = offered(RUN, qrels, "nDCG")
+    assert [*found] == ["{'rel': '1'}", repr({"rel": qrels.columns[-1]})]
+    assert found["{'rel': '1'}"] == read(RUN, qrels.drop(qrels.columns[-1]), "nDCG")["nDCG"]
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        judged("sterne", [0.0, 2.5, 3.0, 0.5]),
+        judged("sterne", [0.5, 2.5, 3.0, 0.5]),
+        judged("umsatz", [0.0, 2.5, 3.0, 0.5]),  # 0 is no relevant item
+        judged("gain", [100.5, 2.5, 3.0, 0.5]),
+        judged("wert", [0.11, 0.52, 0.73, 0.91]),
+        many(0.25, 0.25),
+        many(0.01, 0.07),
+    ],
+)
+def test_grades_are_offered_before_the_number_of_hits(qrels):
+    assert [*offered(RUN, qrels, "nDCG")] == [repr({"rel": qrels.columns[-1]}), "{'rel': '1'}"]
+
+
+def test_amounts_stay_beside_the_call_for_tables_of_unknown_names():
+    names = {"query": "frage", "item": "ware"}
+    bought = pl.concat([judged("umsatz", [40.5, 895.0, 60.25, x]) for x in (100.0, 90.0)])
+    question = asked(RUN.rename(names), bought.rename(names), "nDCG")
+    assert question.calls[0] == {"query": "frage", "item": "ware", "rel": "1"}
+    assert question.others == ["rel='max(umsatz)'", "rel='sum(umsatz)'"]
+    assert rankql.evaluate(RUN, bought, "nDCG", rel="sum(umsatz)")["nDCG"] > 0
+    assert "Is umsatz the grade of item?" in str(rankql.check(RUN, bought))
+
+
+@pytest.mark.parametrize("name", ["year", "gold_doc_indices", "line_no"])
+def test_years_and_places_are_no_grades(name):
+    found = read(RUN, judged(name, [1999, 2001, 2004, 2010]), "nDCG")
+    assert found["nDCG"] == read(RUN, judged(name, [1, 1, 1, 1]).drop(name), "nDCG")["nDCG"]
+    rows = beside(name, [[0, 1], [1]])
+    assert read(rows, metrics="nDCG@10")["nDCG@10"] == pytest.approx(PLAIN)
+
+
+def hits(**columns):
+    return [{"q": q, **{x: values[n] for x, values in columns.items()}}
+            for n, q in enumerate("ab")]  # fmt: skip
+
+
+COLLAPSED = "{{'item': ['{0}', '{1}'], 'collapse': '{0}'}}".format
+PAIR = "{{'item': ['{0}', '{1}']}}".format
+
+
+def test_one_way_of_a_pair_is_not_offered_alone_because_an_id_repeats():
+    one = hits(treffer=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert offered(one) == {COLLAPSED("treffer", "soll"): 0.5, PAIR("soll", "treffer"): 1}
+    other = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y", "y"], ["v"]])
+    assert offered(other) == {PAIR("treffer", "soll"): 0.5, COLLAPSED("soll", "treffer"): 1}
+    plain = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert [*offered(plain)] == [PAIR("treffer", "soll"), PAIR("soll", "treffer")]
+    named = hits(retrieved=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert not asked(named).calls  # a repeated id is an error of its own
+
+
+@pytest.mark.parametrize("name", ["missed", "matched_ids", "missing", "irrelevant", "reciprocal"])
+def test_ids_that_both_lists_give_are_not_offered_as_relevant(name):
+    derived = {"treffer": [["x", "y"], ["u", "v"]], name: [["y"], ["v"]]}
+    assert not asked(hits(**derived)).calls
+    named = {"retrieved": derived["treffer"], "gold": [["y", "w"], ["v"]], name: derived[name]}
+    gold = read(hits(**named))
+    assert gold["RR"] == 0.5 and name not in "".join(gold.notes)
+
+
+def test_the_order_of_rows_is_named_in_words_beside_a_score():
+    run = RUN.with_columns(score=-pl.col("score"))
+    text = str(rankql.check(run, judged("rel", [1, 1, 1, 1]), order="rows"))
+    assert "score is not in the order of the rows" in text and "__rankql" not in text
+
+
+def write_runs(folder, rankings, suffix="run"):
+    """A file of TREC for each ranking {query: items}, with ranks from 1, and their glob."""
+    for name, queries in rankings.items():
+        lines = [f"{q} Q0 {item} {place} {9 - place} t\n"
+                 for q, items in queries.items() for place, item in items]  # fmt: skip
+        (folder / f"{name}.{suffix}").write_text("".join(lines))
+    return str(folder / f"*.{suffix}")
+
+
+def ranked(*items, start=1):
+    return [*enumerate(items, start)]
+
+
+COLLECTIONS = {
+    "news": {"300": ranked("n1", "n2"), "301": ranked("n3", "n4")},
+    "web": {"300": ranked("w1", "w2"), "302": ranked("w3")},
+}
+
+
+def test_files_of_several_collections_are_asked_about(tmp_path):
+    qrels = {"300": {"n1": 1, "w2": 1}, "301": {"n4": 1}, "302": {"w3": 1}}
+    path = write_runs(tmp_path, COLLECTIONS)
+    question = asked(path, qrels, match="news.run and web.run rank the same queries, each from")
+    assert question.calls == [{"score": "score"}] and "evaluate each file" in str(question)
+    assert read(path, qrels, score="score")["RR"] == pytest.approx((0.5 + 0.5 + 1) / 3)
+    text = str(rankql.check(path, qrels))
+    assert "each from the top, and share no item" in text
+    for name, value in (("news", 0.75), ("web", 0.75)):
+        ids = {q: {i: x for i, x in each.items() if i[0] == name[0]} for q, each in qrels.items()}
+        judged = {q: each for q, each in ids.items() if each}
+        assert read(str(tmp_path / f"{name}.run"), judged)["RR"] == value
+
+
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        ({"a": {"300": ranked("n1", "n2")}, "b": {"301": ranked("n3")}}, 0.75),
+        ({"a": {"300": [(1, "n1"), (3, "n2")]}, "b": {"300": [(2, "n3")]}}, 1 / 3),
+    ],
+)
+def test_parts_of_one_run_are_one_ranking(parts, value, tmp_path):
+    qrels = {"300": {"n2": 1}, "301": {"n3": 1}}
+    if "301" not in parts["b"]:
+        del qrels["301"]
+    assert read(write_runs(tmp_path, parts), qrels)["RR"] == pytest.approx(value)
+
+
+def test_judgments_of_several_rounds_share_topics(tmp_path):
+    for name, item in (("one", "n1"), ("two", "w2")):
+        (tmp_path / f"{name}.qrels").write_text(f"300 0 {item} 1\n")
+    run = {"300": {"n2": 3.0, "w2": 2.5}}
+    assert read(run, str(tmp_path / "*.qrels"))["RR"] == 0.5
+
+
+def test_a_ranking_beside_an_object_of_grades_is_offered():
+    run = [{"qid": "a", "ranking": ["x", "y"], "relevance": {"y": 2, "z": 1}},
+           {"qid": "b", "ranking": ["u", "v"], "relevance": {"u": 1}}]  # fmt: skip
+    value = (2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2
+    assert offered(run, metric="nDCG") == {PAIR("ranking", "relevance"): pytest.approx(value)}
+    ordinary = [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}]
+    assert read(ordinary)["RR"] == 1
+
+
+def pairs(gold, retrieved):
+    return [{"q": f"q{i}", "retrieved": y, "gold": x}
+            for i, (x, y) in enumerate(zip(gold, retrieved, strict=True))]  # fmt: skip
+
+
+KEYED = pairs([[["d1", 5]], [["d2", 3]]], [[["d3", 2], ["d1", 2], ["d1", 5]], [["d2", 3]]])
+AS_KEY = "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+
+
+@pytest.mark.parametrize("options", [{}, {"item": "doc_id, page"}])
+def test_pairs_of_an_item_and_its_place_match_objects(options):
+    as_objects = objects("doc_id", "page")
+    run = [{**x, "retrieved": y} for x, y in zip(
+        KEYED, as_objects([x["retrieved"] for x in KEYED]), strict=True)]  # fmt: skip
+    call = {"item": ["retrieved.doc_id, page", AS_KEY("gold")]}
+    question = asked(run, **options)
+    assert question.calls == [call]
+    assert read(run, **call)["RR"] == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_pairs_of_both_lists_may_be_keys():
+    ((call, value),) = offered(KEYED).items()
+    assert AS_KEY("retrieved") in call and value == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_pairs_of_scores_and_grades_ask_about_the_grades_alone():
+    run = pairs([[["d1", 2]], [["d2", 1]]], [[["d3", 0.9], ["d1", 0.5]], [["d2", 0.3]]])
+    assert offered(run) == {"{'rel': 'gold.2'}": 0.75, "{'rel': '1'}": 0.75}
+
+
+DENSE = [[0, 1, 0], [1, 0, 2]]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        ([[0.1, 0.9, 0.3], [0.8, 0.2, 0.4]], DENSE),
+        ([[0.1, 0.9, 0.3], [0.8, 0.2, 0.4]], [[0, 1.0, 0], [1.0, 0, 2.0]]),
+        ([[1, 9, 3], [8, 2, 4]], DENSE),
+        ([[1, 9, 3, 0, 0], [8, 2, 4, 0, 0]], [[*x, 0, 0] for x in DENSE]),
+    ],
+)
+@pytest.mark.parametrize("form", [list, np.array])
+def test_numbers_of_all_items_have_a_call(arrays, form):
+    run, qrels = map(form, arrays)
+    call = "{q: dict(enumerate(x)) for q, x in enumerate(data)}"
+    refused(run, qrels, match=re.escape(f"ass {call}, for run and judgments"))
+    value = (1 + (1 + 2 / log2(3)) / (2 + 1 / log2(3))) / 2
+    tables = (eval(call, {"data": data}) for data in (run, qrels))
+    assert read(*tables, "nDCG")["nDCG"] == pytest.approx(value)
+
+
+def test_arrays_of_ids_are_read():
+    run, near = np.array([[4, 7, 1], [2, 9, 3]]), np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
+    qrels = {0: [7], 1: [2]}
+    assert read(run, qrels)["RR"] == read((near, run), qrels)["RR"] == 0.75
+    judged = np.array([[7, 5, 6, 8, 11], [2, 12, 13, 14, 15]])
+    assert read(run, judged)["RR"] == 0.75
+
+
+def test_a_part_of_the_key_is_no_item_too():
+    run = pl.DataFrame({"h": [*"aabb"], "side": ["l"] * 4, "t": [*"xyxy"], "rank": [1, 2, 2, 1]})
+    qrels = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["y", "y"]})
+    key = {"query": ["h", "side", "t"], "item": "t"}
+    question = asked(run, qrels, **key)
+    assert question.calls == [{"query": ["h", "side"]}]
+    assert read(run, qrels, item="t", query=["h", "side"])["RR"] == 0.75
+    places = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["x", "y"], "rank": [1, 2]})
+    assert asked(places, **key).otherwise.startswith("Leave out item=")
+    assert read(places, query=["h", "side", "t"], rel="1")["RR"] == 0.75
+
+
+NEAR = {q: {f"{q}{i}": 9.0 - i for i in range(6)} for q in "abc"}
+FIVE = pl.DataFrame(
+    {"query": [*"aaaaabbbbbccccc"], "item": [x for q in NEAR for x in [*NEAR[q]][:5]]}
+)
+
+
+def test_judgments_of_neighbours_have_a_call_that_cuts_them():
+    cut = "qrels.group_by(QUERY, maintain_order=True).head(2)"
+    found = rankql.evaluate(NEAR, FIVE, ["R@2", "AllRel@2", "nDCG@2"])
+    (note,) = found.notes
+    assert note.startswith("R@2 is below 1 for 3 of 3 queries") and note.endswith(cut)
+    assert found["R@2"] == pytest.approx(0.4)
+    call = cut.replace("QUERY", "'query'")
+    assert rankql.evaluate(NEAR, eval(call, {"qrels": FIVE}), "R@2")["R@2"] == 1
+    rows = [{"q": q, "retrieved": [*NEAR[q]], "gold": [*NEAR[q]][:5]} for q in NEAR]
+    assert "item=[..., 'LIST[:2]']" in rankql.evaluate(rows, metrics="R@2").notes[0]
+    assert rankql.evaluate(rows, metrics="R@2", item=["retrieved", "gold[:2]"])["R@2"] == 1
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        FIVE[:-1],
+        FIVE.rename({"query": "user_id"}),
+        FIVE.with_columns(timestamp=1.5),
+        FIVE.with_columns(rel=pl.Series([1, 2, 1, 1, 1] * 3)),
+        FIVE.with_columns(rel=pl.Series([1, 0, 1, 1, 1] * 3)),
+    ],
+    ids=["other numbers", "users", "a log", "grades", "not relevant"],
+)
+def test_other_judgments_are_not_cut(qrels):
+    assert "neighbours" not in "".join(rankql.evaluate(NEAR, qrels, ["R@2", "nDCG@2"]).notes)
+    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
+
+
+def test_a_part_in_a_part_is_named_with_dots(tmp_path):
+    rows = [{"q": "a", "retrieved": ["x", "y"], "gold": ["y"]}]
+    data = {"meta": {"n": 1}, "dataset": {"v": {"cases": rows}}}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(data))
+    for each in (data, path, {"one": data}):
+        found = rankql.evaluate(each, metrics="RR", part="dataset.v.cases")
+        assert found.summary["mean"].to_list() == [0.5]
+    with pytest.raises(rankql.RankqlError, match="no part 'w'"):
+        rankql.evaluate(path, metrics="RR", part="dataset.w")
+
+
+def test_errors_of_other_functions_name_what_is_meant():
+    bought = pl.DataFrame({"kunde": [*"abb"], "ware": [*"xxy"], "split": ["train"] * 3})
+    with pytest.raises(rankql.RankqlError, match=r"query='kunde' or query='ware'$"):
+        rankql.most_popular(bought, 2)
+    with pytest.raises(rankql.RankqlError, match="the third argument: of='q1'"):
+        rankql.explain(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
+    with pytest.raises(rankql.RankqlError, match="Did you mean 'query'"):
+        rankql.evaluate(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
+
+
+@pytest.mark.parametrize("form", [list, np.array])
+def test_pairs_of_lists_have_a_call(form):
+    data = [(form([1, 6, 2]), form([2, 3])), (form([4, 1]), form([4]))]
+    with pytest.raises(rankql.RankqlError, match="run has pairs of lists, as of Spark") as caught:
+        rankql.evaluate(data, metrics="RR")
+    call = str(caught.value).partition("run and judgments: ")[2]
+    run, qrels = eval(f"({call})", {"data": data})
+    assert read(run, qrels)["RR"] == pytest.approx((1 / 3 + 1) / 2)
+    scored = [[("a", 0.9), ("b", 0.1)], [("c", 0.9), ("d", 0.1)]]
+    for each in (scored, [(*x,) for x in scored]):
+        assert read(each, {0: ["a"], 1: ["d"]})["RR"] == 0.75
+
+
+def test_an_array_of_ranks_has_a_call():
+    data = np.array([1, 2])
+    with pytest.raises(rankql.RankqlError, match="of ranks alone ") as caught:
+        rankql.evaluate(data)
+    call = str(caught.value).partition("of ranks alone ")[2].removesuffix(" and rel='1'")
+    assert read(eval(call, {"pl": pl, "data": data}), rel="1")["RR"] == 0.75
+
+
+def test_a_column_that_one_run_has_is_not_asked_of_a_dict():
+    one = pl.DataFrame({"frage": ["a", "a"], "ware": ["x", "y"], "wert": [0.9, 0.1]})
+    named = {"query": "frage", "item": "ware", "score": "wert"}
+    runs = {"one": one, "two": {"a": {"x": 0.2, "y": 0.9}}}
+    assert read(runs, {"a": {"y": 1}}, **named).means() == [0.5, 1]
+    refused(
+        {"a": {"x": 1.0}}, {"a": ["x"]}, query="frage", match="query='frage': no column of that"
+    )
+    other = {"one": one, "two": one.rename({"frage": "kunde"})}
+    refused(other, {"a": {"y": 1}}, **named, match="no column of that name in run 'two'")
