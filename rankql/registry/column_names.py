@@ -303,8 +303,7 @@ _WHERE = {"index", "indexes", "indices", "idx", "offset", "line", "page", "year"
 
 def number_kind(name: str) -> str:
     """What a name says that its numbers are: grade, amount or place; or ""."""
-    words = words_of(name)
-    words |= {x.removesuffix("s") for x in words}
+    words = {y for x in words_of(name) for y in (x, x.removesuffix("s"))}
     kinds = {"grade": _GRADES, "amount": _AMOUNTS, "place": _WHERE}
     return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 

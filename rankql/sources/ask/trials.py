@@ -49,8 +49,7 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     for n, call in enumerate(likely):  # one way alone is no answer if the other has an id twice
         item = call.get("item")
         if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
-            at = 0 if {"item": item[::-1]} in likely[n:] else len(calls)
-            calls[at:at] = _try({**call, "collapse": item[0]}, read, others)
+            calls[n:n] = _try({**call, "collapse": item[0]}, read, others)
     calls = calls[:_OFFERED]
     return type(question)(question.text, calls, question.hint, question.otherwise, others)
 
