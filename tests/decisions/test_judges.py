@@ -332,8 +332,7 @@ def test_annotators_alone_and_their_consensus():
         ({"annotators": ["ann"], "models": ["gpt"], "consensus": "avg"}, "consensus must be"),
         (
             {},
-            "human is missing. The labels have the columns query, item, ann and gpt. Pass human "
-            "labels",
+            "human is missing. The labels have the columns query, item, ann and gpt. Pass human",
         ),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from rankql.errors import database_message
 from support import metric_engines
+from support.paths import ROOT
 
 ROWS = [
     *(("a", item, rel, pos, 9.0 - pos) for item, rel, pos in [("x", 1, 2), ("y", 0, 1)]),
@@ -147,3 +148,13 @@ def test_errors_of_ratings_in_moving_windows(con):
     query = f"SELECT rmse(rel, score) {frame}, mse(rel, score) {frame}, mae(rel, score) {frame}"
     values = con.execute(f"{query} FROM {rows} ORDER BY day").fetchall()
     assert values == [(2, 4, 2), (pytest.approx(2**0.5), 2, 1), (pytest.approx(2**0.5), 2, 1)]
+
+
+@pytest.mark.parametrize("query", ["ndcg(rel, pos, 10) OVER ()", "avg(ndcg(rel, pos, 10))"])
+def test_what_duckdb_says_of_windows_and_means_is_on_the_page_of_errors(query):
+    con = metric_engines.connect()
+    con.execute("CREATE TABLE t AS SELECT 1 AS rel, 1 AS pos")
+    with pytest.raises(duckdb.BinderException) as caught:
+        con.sql(f"SELECT {query} FROM t")
+    message = str(caught.value).partition("Binder Error: ")[2].partition("\n")[0]
+    assert f"`{message}`" in (ROOT / "docs" / "errors.md").read_text("utf-8")

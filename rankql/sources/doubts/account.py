@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from functools import cache
+from itertools import chain
 from typing import TypeAlias
 
 from rankql.errors import Call, Question, parse_number
