@@ -345,8 +345,6 @@ def _drop_unmatched(
         if pairs[_SEVERAL[label]].any():
             notes.append(f"{label} has several rows per key: {_INPUTS[label]}")
     for name in values:
-        finite = pairs[name].is_finite().all()
-        require(finite, f"{name} is too large for some key. Scale it down")
         if nulls := pairs[name].null_count():
             of = f"{nulls:,} of {len(pairs):,} keys"
             notes.append(f"{name} is NULL for {of}: dropped from its correlations")

@@ -40,8 +40,10 @@ def panels(chart):
 
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
-    runs = {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
-    (panel,) = panels(rankql.compare(runs, QRELS, "RR", test="t").plot("slices"))
+    new = {**dict.fromkeys("abcdefg", 1), "a": 2}
+    runs = {"old": run(dict.fromkeys(new, 4)), "new": run(new)}
+    qrels = {query: {"x": 1} for query in new}
+    (panel,) = panels(rankql.compare(runs, qrels, "RR", test="t").plot("slices"))
     assert panel["data"][0]["lo"] > 0
     scales = [layer["encoding"].get("x", {}).get("scale") for layer in panel["layer"]]
     assert {scale["domain"][0] for scale in scales if scale} == {0}
