@@ -67,12 +67,12 @@ def compare_systems(
         frames["orders"].append(order)
         if means.height == 2:
             a, b = human.systems
-            pair = Pair(metric, a, b, *names)
-            sentences += describe_pair(pair, values, key, confidence, not sentences)
+            pair = LabelledPair(metric, a, b, *names)
+            sentences += describe_answer(pair, values, key, confidence, not sentences)
     return frames, sentences
 
 
-class Pair(NamedTuple):
+class LabelledPair(NamedTuple):
     """Two systems on a metric, and who labelled their items."""
 
     metric: str
@@ -82,8 +82,8 @@ class Pair(NamedTuple):
     model: str
 
 
-def describe_pair(
-    pair: Pair, values: pl.DataFrame, key: str, confidence: float, has_title: bool
+def describe_answer(
+    pair: LabelledPair, values: pl.DataFrame, key: str, confidence: float, has_title: bool
 ) -> Iterator[str]:
     """Whether both labels order two systems alike, and the difference of their differences."""
     one, two = (values.filter(system=name) for name in (pair.a, pair.b))
