@@ -90,6 +90,7 @@ print("finished", flush=True)
         if done.returncode:
             break
         (tmp_path / "out.parquet").unlink()
-    assert done.returncode != 0 and done.stdout == "started\n"
+    # DuckDB draws a bar where the tables take long to make.
+    assert done.returncode != 0 and done.stdout.endswith("started\n")
     assert list(tmp_path.iterdir()) == []
     assert signal != "SIGINT" or "KeyboardInterrupt" in done.stderr

@@ -107,14 +107,15 @@ def example(finding):
 
 
 OF_DIFFERENCES = ("Cannot be decided", "Not tested", "Rare losses may not be seen")
+OF_MEANS = ("There is no confidence interval", f"{METRIC}: no query has a value")
 
 
 def compare(run, qrels):
-    """With a sound run. What is said of differences between two queries is left out."""
+    """With a sound run. What is said of means and differences of two queries is left out."""
     (old,) = frames("FROM placed" if "pos" in run.columns else "FROM scored")
     result = rankql.compare({"old": old, "new": run}, qrels, METRIC)
     ((mean,),) = result.summary.filter(system="new").select("mean").rows()
-    return mean, [note for note in result.notes if not note.startswith(OF_DIFFERENCES)]
+    return mean, [note for note in result.notes if not note.startswith(OF_DIFFERENCES + OF_MEANS)]
 
 
 def gate(run, qrels):
