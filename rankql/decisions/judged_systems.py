@@ -67,21 +67,12 @@ def compare_systems(
         frames["orders"].append(order)
         if means.height == 2:
             a, b = human.systems
-<<<<<<< HEAD
-            pair = JudgedPair(metric, a, b, *names)
-            sentences += describe_judged(pair, values, key, confidence, not sentences)
-    return frames, sentences
-
-
-class JudgedPair(NamedTuple):
-=======
             pair = LabelledPair(metric, a, b, *names)
             sentences += describe_answer(pair, values, key, confidence, not sentences)
     return frames, sentences
 
 
 class LabelledPair(NamedTuple):
->>>>>>> wB
     """Two systems on a metric, and who labelled their items."""
 
     metric: str
@@ -91,13 +82,8 @@ class LabelledPair(NamedTuple):
     model: str
 
 
-<<<<<<< HEAD
-def describe_judged(
-    pair: JudgedPair, values: pl.DataFrame, key: str, confidence: float, has_title: bool
-=======
 def describe_answer(
     pair: LabelledPair, values: pl.DataFrame, key: str, confidence: float, has_title: bool
->>>>>>> wB
 ) -> Iterator[str]:
     """Whether both labels order two systems alike, and the difference of their differences."""
     one, two = (values.filter(system=name) for name in (pair.a, pair.b))
