@@ -324,6 +324,7 @@ def test_files_of_several_collections_are_asked_about(tmp_path):
     [
         ({"a": {"300": ranked("n1", "n2")}, "b": {"301": ranked("n3")}}, 0.75),
         ({"a": {"300": [(1, "n1"), (3, "n2")]}, "b": {"300": [(2, "n3")]}}, 1 / 3),
+        ({"a": {"300": [(1, "n1"), (1, "n2")]}, "b": {"300": [(1, "n3"), (1, "n4")]}}, 1 / 3),
     ],
 )
 def test_parts_of_one_run_are_one_ranking(parts, value, tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -246,7 +246,11 @@ def _find_collections(file: files.File) -> list[str]:
             if len(words) > 3:
                 queries[words[0]].setdefault(os.path.basename(path), {})[words[2]] = words[3]
     shared = [x for x in queries.values() if len(x) > 1]
-    topped = [x for x in shared if all({"0", "1"} & {*ranks.values()} for ranks in x.values())]
+
+    def ranks_alone(items: Mapping[str, str]) -> bool:  # and not as parts of one run do
+        return bool({"0", "1"} & {*items.values()}) and len({*items.values()}) == len(items)
+
+    topped = [x for x in shared if all(map(ranks_alone, x.values()))]
     apart = [x for x in topped if sum(map(len, x.values())) == len({*chain(*x.values())})]
     return [*apart[0]] if 2 * len(apart) > len(shared) else []
 
