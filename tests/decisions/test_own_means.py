@@ -59,7 +59,13 @@ def test_a_pair_has_what_trec_eval_prints():
     assert "all: own mean of old" in comparison.to_latex()
 
 
-def test_a_table_of_systems_has_them(tmp_path):
+@pytest.mark.report
+def test_a_report_has_them(tmp_path):
+    compare(*RUNS).save(path := tmp_path / "report.html")
+    assert "own queries" in path.read_text("utf-8")
+
+
+def test_a_table_of_systems_has_them():
     comparison = compare(*RUNS)
     wide = comparison.wide()
     for row in wide.table.to_dicts():
@@ -71,8 +77,6 @@ def test_a_table_of_systems_has_them(tmp_path):
     # Only means of the same queries compete for bold.
     assert all(wide.higher_is_better[f"{metric} own mean"] is None for metric in METRICS)
     assert "map & map own mean & own queries & " in comparison.to_latex().replace("\\_", "_")
-    comparison.save(path := tmp_path / "report.html")
-    assert "own queries" in path.read_text("utf-8")
     of_systems = comparison.wide(rows="metric", columns="system").table
     (row,) = of_systems.filter(metric="map").to_dicts()
     letter = dict(wide.table["system", "letter"].rows())["old"]

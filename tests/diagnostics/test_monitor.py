@@ -1004,7 +1004,11 @@ def test_an_incomplete_last_day_is_named_and_left_out():
     assert result.table["day"].max() == date(2026, 3, 4)
     note = "2026-03-05 is incomplete and left out: it has 2 queries, a usual day has 70"
     assert note in result.notes
-    chart = str(result.plot().to_dict())
+
+
+@pytest.mark.report
+def test_an_incomplete_last_day_is_not_drawn():
+    chart = str(rankql.monitor(daily_queries(last=2, drop=0.7)).plot().to_dict())
     assert "2026-03-04" in chart and "2026-03-05" not in chart
 
 

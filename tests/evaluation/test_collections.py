@@ -194,7 +194,7 @@ def run_cli(folder, *arguments, code=0):
     return done
 
 
-@few(2)("command", ["eval", "compare"])
+@pytest.mark.parametrize("command", ["eval", pytest.param("compare", marks=pytest.mark.report)])
 def test_globs_of_the_command_line(folder, command, tmp_path):
     patterns = ("runs/{system}.{collection}.run", "qrels/{collection}.qrels")
     done = run_cli(folder, command, *patterns, "-m", "AP", "--format", "json", "-o",

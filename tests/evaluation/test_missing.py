@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.decisions.pair_table import OWN_MEANS
 from rankql.evaluation.means import COUNTED
 from support.parameters import cycled, few
 
@@ -170,7 +171,7 @@ def test_the_line_of_queries_says_what_the_table_counts():
     both = lines(["nDCG@3", "P@3"], missing="skip", weight="w")
     assert both == [
         "Queries: 15 of 100 missing in at least one system and left out; 12 of 100 (nDCG@3) "
-        "undefined in at least one system and left out",
+        f"undefined in at least one system and left out; {OWN_MEANS.words}",
         "Weights: w. 85 queries weigh as much as about 62 with equal weights (n_eff); 8 queries of "
         "weight 0 do not count",
     ]
