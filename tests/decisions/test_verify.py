@@ -456,7 +456,7 @@ def test_command():
         assert done.stdout.startswith("Verified: 2 runs, judgments, train, conventions and ")
     done = run_cli("verify", "r.md", "b.parquet", "a.parquet", "q.parquet", "t.parquet")
     assert done.exit_code == 1 and done.stdout.startswith("Differs: run old, run new and numbers")
-    for files in (inputs[:3], [*inputs, "x.parquet"], ["x=a.parquet", *inputs[1:]]):
+    for files in (inputs[:3], [*inputs, "a.parquet"], ["x=a.parquet", *inputs[1:]]):
         done = run_cli("verify", "r.md", *files)
         assert done.exit_code == 2 and "Pass" in done.stderr, done.stderr
     assert run_cli("verify", "a.parquet", *inputs).exit_code == 2
