@@ -235,7 +235,7 @@ def find_items(
 
 def _places_of(session: Session, table: Table, column: str) -> list[str]:
     """The fields of objects that say where in an item of another field something is: numbers of
-    pages or lines, and texts of which one stands beside several ids.
+    pages or lines, and texts of which one has several ids next to it.
     """
     fields = {x: y for x, y in fields_of(table.columns[column]).items() if is_id(y.kind)}
     texts = [x for x, y in fields.items() if is_text(y.kind) and squash(x) not in KEY_PLACES]
