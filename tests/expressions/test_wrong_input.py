@@ -288,6 +288,8 @@ def arguments():
     tried = set()
     for metric in [*signatures.RANKING, *signatures.MICRO]:
         for name in signatures.ROWS[metric]:
+            if name == "k" and not signatures.takes_k(metric):
+                continue
             rules = list(ARGUMENTS.get(name, []))
             if name == "denominator":
                 rules = [(AP if metric == "ap" else PRECISION, "n")]
