@@ -120,6 +120,7 @@ def calls():
         for name, parameters in getattr(signatures, group).items():
             columns = [p for p, default in parameters.items() if default is signatures.NEEDED]
             left_out = {*columns, *LEFT_OUT, *(["ideal"] if group == "LISTS" else [])}  # a column
+            left_out |= set() if signatures.takes_k(name) else {"k"}
             if name != "graded":
                 yield from ((name, columns, p) for p in parameters if p not in left_out)
 
