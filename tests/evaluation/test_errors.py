@@ -1,5 +1,6 @@
 """Errors of `evaluate`: each names what is wrong."""
 
+import math
 import re
 
 import duckdb
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankql
-from support import metric_engines
+from support import metric_engines, signatures
 from support.parameters import cycled, few
 from support.samples import QRELS, RUN
 
@@ -142,7 +143,7 @@ def test_errors(call, message):
     assert "\n" not in str(error.value)
 
 
-@few(1)("column", ["score", "pos", "rel"])
+@pytest.mark.parametrize("column", ["score", "pos", "rel"])
 def test_nan_in_parquet(tmp_path, column):
     """Whose statistics leave NaN out: DuckDB 2.0 answers isnan() and comparisons from them."""
     rows = {"query": ["q"] * 3, "item": ["a", "b", "c"], "rel": [1.0, 0.0, 1.0]}
@@ -155,6 +156,17 @@ def test_nan_in_parquet(tmp_path, column):
     call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
     with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
+
+
+def test_every_macro_refuses_nan_in_parquet(tmp_path):
+    """Whose statistics have 1 as the only grade."""
+    rows = {"rel": [1.0, math.nan, 1.0], "pos": [1, 2, 3]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
+    con = metric_engines.connect()
+    for metric in signatures.RANKING:
+        call = metric_engines.call(metric, ["rel", "pos"], {**signatures.REQUIRED.get(metric, {})})
+        with pytest.raises(duckdb.Error, match="rel must be a finite number, not nan"):
+            con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet'").fetchall()
 
 
 def test_control_characters_reach_no_terminal():
