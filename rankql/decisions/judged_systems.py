@@ -16,7 +16,6 @@ from rankql.decisions.compare import compare
 from rankql.evaluation.means import metric_range
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
-from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
 from rankql.stats.tests import SkewedStudent
 
@@ -38,10 +37,7 @@ def compare_systems(
     sentences = list[str]()
 
     def bias(values: pl.Series) -> dict[str, Any]:
-        sample = Sample(values.to_numpy())
-        ends = mean_interval(sample.moments, confidence) if sample.units > 1 else None
-        lo, hi = ends or (None, None)
-        mean = sample.mean if len(values) else None
+        mean, lo, hi = Sample(values.to_numpy()).estimate(confidence)
         return {"queries": len(values), "bias": mean, "lo": lo, "hi": hi}
 
     for metric in (name for name in human.metrics if name not in human.overall_metrics):

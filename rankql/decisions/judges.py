@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -39,10 +39,8 @@ from rankql.stats.means import ROUNDING, Moments, mean_interval
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
-    from rankql.stats.sample import Array, Sample
+    from rankql.stats.sample import Array, Estimate
 
-# A value, and the bounds of its interval.
-Estimate: TypeAlias = tuple[float | None, float | None, float | None]
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
 # A model agrees as much as a person if its weighted kappa is lower by less than this: the lower end
@@ -456,7 +454,7 @@ def _measure(
         rows = np.broadcast_to(among, len(codes))
         clusters = np.unique(codes[rows], return_inverse=True)[1]
         sample = Sample(hits[rows].astype(float), clusters, None, 0.0, 1.0)
-        return _estimate(sample, confidence)
+        return sample.estimate(confidence)
 
     said_relevant, relevant = llm >= threshold, human >= threshold
     measures = {
@@ -467,7 +465,7 @@ def _measure(
         },
         "false_positives": share(said_relevant, ~relevant),
         "false_negatives": share(~said_relevant, relevant),
-        "mean_difference": _estimate(Sample(llm - human, codes), confidence),
+        "mean_difference": Sample(llm - human, codes).estimate(confidence),
     }
     counts = {"pairs": both.height, "queries": len(cells)}
     return {
@@ -491,12 +489,6 @@ def _measure(
 
 def _name(names: str, values: Estimate) -> dict[str, float | None]:
     return dict(zip(names.split(), values, strict=True))
-
-
-def _estimate(sample: Sample, confidence: float) -> Estimate:
-    """The mean with its interval, NULL if there is none."""
-    ends = mean_interval(sample.moments, confidence) if sample.units > 1 else None
-    return sample.mean if len(sample.values) else None, *(ends or (None, None))
 
 
 def _count_cells(tables: Sequence[pl.DataFrame]) -> tuple[list[Array], Array]:

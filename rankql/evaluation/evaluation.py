@@ -142,11 +142,10 @@ class Evaluation:
         for table in self.inputs.judging:
             # Compare the column itself: DuckDB then skips what its statistics rule out.
             roles = [role for role in ("rel", "pos") if role in table.roles]
-            held = [numbers_in_memory(self.session, table, table.roles[x]) for x in roles]
-            if (numbers := [x for x in held if x is not None]) and len(numbers) == len(roles):
-                frame = pl.DataFrame([x.alias(n) for x, n in zip(numbers, roles, strict=True)])
+            numbers = {x: numbers_in_memory(self.session, table, table.roles[x]) for x in roles}
+            if all(x is not None for x in numbers.values()):
                 test = condition.format(**{role: quote(role) for role in roles})
-                if frame.select(pl.sql_expr(test).any()).item():
+                if pl.DataFrame(numbers).select(pl.sql_expr(test).any()).item():
                     return True
                 continue
             columns = {role: table.integer(role) or table.number(role) for role in roles}

@@ -16,10 +16,10 @@ import polars as pl
 from rankql.evaluation.ctes import last_position
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.reduce import Reduction
-from rankql.sources.open.reader import numbers_in_memory
+from rankql.sources.open.reader import HELD, numbers_in_memory
 
 # DuckDB and its threads pay from more rows on.
-MOST_ROWS = 20_000
+MOST_ROWS = HELD
 _KEY = ("query", "item")
 
 
@@ -33,12 +33,13 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
     qrels = source_frame(evaluation, "qrels") if inputs.qrels else run
     if run is None or qrels is None or run.height + qrels.height > MOST_ROWS:
         return None
-    place = pl.col("score" if inputs.scored else "pos")
+    ranking = "score" if inputs.scored else "pos"
+    place = pl.col(ranking)
     ids = [x for x in _KEY if x in run.columns]
     same = all(run.schema[x] == qrels.schema.get(x) for x in ids)
-    if not same or (inputs.scored and ("item" not in ids or run["score"].is_nan().any())):
+    if not same or (inputs.scored and "item" not in ids):
         return None
-    if "rel" in run.columns and ((run["rel"] > 0) & run[place.meta.output_name()].is_null()).any():
+    if "rel" in run.columns and ((run["rel"] > 0) & run[ranking].is_null()).any():
         return None  # such an item may stand in another row
     ranked = _rank(run) if inputs.scored else run.filter(place.is_not_null())
     if inputs.qrels:
@@ -78,6 +79,8 @@ def source_frame(evaluation: Evaluation, cte: str) -> pl.DataFrame | None:
         if role not in _KEY:
             number = numbers_in_memory(evaluation.session, table, column.name)
             if number is None or (role == "pos" and column.dtype.is_float()):
+                return None
+            if number.is_nan().any():  # DuckDB has the error
                 return None
             is_lowest = role == "score" and table.ascending
             fields.append((0 - number if is_lowest else number).alias(role))

@@ -81,8 +81,10 @@ class Meta:
     def lacks(self, system: str, part: str) -> bool:
         """Has a system no run of the collection of a slice, or of one of all collections?"""
         own = self.collections.get(system)
-        if own is None or part == f"collection={part.partition('=')[2]}":
-            return own is not None and part.partition("=")[2] not in own
+        if own is None:
+            return False
+        if part.startswith("collection="):
+            return part.removeprefix("collection=") not in own
         return len(own) < len({*itertools.chain(*self.collections.values())})
 
     @classmethod

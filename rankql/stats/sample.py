@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from rankql.stats.means import ROUNDING, Interval, Moments, adjusted_skewness, mean_interval
 
 Array: TypeAlias = NDArray[np.float64]
+# A mean and the ends of its interval.
+Estimate: TypeAlias = tuple[float | None, float | None, float | None]
 
 # The share of all weights that all queries but one must have for a test.
 LEAST_OTHERS = 1e-9
@@ -191,6 +193,11 @@ class Sample:
             0.0 if self.constant else self.error, self.freedom, self.slope, least, most,
             self.lowest, self.highest,
         )  # fmt: skip
+
+    def estimate(self, confidence: float) -> Estimate:
+        """The mean with its interval, None if there is none."""
+        ends = mean_interval(self.moments, confidence) if self.units > 1 else None
+        return self.mean if len(self.values) else None, *(ends or (None, None))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any
 
 import data
 import polars as pl
+from peer import nested
 
 import rankql
 from rankql.evaluation import compute, evaluate, means_result, plan
@@ -43,7 +44,7 @@ def inputs(folder: Path) -> dict[str, tuple[Any, Any]]:
     """The run and the judgments of each input."""
     files = {n: data.run_and_judgments(folder, n, 30) for n in (50, 5000, 30_000)}
     frames = {n: tuple(map(pl.read_parquet, files[n])) for n in (50, 5000)}
-    dicts = {n: tuple(map(as_dict, pair)) for n, pair in frames.items()}
+    dicts = {n: tuple(map(nested, files[n], ("score", "rel"))) for n in frames}
     texts = [str(folder / f"{name}.csv") for name in ("run", "qrels")]
     for text, frame in zip(texts, frames[50], strict=True):
         frame.write_csv(text)
@@ -56,14 +57,6 @@ def inputs(folder: Path) -> dict[str, tuple[Any, Any]]:
         "5,000 × 100, dicts": dicts[5000],
         "30,000 × 100, Parquet": files[30_000],
     }
-
-
-def as_dict(frame: pl.DataFrame) -> dict[str, dict[str, float]]:
-    """A table of queries, items and numbers as {query: {item: number}}."""
-    rows: dict[str, dict[str, float]] = {}
-    for query, item, number in frame.iter_rows():
-        rows.setdefault(query, {})[item] = number
-    return rows
 
 
 @contextmanager

@@ -141,3 +141,10 @@ def test_text_that_is_no_plain_number_is_refused_as_before(score, tmp_path):
     (tmp_path / "run.csv").write_text(f"query,item,score\n1,a,{score}\n1,b,2\n1,c,1\n")
     with pytest.raises(rankql.RankqlError, match="score"):
         rankql.evaluate(str(tmp_path / "run.csv"), {"1": {"a": 1}}, "RR")
+
+
+def test_an_item_that_stands_again_without_a_score_is_refused():
+    """Its grade would count, although the row has no position."""
+    rows = {"query": "q", "item": [*"abb"], "score": [2.0, 1.0, None]}
+    with pytest.raises(rankql.RankqlError, match="run has duplicates: query 'q', item 'b'"):
+        rankql.evaluate(pl.DataFrame({**rows, "rel": [0, 1, 1]}), None, "nDCG@3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rankql.errors import RankqlError, require
+from rankql.errors import HIGHEST_GRADE, RankqlError, require
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.open.reader import count_values, fetch, numbers_in_memory, refuse_rounded
@@ -72,8 +72,7 @@ NUMBERS = ("rel", "pos", "score")
 def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    known = [x for x in roles if x in table.roles and _are_valid(session, table, x)]
-    roles = [x for x in roles if x in table.roles and x not in known]
+    roles = [x for x in roles if x in table.roles and not _are_valid(session, table, x)]
     if "rel" in roles and is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table)
     for role in roles:
@@ -101,7 +100,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
 def _are_valid(session: Session, table: Table, role: str) -> bool:
     """Are the values of a role in memory, and finite numbers that it may have?"""
     numbers = numbers_in_memory(session, table, table.roles[role])
-    if numbers is None or not numbers.is_between(-1e302, 1e302).all():
+    if numbers is None or not numbers.is_between(-HIGHEST_GRADE, HIGHEST_GRADE).all():
         return False
     return role != "pos" or bool(
         (numbers.is_between(1, 2**53) & (numbers == numbers.floor())).all()

@@ -238,7 +238,6 @@ RANKINGS = (
 )  # fmt: skip
 
 
-# Some of the relevant items are new in every split by time. A larger share is worth a note.
 # The end of notes on means over different queries, which a comparison does not have.
 COMPARED = "; compare uses the same queries for all systems"
 

@@ -11,7 +11,7 @@ from rankql.text import format_count, join_words
 
 # A larger share of items that the user has in train is worth a note.
 MUCH_SEEN = 0.01
-# So is a larger share of relevant items that are not in train.
+# So is a larger share of relevant items that are not there: some are new in every split by time.
 MUCH_UNKNOWN = 0.1
 
 

@@ -28,8 +28,8 @@ def read_numbers(session: Session, table: Table) -> Table:
     """
     name = table.roles.get("rel", "")
     kind, value = table.columns.get(name, ""), quote(name)
-    is_number = numbers_in_memory(session, table, name) is not None
-    if kind.startswith("STRUCT(rating ") or (is_text(kind) and not is_number):
+    is_words = is_text(kind) and numbers_in_memory(session, table, name) is None
+    if is_words or kind.startswith("STRUCT(rating "):
         text = f"lower(trim(CAST({value} AS VARCHAR)))"
         sql = f"SELECT bool_and({text} IN {_YES + _NO}), any_value({text}) FROM {table.sql}"
         words, first = session.row(sql)
@@ -52,8 +52,9 @@ def read_numbers(session: Session, table: Table) -> Table:
             table = table.with_values(name, grade, kind)
     for role in ("rel", "score", "pos"):
         name = table.roles.get(role, "")
-        is_number = numbers_in_memory(session, table, name) is not None
-        if is_number or not is_text(table.columns.get(name, "")):
+        if not is_text(table.columns.get(name, "")):
+            continue
+        if numbers_in_memory(session, table, name) is not None:
             continue
         if table.text:
             table = _read_na(session, table, name)

@@ -23,8 +23,6 @@ from rankql.sources.open.private import LOCK, lock_of_process
 # Up to so many rows are read and registered without pyarrow as long as nothing has imported it: the
 # import takes half as long as those of duckdb and polars together.
 FEW = 10_000
-# The rows of tables up to so many are kept in memory.
-HELD = 20_000
 # The types of columns that need no pyarrow.
 TYPES = {
     "BIGINT": pl.Int64,

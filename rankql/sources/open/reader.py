@@ -22,6 +22,8 @@ from rankql.sources.open.private import create_macros, has_room, in_transaction,
 from rankql.sources.tables import EXACT, FIRST_ROWS, FLOATS, Table, is_number, is_rounded, is_text
 from rankql.text import Note
 
+# The rows of tables up to so many, with so many columns, are kept in memory.
+HELD, _COLUMNS = 20_000, 8
 # The names of our tables on each connection, which sessions within each other share.
 _NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
@@ -128,13 +130,13 @@ class Reader:
         name, statement, rows = self._create(label, f"FROM {sql}")
         self.loaded[name] = statement
         table = self.describe(label, quote(name), **{"text": True, **fields})
-        if rows <= frames.HELD:
+        if rows <= HELD:
             self.hold(table)
         return table
 
     def hold(self, table: Table) -> None:
         """Keep the rows of a small table of few and simple columns: most queries are spared."""
-        few = len(table.columns) <= 8 and {*table.columns.values()} <= {*frames.TYPES}
+        few = len(table.columns) <= _COLUMNS and {*table.columns.values()} <= {*frames.TYPES}
         if not few or frames.may_lack_threads():
             return
         frame = stream_to_polars(self.con.sql(f"FROM {table.sql}"))
