@@ -205,7 +205,7 @@ CREATE OR REPLACE MACRO rankql_false_abstention(shown, relevant) AS
     CASE WHEN shown IS NOT NULL AND relevant > 0 THEN CAST(shown = 0 AS DOUBLE) END;
 
 -- Success, where the relevant items are those with a grade below 0.
-CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS DOUBLE);
+CREATE OR REPLACE MACRO rankql_forbidden(rel) AS CAST(rankql_grade(rel) < 0 AS TINYINT);
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(

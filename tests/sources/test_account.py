@@ -143,6 +143,18 @@ def test_faults_of_few_queries_are_asked_about_or_noted(fault, share, late):
     assert "spelled differently" in notes or "acceptable has ids" in notes
 
 
+@pytest.mark.parametrize("form", ["frames", "dicts"])
+def test_ids_of_the_last_queries_are_compared_too(form):
+    run = {f"q{i}": [f"d{i % 7}", "d8/" if i > 1450 else "d8"] for i in range(1500)}
+    qrels = {query: {"d8": 1} for query in run}
+    if form == "frames":
+        rows = [(query, item, i) for query, items in run.items() for i, item in enumerate(items, 1)]
+        run = pl.DataFrame(rows, ["query", "item", "pos"], orient="row")
+        qrels = pl.DataFrame([(x, "d8", 1) for x in qrels], ["query", "item", "rel"], orient="row")
+    (note,) = rankql.evaluate(run, qrels, "R@2", interval=None).notes
+    assert "spelled differently in the run and not found: 'd8/' and 'd8'" in note
+
+
 def test_check_lists_doubts():
     run = objects(page=lambda k: k)
     qrels = [{"question": q, "relevant": [{"id": RELEVANT[q][0], "page": 9}]} for q in QUERIES]

@@ -8,8 +8,8 @@ import pytest
 
 from support import metric_engines, signatures
 
-# Also with the names that the columns of a frame without a header have.
-ROWS = """SELECT i // 100 AS "user", CAST(i % 100 + 1 AS INT) AS pos, CAST(i % 4 AS INT) AS rel,
+# With negative grades, and the names that the columns of a frame without a header have.
+ROWS = """SELECT i // 100 AS "user", CAST(i % 100 + 1 AS INT) AS pos, CAST(i % 4 - 1 AS INT) AS rel,
                  CAST(i AS INT) AS item, CAST(hash(i) AS DOUBLE) AS score,
                  CAST(i % 100 + 1 AS INT) AS "12", i % 100 + 1 AS "1"
           FROM range(10_000) AS r (i)"""

@@ -110,22 +110,27 @@ OF_DIFFERENCES = ("Cannot be decided", "Not tested", "Rare losses may not be see
 OF_MEANS = ("There is no confidence interval", f"{METRIC}: no query has a value")
 
 
+def of_data(notes):
+    """Without what is said of means and differences of two queries."""
+    return [note for note in notes if not note.startswith(OF_DIFFERENCES + OF_MEANS)]
+
+
 def compare(run, qrels):
-    """With a sound run. What is said of means and differences of two queries is left out."""
+    """With a sound run."""
     (old,) = frames("FROM placed" if "pos" in run.columns else "FROM scored")
     result = rankql.compare({"old": old, "new": run}, qrels, METRIC)
     ((mean,),) = result.summary.filter(system="new").select("mean").rows()
-    return mean, [note for note in result.notes if not note.startswith(OF_DIFFERENCES + OF_MEANS)]
+    return mean, of_data(result.notes)
 
 
 def gate(run, qrels):
     verdict = rankql.gate(run, qrels, minimum=f"{METRIC}>=0.1")
-    return verdict.table["mean"][0], verdict.notes
+    return verdict.table["mean"][0], of_data(verdict.notes)
 
 
 def explain(run, qrels):
     result = rankql.explain(run, qrels, metric=METRIC)
-    return result.value, result.notes
+    return result.value, of_data(result.notes)
 
 
 def command(run, qrels):
@@ -140,7 +145,7 @@ def command(run, qrels):
         assert done.exit_code == 2 and done.stderr.startswith("rankql: "), done.output
         raise rankql.RankqlError(done.stderr.removeprefix("rankql: ").rstrip("\n"))
     result = json.loads(done.stdout)
-    return result["table"][0]["mean"], result["notes"]
+    return result["table"][0]["mean"], of_data(result["notes"])
 
 
 # The rows of both tables, as metrics of one ranking read them

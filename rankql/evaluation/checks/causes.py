@@ -6,7 +6,7 @@ takes those whose fault may be there:
 - ties that decide: two of the best scores are equal in enough queries;
 - a query that finds itself: an item of the first rows is its query;
 - reversed scores: relevant items rank below chance among the first k, or hardly any is there;
-- ids that are spelled differently: those of the first rows of run and judgments have not one form.
+- ids that are spelled differently: those of run and judgments, if in memory, have not one form.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FEW = 30
 # RR in reverse order is at most 1, and is reported if it is 1.5 times RR.
 _GOOD_RR = 2 / 3
 # About so many items of rankings are read, and so many ids of each table.
-_CELLS, _IDS = 5000, 300
+_CELLS, _IDS = 5000, 2000
 
 
 @dataclass(frozen=True)
@@ -134,23 +134,19 @@ class Causes:
     def spelled(self) -> bool:
         """May ids be spelled differently in run and judgments?"""
         session, inputs = self.reduction.evaluation.session, self.reduction.inputs
-        if inputs.qrels is None or not any(
-            is_text(table.columns[table.roles["item"]]) for table in inputs.tables
-            if "item" in table.roles
-        ):  # fmt: skip
+        tables = [table for table in inputs.tables if "item" in table.roles]
+        if inputs.qrels is None or not any(is_text(x.columns[x.roles["item"]]) for x in tables):
             return False
-        known = _form(x[1] for x in first_rows(session, inputs.qrels).rows)
-        forms = (_form(item for _, item in rows) for rows in self._first)
-        return any(not _is_one_form(form, known) for form in forms)
+        frames = [(session.frames.get(x.sql), x.roles["item"]) for x in tables]
+        columns = [frame[name] for frame, name in frames if frame is not None and name in frame]
+        if len(columns) < len(tables):
+            return True
+        first, *others = map(_form, columns)
+        return not all(_is_one_form(first, other) for other in others)
 
 
 _CHUNK = re.compile(r"([^\w\s]|_)[0-9]+$")
-# A letter, an upper one and a digit stand for all of their kind.
-_KINDS = str.maketrans(
-    {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "a"),
-     **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "A"), **dict.fromkeys("012345678", "9")}
-)  # fmt: skip
-_LEADING_ZERO, _REPEATED = re.compile(r"(?<![0-9])0[0-9]"), re.compile(r"(.)\1+")
+_LEADING_ZERO = "(^|[^0-9])0[0-9]"
 
 
 class _Form(NamedTuple):
@@ -163,13 +159,13 @@ class _Form(NamedTuple):
     zeros: bool
 
 
-def _form(ids: Iterable[str | None]) -> _Form:
-    some = [*{x for x in ids if x is not None}]
-    some = some[:: len(some) // _IDS + 1]
-    kinds = [x.translate(_KINDS) for x in some]
-    shapes = {_REPEATED.sub(r"\1", x) for x in kinds}
-    zeros = any(map(_LEADING_ZERO.search, some))
-    return _Form(shapes, {*"".join(kinds)}, {*map(len, some)}, zeros)
+def _form(ids: pl.Series) -> _Form:
+    ids = ids.sample(min(_IDS, len(ids)), seed=0).cast(pl.String).drop_nulls().unique()
+    kinds = ids
+    for letters, letter in (("[a-z]+", "a"), ("[A-Z]+", "A"), ("[0-9]+", "9")):
+        kinds = kinds.str.replace_all(letters, letter)
+    shapes, lengths = {*kinds}, {*ids.str.len_chars()}
+    return _Form(shapes, {*"".join(shapes)}, lengths, ids.str.contains(_LEADING_ZERO).any())
 
 
 def _is_one_form(one: _Form, other: _Form) -> bool:

@@ -188,7 +188,7 @@ def unique_dict(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
-    with suppress(TypeError):  # polars looks at each of them too
+    with suppress(TypeError, ValueError):  # polars looks at each of them too
         return pl.Series(role, ids, dtype=pl.String)
     types = _types(ids)
     if types == {int}:
