@@ -59,7 +59,8 @@ class Question(RankqlError):
         stop = "" if self.text.endswith("?") or not answer else "."
         answers = ", or ".join([answer, *self.others])
         question = f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
-        fill_in = f". {self.columns}. Fill in: {write(self.blanks)}" if self.columns else ""
+        stop = "" if question.endswith("?") else "."
+        fill_in = f"{stop} {self.columns}. Fill in: {write(self.blanks)}" if self.columns else ""
         return f"{question}{fill_in}"
 
 

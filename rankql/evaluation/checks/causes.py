@@ -4,7 +4,7 @@ Each look is a query of several milliseconds over a sample. `check` takes all of
 takes those whose fault may be there:
 
 - ties that decide: two of the best scores are equal in enough queries;
-- a query that finds itself: an item of the first rows is its query;
+- a query that finds itself: an item on top, or of the first rows, is its query;
 - reversed scores: relevant items rank below chance among the first k, or hardly any is there;
 - ids that are spelled differently: those of run and judgments, if in memory, have not one form.
 """
@@ -12,7 +12,6 @@ takes those whose fault may be there:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,6 @@ from typing import NamedTuple
 import polars as pl
 
 from rankql.evaluation.reduce import Reduction
-from rankql.sources.open.reader import first_rows
 from rankql.sources.tables import is_text
 
 # Ties are looked at in more queries than this share: a note is made from 0.05 on.
@@ -57,23 +55,29 @@ class Causes:
         )
 
     @cached_property
-    def _first(self) -> Sequence[Sequence[tuple[str, str | None]]]:
-        """The queries and items of the first rows of each run."""
-        session, runs = self.reduction.evaluation.session, self.reduction.inputs.runs
-        return [[x[:2] for x in first_rows(session, table).rows] for table in runs.values()]
+    def _first(self) -> tuple[bool, bool]:
+        """Is an item its query, and does one end with a mark and a number, as doc12#3?
 
-    @cached_property
+        Of all rows in memory, where the query has to be on top, else of the first ones.
+        """
+        ranked, evaluation = self.reduction.ranked, self.reduction.evaluation
+        if ranked is None or "item" not in ranked.columns:
+            (row,) = evaluation.run_sql(_FIRST)
+            return row[0], row[1]
+        item = pl.col("item").cast(pl.String)
+        same = ((pl.col("query").cast(pl.String) == item) & (pl.col("pos") == 1)).any()
+        text = ranked.schema["item"] == pl.String
+        return ranked.select(same, item.str.contains(_CHUNK).any() if text else False).row(0)
+
+    @property
     def finds_itself(self) -> bool:
-        """Is an item of the first rows its query, or one at the top of those in memory?"""
-        if (ranked := self.reduction.ranked) is not None and "item" in ranked.columns:
-            same = pl.col("query").cast(pl.String) == pl.col("item").cast(pl.String)
-            return bool(ranked.select((same & (pl.col("pos") == 1)).any()).item())
-        return any(query == item for rows in self._first for query, item in rows)
+        """May queries find themselves?"""
+        return self._first[0]
 
-    @cached_property
+    @property
     def chunked(self) -> bool:
-        """Does an id of the first rows end with a mark and a number, as doc12#3?"""
-        return any(_CHUNK.search(item or "") for rows in self._first for _, item in rows)
+        """May items be chunks of those judged?"""
+        return self._first[1]
 
     @cached_property
     def reversed(self) -> bool:
@@ -145,7 +149,11 @@ class Causes:
         return not all(_is_one_form(first, other) for other in others)
 
 
-_CHUNK = re.compile(r"([^\w\s]|_)[0-9]+$")
+_CHUNK = r"([^\w\s]|_)[0-9]+$"
+_FIRST = f"""
+    SELECT coalesce(bool_or(CAST(query AS VARCHAR) = CAST(item AS VARCHAR)), false),
+        coalesce(bool_or(regexp_matches(CAST(item AS VARCHAR), '{_CHUNK}')), false)
+    FROM (SELECT query, item FROM run LIMIT 20_000)"""
 _LEADING_ZERO = "(^|[^0-9])0[0-9]"
 
 
