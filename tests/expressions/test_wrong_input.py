@@ -449,7 +449,7 @@ SQL_ERRORS = [
     ("list_dcg([1, 0], base := 'e')", "base must be a finite number above 1, not e"),
     ("dcg(rel, pos, discounts := ['1', '2'])", "discounts must be a list of numbers, not [1, 2]"),
     ("idcg(pos, NULL, discounts := ['a'])", "discounts must be a list of numbers, not [a]"),
-    ("list_dcg([rel, rel], discounts := ['1'])", "discounts must be a list of numbers, not [1]"),
+    ("list_dcg([rel], discounts := ['1'])", "discounts must be a list of numbers, not [1]"),
     # An option of another type than its other values.
     ("list_ndcg([1], ideal := 3)", "ideal must be a list of grades, not 3"),
     ("ndcg(rel, pos, ideal := 3)", "ideal must be 'judged' or 'retrieved', not 3"),
