@@ -166,7 +166,7 @@ def test_attributes_and_conversions(name):
     assert plain["notes"] == result.notes
     assert json.loads(result.to_json()).keys() == plain.keys()
     if not name.startswith(
-        ("Report", "Association", "Monitoring", "Wide", "Judge", "Verif", "Min")
+        ("Report", "Association", "Audit", "Monitoring", "Wide", "Judge", "Verif", "Min")
     ):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
         assert result.conventions["gain"] == "linear" and "SELECT" in result.sql
