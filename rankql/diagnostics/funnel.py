@@ -234,7 +234,7 @@ class Funnel(EvaluatedTable):
     # nDCG@k by stage and slice, of the stages that have an order.
     own: Mapping[str, Mapping[str, float | None]]
     _details = ("k", "items", *EvaluatedTable._details)
-    _is_drawn = True
+    _page_chart = "draw_funnel"
 
     @property
     def metric(self) -> str:
