@@ -303,7 +303,9 @@ def _require_both(
         dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
     )
     ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
-    calls: list[Call] = [{"item": [x, y]} for x, y in product(ranked, judged) if x != y]
+    pairs = [(x, y) for x, y in product(ranked, judged) if x != y]
+    pairs.sort(key=lambda pair: not {*pair} <= {*lists})  # ids in text are less likely
+    calls: list[Call] = [{"item": [*pair]} for pair in pairs]
     hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
