@@ -143,18 +143,29 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
         rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
+    def shares_item(table: Table) -> bool:
+        roles, ids = [x for x in ("query", "item") if x in table.roles], []
+        for x in (table, judging):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        return bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
+
     (judging, *_) = inputs.judging
-    name, matched = judging.roles["rel"], inputs.qrels is None or not inputs.runs
+    name = judging.roles["rel"]
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
         return False
     judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    tables = [*inputs.runs.values()] if inputs.qrels else []
+    if tables and not any(map(shares_item, tables)):
+        return False
     constant = judging.computed.get(name) == []  # nothing is judged
     if (inputs.qrels or constant) and repeats(judging, judged_ids):
         return False
     for table in inputs.runs.values():
-        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
+        keys = inputs.ids(table)
         if pos := table.roles.get("pos"):
             number = table.number("pos")
             sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
@@ -169,10 +180,4 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
                 return False
         if "item" in table.roles and not collapse and repeats(table, keys):
             return False
-        ids = []
-        for x in (table, judging):
-            *_, last = named = [x.roles[role] for role in roles]
-            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
-            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
-        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
-    return matched
+    return True

@@ -42,8 +42,8 @@ class Reader:
         self.copies: list[str] = []
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
-        # The rows of short answers by their query, and what was loaded by its SQL: no table changes,
-        # and calls that are tried ask for the same.
+        # The rows of short answers by their query, and what was loaded by its SQL. Tables do not
+        # change, and the calls that are tried ask for the same.
         self.answers: dict[str, list[tuple[Any, ...]]] = {}
         self.tables: dict[tuple[str, ...], Table] = {}
         # The first rows of runs, by their query.
@@ -82,8 +82,9 @@ class Reader:
         """The rows of a query that calls none of our macros: see `fetch`."""
         if sql in self.answers:
             return [*self.answers[sql]]
-        rows = self.con.execute(sql).fetchall()
-        if len(rows) <= FIRST_ROWS and sql.lstrip(" \n(").startswith(("SELECT", "FROM", "WITH")):
+        rows = frames.fetch_rows(self.con, sql)
+        word = sql.split(maxsplit=1)[0].lstrip("(")
+        if len(rows) <= FIRST_ROWS and word in ("SELECT", "FROM", "WITH", "DESCRIBE"):
             self.answers[sql] = [*rows]
         return rows
 

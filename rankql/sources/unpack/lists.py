@@ -298,7 +298,8 @@ def _require_both(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    texts = (x for x, kind in table.columns.items() if is_text(kind) and x not in lists)
+    ids = [*lists, *(x for x in texts if not is_called(x, ROLES["query"]))]
     runs, judged = (
         dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
     )
