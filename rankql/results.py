@@ -123,9 +123,9 @@ class TableResult:
     """
 
     # What differs by kind: the attributes that `to_dict` has too, in its order ("result.columns" is
-    # called columns; one with a ? is left out if there is none), and whether a page has the plot.
+    # called columns; one with a ? is left out if there is none), and what draws a page's chart.
     _details: Sequence[str] = ()
-    _is_drawn = False
+    _page_chart = ""
     # The displayed frames by attribute; those without rows are left out.
     _shown: Sequence[str] = ("table",)
     # The paths that the arguments named, which `save` does not overwrite.
@@ -344,13 +344,13 @@ class TableResult:
     @property
     def lacks_charts(self) -> list[str]:
         """The note on a page whose charts are left out, as a package of theirs is missing."""
-        missing = [package for package in CHARTS if self._is_drawn and not find_spec(package)]
+        missing = [package for package in CHARTS if self._page_chart and not find_spec(package)]
         why = f"Note: The charts are left out, they need {' and '.join(missing)}: {INSTALL}"
         return [why] if missing else []
 
     def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The charts of an HTML page, and those that are folded."""
-        return ([self.plot()] if self._is_drawn else []), []
+        """The charts of an HTML page, and those that are folded, as definitions of Vega-Lite."""
+        return ([define_chart(self._page_chart, self)] if self._page_chart else []), []
 
     def _render_page(self, **_: Any) -> str:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
@@ -454,11 +454,16 @@ def load_output(module: str) -> Any:
     return import_module(f"rankql.output.{module}")
 
 
+def define_chart(function: str, *arguments: Any) -> dict[str, Any]:
+    """The definition of a chart, by a function of `output`."""
+    spec: dict[str, Any] = getattr(load_output("charts"), function)(*arguments)
+    return spec
+
+
 def draw_chart(function: str, *arguments: Any) -> Chart:
-    """Draw with a function of `output`, which needs altair."""
+    """Draw with a function of `output`, which needs altair. Pages do without: it takes a second."""
     require_package("altair", "report", "plot")
-    spec = getattr(load_output("charts"), function)(*arguments)
-    chart: Chart = load_output("page").to_altair(spec)
+    chart: Chart = load_output("page").to_altair(define_chart(function, *arguments))
     return chart
 
 

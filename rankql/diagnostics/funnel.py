@@ -234,7 +234,7 @@ class Funnel(EvaluatedTable):
     # nDCG@k by stage and slice, of the stages that have an order.
     own: Mapping[str, Mapping[str, float | None]]
     _details = ("k", "items", *EvaluatedTable._details)
-    _is_drawn = True
+    _page_chart = "draw_funnel"
 
     @property
     def metric(self) -> str:
@@ -343,10 +343,14 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
 def _evaluate_best_orders(
     evaluation: Evaluation, k: int, options: Mapping[str, Any]
 ) -> pl.DataFrame:
-    """nDCG@k and recall of the items of every stage in the best order, where there are any."""
+    """nDCG@k and recall of the items of every stage in the best order, where there are any.
+
+    It is an order without ties, which would be computed one ranking after another.
+    """
     session, qrels = evaluation.session, evaluation.inputs.qrels
     best = evaluation.run_frame(
-        f"""SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
+        f"""SELECT system, query AS {_KEY}, item AS {_ITEM},
+               -row_number() OVER (PARTITION BY system, query ORDER BY rel DESC) AS {_SCORE}
         FROM run JOIN qrels USING (query, item)
         WHERE rel > 0 OR {evaluation.is_relevant()}"""
     )

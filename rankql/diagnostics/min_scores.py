@@ -44,7 +44,7 @@ class MinScores(TableResult):
     _name: str = "score"
     _tried: bool = False
     caption = "Means by lowest score shown"
-    _is_drawn = True
+    _page_chart = "draw_min_scores"
     _details = ("max_false_answer?", "chosen?")
 
     @property

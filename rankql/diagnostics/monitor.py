@@ -22,7 +22,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import set_directions
 from rankql.macros import literal, quote
 from rankql.registry.parse import list_metrics, parse
-from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.results import TableResult, define_chart, draw_chart, drop_idle_columns
 from rankql.sources import request
 from rankql.sources.choose.computed import add_attribute
 from rankql.sources.open.reader import count_values, fetch_frame
@@ -94,7 +94,7 @@ class Monitoring(TableResult):
     conventions: dict[str, Any]
     notes: list[str]
     _details = ("passed", "conventions", "alarms")
-    _is_drawn = True
+    _page_chart = "draw_days"
 
     @property
     def active(self) -> pl.DataFrame:
@@ -221,7 +221,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         orange.
         """
-        return draw_chart("draw_days", self._alarms_first(), self._period.name)
+        return draw_chart(self._page_chart, self._alarms_first(), self._period.name)
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""
@@ -229,7 +229,7 @@ class Monitoring(TableResult):
         for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["held"].any())
-            charts[folded].append(draw_chart("draw_days", part, self._period.name))
+            charts[folded].append(define_chart(self._page_chart, part, self._period.name))
         return charts
 
     def _assumptions(self) -> list[text.Note]:

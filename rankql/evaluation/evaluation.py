@@ -150,9 +150,7 @@ class Evaluation:
                 continue
             columns = {role: table.integer(role) or table.number(role) for role in roles}
             sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
-            if sql not in self.session.answers:
-                self.session.answers[sql] = bool(self.session.rows(sql))
-            if self.session.answers[sql]:
+            if self.session.rows(sql):
                 return True
         return False
 

@@ -66,7 +66,7 @@ def _offline(kind: Any) -> Any:
             suffix = format or str(fp).rpartition(".")[2]
             if suffix == "html" and find_spec("vl_convert"):
                 options = {"inline": True, **options}
-            chart = kind.from_dict(_as_picture(self)) if suffix == "svg" else self
+            chart = kind.from_dict(_as_picture(self.to_dict())) if suffix == "svg" else self
             kind.save(chart, fp, format, **options)
 
         def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> Any:
@@ -74,22 +74,21 @@ def _offline(kind: Any) -> Any:
                 return super()._repr_mimebundle_(*arguments, **options)
             # Programs that know Vega-Lite draw it. Others, and exported pages, show the picture.
             mime = f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json"
-            return {mime: self.to_dict(), "image/svg+xml": render_svg(self)}
+            with alt.theme.enable("none"):
+                picture = render_svg(self.to_dict())
+            return {mime: self.to_dict(), "image/svg+xml": picture}
 
     return Chart
 
 
-def _as_picture(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def _as_picture(spec: dict[str, Any]) -> dict[str, Any]:
     """The definition of a chart, without the font of the page in which it would be."""
-    spec: dict[str, Any] = chart.to_dict()
     return spec | {"config": {**spec.get("config", {}), "font": PICTURE_FONTS}}
 
 
-def render_svg(chart: alt.TopLevelMixin) -> str:
+def render_svg(spec: dict[str, Any]) -> str:
     """Render a chart as SVG."""
-    import altair as alt
     import vl_convert
 
-    with alt.theme.enable("none"):
-        svg: str = vl_convert.vegalite_to_svg(_as_picture(chart))
+    svg: str = vl_convert.vegalite_to_svg(_as_picture(spec))
     return svg

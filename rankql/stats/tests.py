@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special  # scipy.stats takes .6 s, and is imported where it is needed
 
 from rankql.stats import means
 from rankql.stats.means import Interval
@@ -197,6 +197,8 @@ class SkewedStudent(PairedTest):
             return _constant_p(sample), ends or Interval(-math.inf, math.inf)
         p = self.varied_p(sample)
         if moments.sameness and p < (largest := _constant_p(sample)):
+            from scipy.optimize import brentq
+
             p = max(p, 1e-300)  # of nearly equal values it may be 0 by rounding
 
             def nearest(logarithm: float) -> float:
@@ -207,7 +209,7 @@ class SkewedStudent(PairedTest):
             if nearest(math.log(largest)) <= 0:
                 p = largest
             elif nearest(math.log(p)) < 0:
-                p = math.exp(optimize.brentq(nearest, math.log(p), math.log(largest)))
+                p = math.exp(brentq(nearest, math.log(p), math.log(largest)))
         return p, moments.widened(self.varied_interval(sample, alpha), alpha)
 
     def varied_p(self, sample: Sample) -> float:
@@ -283,6 +285,8 @@ def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
     if correction == "bonferroni":
         return [float(x) for x in np.minimum(1, values * len(values))]
     if correction == "bh" and len(values):
+        from scipy import stats
+
         return [float(x) for x in stats.false_discovery_control(values, method="bh")]
     if correction == "holm":
         order = np.argsort(values, kind="stable")
@@ -423,6 +427,7 @@ LARGE = 10_000
 
 def required_queries(effect: float, alpha: float, power: float) -> int:
     """The smallest n for which a paired t test detects the effect size d_z with this power."""
+    from scipy import optimize, stats
 
     def reached(n: int) -> bool:
         critical = special.stdtrit(n - 1, 1 - alpha / 2)

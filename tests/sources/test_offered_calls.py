@@ -12,6 +12,9 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.errors import Question
+from rankql.sources import reading
+from rankql.sources.open import frames
 from support.reading import asked, read, refused
 
 
@@ -498,6 +501,34 @@ def test_an_array_of_ranks_has_a_call():
         rankql.evaluate(data)
     call = str(caught.value).partition("of ranks alone ")[2].removesuffix(" and rel='1'")
     assert read(eval(call, {"pl": pl, "data": data}), rel="1")["RR"] == 0.75
+
+
+WORDS = pl.DataFrame({x: [f"{x}1", f"{x}2"] for x in "abcdefgh"})
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "offered_calls"),
+    [
+        (RUN.rename({"query": "frage", "item": "ware"}),
+         many(20, 1).rename({"query": "frage", "item": "ware"}), 2),
+        (RUN.select(foo="query", bar="item", baz=pl.col("score") / 2),
+         {"a": {"y": 1}, "b": {"u": 1}}, 1),
+        (hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y"], ["v"]],
+              extra=[["l"], ["m"]], sprache=["de", "en"], art=["e", "f"]), None, 2),
+        (WORDS, WORDS.rename({x: f"{x}{x}" for x in "abcdefgh"}), 0),
+    ],
+    ids=["unknown names", "a position or a score", "lists", "nothing matches"],
+)  # fmt: skip
+def test_a_question_tries_few_calls_and_reads_nothing_twice(run, qrels, offered_calls, monkeypatch):
+    tried, queries = [], []
+    read_tables, fetch_rows = reading._read_tables, frames.fetch_rows
+    monkeypatch.setattr(reading, "_read_tables", lambda *x: tried.append(x[3]) or read_tables(*x))
+    monkeypatch.setattr(frames, "fetch_rows", lambda *x: queries.append(x[1]) or fetch_rows(*x))
+    with pytest.raises(Question) as caught:
+        rankql.evaluate(run, qrels, "RR")
+    assert len(caught.value.calls) == offered_calls
+    assert 2 < len(tried) <= 9  # with the call itself
+    assert len(queries) == len({re.sub(r"(CREATE TEMP TABLE) \S+", r"\1", x) for x in queries})
 
 
 def test_a_column_that_one_run_has_is_not_asked_of_a_dict():

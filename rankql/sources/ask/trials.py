@@ -28,9 +28,9 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, id_text
 
-# More calls are a list to read, not an answer; so many are tried, of each further question fewer,
-# and so many questions are answered by one call.
-_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 12, 4, 4
+# More calls are a list to read, not an answer; so many are tried in all, of each further question
+# fewer, and so many questions are answered by one call.
+_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 8, 4, 4
 
 
 def verified(question: Question, read: Callable[[Call], bool]) -> Question:
@@ -39,17 +39,22 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     read: run a call, and say whether it matches and has unique rows. It may raise.
     """
     calls: list[Call] = []
-    others = dict.fromkeys(question.others)
-    likely = _likely(question)[:_TRIED]
+    others, tries = dict.fromkeys(question.others), iter(range(_TRIED))
+
+    def try_call(call: Call) -> list[Call]:
+        return [*_try(call, lambda x: next(tries, None) is not None and read(x), others)]
+
+    likely = _likely(question)
     for call in likely:
-        calls += [x for x in _try(call, read, others) if x not in calls]
+        found = [y for x in _swapped(calls, call) for y in try_call(x)] or try_call(call)
+        calls += [x for x in found if x not in calls]
         if len(calls) >= _OFFERED:
             break
     pairs = [call.get("item") for call in calls]
     for n, call in enumerate(likely):  # one way alone is no answer if the other has an id twice
         item = call.get("item")
         if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
-            calls[n:n] = _try({**call, "collapse": item[0]}, read, others)
+            calls[n:n] = try_call({**call, "collapse": item[0]})
     calls = calls[:_OFFERED]
     return type(question)(question.text, calls, question.hint, question.otherwise, others)
 
@@ -58,6 +63,13 @@ def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
     calls = filter(_makes_sense, question.calls)
     return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
+
+
+def _swapped(calls: Sequence[Call], call: Call) -> list[Call]:
+    """Calls that work, with query and item swapped, if that begins as this call."""
+    pairs = (x for x in calls if [call] == [{"query": y} for y in _names(x.get("item"))[:1]])
+    swapped = ({**x, "query": x["item"], "item": x["query"]} for x in pairs if "query" in x)
+    return [*filter(_makes_sense, swapped)]
 
 
 def _makes_sense(call: Call) -> bool:
@@ -107,6 +119,8 @@ def _try(
     except Question as question:
         answers = _likely(question)[:_FURTHER] if questions > 1 else []
         for n, more in enumerate(answers):
+            if more == {"descending": False} and {"descending": True} in answers[:n]:
+                continue  # whether ids match does not depend on the order
             pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
             if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
                 others |= dict.fromkeys(question.others)
@@ -129,18 +143,29 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
         rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
+    def shares_item(table: Table) -> bool:
+        roles, ids = [x for x in ("query", "item") if x in table.roles], []
+        for x in (table, judging):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        return bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
+
     (judging, *_) = inputs.judging
-    name, matched = judging.roles["rel"], inputs.qrels is None or not inputs.runs
+    name = judging.roles["rel"]
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
         return False
     judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    tables = [*inputs.runs.values()] if inputs.qrels else []
+    if tables and not any(map(shares_item, tables)):
+        return False
     constant = judging.computed.get(name) == []  # nothing is judged
     if (inputs.qrels or constant) and repeats(judging, judged_ids):
         return False
     for table in inputs.runs.values():
-        keys, roles = inputs.ids(table), [x for x in ("query", "item") if x in table.roles]
+        keys = inputs.ids(table)
         if pos := table.roles.get("pos"):
             number = table.number("pos")
             sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
@@ -155,10 +180,4 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
                 return False
         if "item" in table.roles and not collapse and repeats(table, keys):
             return False
-        ids = []
-        for x in (table, judging):
-            *_, last = named = [x.roles[role] for role in roles]
-            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
-            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
-        matched = matched or bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
-    return matched
+    return True

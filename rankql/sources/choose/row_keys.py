@@ -20,7 +20,6 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.choose.computed import column_name
 from rankql.sources.names.candidates import assign_roles, find_ids
-from rankql.sources.open.frames import fetch_rows
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Runs, Table, is_id, is_text
 
@@ -84,7 +83,7 @@ def require_one_row(session: Session, table: Table, column: str, system: str | N
     keys = [table.roles["query"], *([table.actual_name(system)] if system else [])]
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
-    for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
+    for row in session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
         raise Question(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
             f"row is expected ({keys[0]} is read as the query). Keep one of them",

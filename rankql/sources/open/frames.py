@@ -32,6 +32,8 @@ TYPES = {
     "VARCHAR": pl.String,
     '"NULL"': pl.Null,
 }
+# Rows with lists of these need none up to a tenth of that number, as each element is an object.
+_LISTS = {f"{name}[]": pl.List(kind) for name, kind in TYPES.items()}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 # Types that DuckDB does not read. Decimals of 38 digits hold nearly all of the integers.
@@ -229,12 +231,13 @@ def _to_frame(rows: Any, query: str) -> pl.DataFrame:
             x for x in frame.columns if frame[x].dtype == pl.Int8 and "bool" in kinds.get(x, "")
         ]
         return frame.with_columns(pl.col(numbers).cast(pl.Boolean)) if numbers else frame
-    schema = {name: TYPES.get(str(kind)) for name, kind, *_ in rows.description}
+    schema = {name: (TYPES | _LISTS).get(str(kind)) for name, kind, *_ in rows.description}
     if "pyarrow" in sys.modules or None in schema.values():
         return _read_arrow(rows, query)
-    first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
-    if first.height == FEW:
-        return first.vstack(_read_arrow(rows, query, FEW))
+    few = FEW if {*schema.values()} <= {*TYPES.values()} else FEW // 10
+    first = pl.DataFrame(rows.fetchmany(few), schema, orient="row")
+    if first.height == few:
+        return first.vstack(_read_arrow(rows, query, few))
     rows.fetchall()  # to complete the result
     return first
 

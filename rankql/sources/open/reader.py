@@ -42,8 +42,10 @@ class Reader:
         self.copies: list[str] = []
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
-        # Whether a query has rows, by its SQL.
-        self.answers: dict[str, bool] = {}
+        # The rows of short answers by their query, and what was loaded by its SQL. Tables do not
+        # change, and the calls that are tried ask for the same.
+        self.answers: dict[str, list[tuple[Any, ...]]] = {}
+        self.tables: dict[tuple[str, ...], Table] = {}
         # The first rows of runs, by their query.
         self.first: dict[str, First] = {}
         # The polars frames that were registered, by the SQL of their table.
@@ -78,7 +80,13 @@ class Reader:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query that calls none of our macros: see `fetch`."""
-        return self.con.execute(sql).fetchall()
+        if sql in self.answers:
+            return [*self.answers[sql]]
+        rows = frames.fetch_rows(self.con, sql)
+        word = sql.split(maxsplit=1)[0].lstrip("(")
+        if len(rows) <= FIRST_ROWS and word in ("SELECT", "FROM", "WITH", "DESCRIBE"):
+            self.answers[sql] = [*rows]
+        return rows
 
     def row(self, sql: str) -> tuple[Any, ...]:
         """The first row of such a query."""
@@ -127,11 +135,14 @@ class Reader:
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
+        if (key := (label, sql, repr(fields))) in self.tables:
+            return self.tables[key]
         name, statement, rows = self._create(label, f"FROM {sql}")
         self.loaded[name] = statement
         table = self.describe(label, quote(name), **{"text": True, **fields})
         if rows <= HELD:
             self.hold(table)
+        self.tables[key] = table
         return table
 
     def hold(self, table: Table) -> None:
@@ -163,6 +174,7 @@ class Reader:
         name = next(name for name in self.loaded if quote(name) in table.sql)
         self.rows(f"DROP TABLE {quote(name)}")
         del self.loaded[name]
+        self.tables = {key: x for key, x in self.tables.items() if x.sql != quote(name)}
 
     def describe(
         self,

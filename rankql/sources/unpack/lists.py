@@ -298,12 +298,15 @@ def _require_both(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    texts = (x for x, kind in table.columns.items() if is_text(kind) and x not in lists)
+    ids = [*lists, *(x for x in texts if not is_called(x, ROLES["query"]))]
     runs, judged = (
         dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
     )
     ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
-    calls: list[Call] = [{"item": [x, y]} for x, y in product(ranked, judged) if x != y]
+    pairs = [(x, y) for x, y in product(ranked, judged) if x != y]
+    pairs.sort(key=lambda pair: not {*pair} <= {*lists})  # ids in text are less likely
+    calls: list[Call] = [{"item": [*pair]} for pair in pairs]
     hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
