@@ -19,7 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rankql.stats.means import Interval
+from rankql.errors import RankqlError, require
+from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.sample import Array
 
 # The share of the capital that a bet may lose. With 1/2, intervals of 20 differences are 1.3 times
@@ -35,10 +36,13 @@ TOLERANCE = 1e-7
 def bet(values: Array, lowest: float, highest: float, alpha: float) -> tuple[float, Interval]:
     """p of a mean of 0, and the interval at this level; values in the order in which they came.
 
-    p is 1 / capital, so it is at most alpha exactly if the interval excludes 0. The interval is
-    empty (lo > hi), or without the mean of the values, if these cannot have come at random.
+    p is 1 / capital, so it is at most alpha exactly if the interval excludes 0. Values of which the
+    interval does not contain the mean, or of which it is empty, are refused: they cannot have come
+    at random.
     """
-    size = highest - lowest
+    size, n = highest - lowest, len(values)
+    known = "interval='anytime' needs values between the lowest and the highest value of the metric"
+    require(math.isfinite(size), f"{known}. Use interval='auto'")
     x = ((values - lowest) / size).clip(0, 1)
     bets, goal = choose_bets(x, alpha), math.log(2 / alpha)
     pad = (0, -len(x) % ROWS)
@@ -46,6 +50,13 @@ def bet(values: Array, lowest: float, highest: float, alpha: float) -> tuple[flo
     down = np.pad(1 - x, pad)
     lo = lowest + size * _lower_end(up, bets, goal)
     hi = highest - size * _lower_end(down, bets, goal)
+    dust = ROUNDING * max(abs(lowest), abs(highest))
+    if not lo - dust <= values.mean() <= hi + dust:
+        first, last = (float(part.mean()) for part in np.split(values, [n // 2]))
+        raise RankqlError(
+            "interval='anytime' needs queries that come at random, but the mean of the first half "
+            f"of {n:,} is {first:.3g}, and that of the others {last:.3g}. Use interval='auto'"
+        )
     zero = -lowest / size
     if not 0 <= zero <= 1:
         return 0.0, Interval(lo, hi)
