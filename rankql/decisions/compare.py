@@ -113,7 +113,7 @@ def compare(
         stop. It is for one metric with two bounds, two systems, and queries that come at random.
         Slices share its level (Bonferroni).
     time : str or False, optional
-        Column with the time of each query, for interval='anytime'.
+        Column or expression of the time of each query, for interval='anytime'.
 
         False shuffles the queries once, for a set that does not grow.
     confidence : float

@@ -108,7 +108,7 @@ def gate(
         queries are added, so that one run may be checked after each: see `compare`. A new run is
         another stream.
     time : str or False, optional
-        Column with the time of each query, for interval='anytime'.
+        Column or expression of the time of each query, for interval='anytime'.
 
         False shuffles the queries once, for a set that does not grow.
     min_queries : int

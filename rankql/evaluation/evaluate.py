@@ -101,7 +101,7 @@ def evaluate(
     cluster : str, optional
         Column of queries that belong together, such as a user, which intervals then respect.
     time : str or False, optional
-        Column with the time of each query, for interval='anytime'.
+        Column or expression of the time of each query, for interval='anytime'.
 
         Queries of one time are in the order of a hash of their ids. False shuffles all once by it,
         for a set that does not grow. With interval=None, times are kept with the values per query.
