@@ -15,13 +15,7 @@ from rankql.decisions import alignment
 from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.decisions.pair_table import OWN, OWN_MEANS
-from rankql.errors import (
-    RankqlError,
-    require,
-    require_choice,
-    require_package,
-    require_probability,
-)
+from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.checks.rankings import OF_COUNTS
 from rankql.evaluation.collections import find_collections
 from rankql.evaluation.evaluate import evaluate
@@ -144,15 +138,15 @@ def compare(
     from rankql.decisions.pairs import Settings, compare_pairs
     from rankql.evaluation.anytime import require_anytime, require_one_mean
 
-    require_choice("interval", interval, "auto", "anytime")
     anytime = interval == "anytime"
+    is_known = anytime or interval == "auto"
+    require(is_known, f"interval must be 'auto' or 'anytime', not {interval!r}")
     require_anytime(
         interval, time, cluster=cluster, weight=weight, mean=mean, judge=judge,
         test=None if test == "auto" else test, min_queries=min_queries or None,
+        correction="bh" if correction == "bh" else None,
     )  # fmt: skip
     correction = "bonferroni" if anytime and correction == "holm" else correction
-    no_bh = "interval='anytime' does not support correction='bh'. Use 'bonferroni'"
-    require(not anytime or correction != "bh", no_bh)
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
                         min_queries, weight, interval, time)  # fmt: skip
     settings.check()

@@ -23,8 +23,8 @@ _WHY = {
     "weight": "each query is one bet. Leave out one of them",
     "mean": "a mean of slices has no order of queries. Leave out one of them",
     "judge": "a correction changes with every query. Leave out one of them",
-    "judge_rel": "a correction changes with every query. Leave out one of them",
     "test": "it is a test of its own. Leave out one of them",
+    "correction": "slices share the level by Bonferroni. Leave out one of them",
     "min_queries": "its level would depend on the data. Leave out one of them",
 }
 
@@ -74,7 +74,7 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
     """
     moment = pl.col(time) if isinstance(time, str) else pl.lit(0)
     rows = queries.select(pl.row_index("place"), pl.col(key).alias("id"), moment.alias("time"))
-    is_text = rows.schema["time"] == pl.String
+    is_text = rows.schema["time"] in text.TEXT_TYPES
     orders = ["try_cast(time AS TIMESTAMP)", "try_cast(time AS DOUBLE)"] if is_text else ["time"]
     with private_connection(threads=1) as con:
         register_frame(con, "rows", rows)
@@ -84,12 +84,10 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
             if not wrong:
                 break
         for query, value in wrong:
-            if value is None or value != value:
-                what = "no time. Fill it, pass attributes= with the times, or remove the query"
-                raise RankqlError(f"time: {time} is NULL for query {query!r}, which has {what}")
             raise RankqlError(
-                f"time: {time} is {value!r} for query {query!r}, which is neither a time nor a "
-                f"number. Pass an SQL expression, such as time=\"strptime({time}, '%d.%m.%Y')\""
+                f"time: {time} is {'NULL' if value is None else repr(value)} for query {query!r}, "
+                "but must be a time or a number. Fill it, for example in attributes=, or pass an "
+                f"SQL expression, such as time=\"strptime({time}, '%d.%m.%Y')\""
             )
         ((several, one),) = fetch_rows(con, f"SELECT count(DISTINCT {order}), min(time) FROM rows")
         require(
@@ -105,8 +103,7 @@ def describe_anytime(time: Time, width: float, fixed: float, means: int = 1) -> 
     """How wide an interval is against that of one look, if both are known, and what it needs."""
     ratio = width / fixed if fixed else math.nan
     wide = f"; {ratio:.1f} times as wide as for one look" if 0 < ratio < math.inf else ""
-    order = f"in the order of {time}, if they come at random"
-    if not time:
-        order = "shuffled once by a hash of their ids, if none are added"
+    by_hash = "shuffled once by a hash of their ids, if none are added"
+    order = f"in the order of {time}, if they come at random" if time else by_hash
     shared = f"; {text.format_count(means, 'mean')} share the level" if means > 1 else ""
     return f"valid at every number of queries, {order}{wide}{shared}"

@@ -34,8 +34,8 @@ LABELLED = f"{INTERNAL_PREFIX}labelled"
 class SystemValues:
     """The values of every metric by query (row) and system (column); NaN if left out.
 
-    With times, queries are in their order, and so are the samples.
-    With a judge they are those under its labels, and `human` has those under human labels.
+    With a judge they are those under its labels, and `human` has those under human labels. With
+    times, queries and samples are in their order.
     """
 
     systems: list[str]

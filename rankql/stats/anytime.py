@@ -64,9 +64,8 @@ def bet(values: Array, lowest: float, highest: float, alpha: float) -> tuple[flo
     p = min(1.0, 2 * math.exp(-max(above, below)))
     if p > alpha:  # the roots are rounded
         return p, Interval(min(lo, 0.0), max(hi, 0.0))
-    if above > below:
-        return p, Interval(max(lo, math.nextafter(0, 1)), hi)
-    return p, Interval(lo, min(hi, -math.nextafter(0, 1)))
+    least = math.nextafter(0, 1)
+    return p, Interval(max(lo, least), hi) if above > below else Interval(lo, min(hi, -least))
 
 
 def choose_bets(x: Array, alpha: float) -> Array:
