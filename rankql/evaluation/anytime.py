@@ -74,13 +74,15 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
     """
     moment = pl.col(time) if isinstance(time, str) else pl.lit(0)
     rows = queries.select(pl.row_index("place"), pl.col(key).alias("id"), moment.alias("time"))
-    is_text = rows.schema["time"] in text.TEXT_TYPES
+    is_text, word = rows.schema["time"] in text.TEXT_TYPES, "CAST(time AS VARCHAR)"
     orders = ["try_cast(time AS TIMESTAMP)", "try_cast(time AS DOUBLE)"] if is_text else ["time"]
     with private_connection(threads=1) as con:
         register_frame(con, "rows", rows)
         for order in orders:
-            lacking = f"{order} IS NULL OR lower(CAST(time AS VARCHAR)) = 'nan'"
-            wrong = fetch_rows(con, f"SELECT id, time FROM rows WHERE {lacking} ORDER BY 1 LIMIT 1")
+            lacking = f"{order} IS NULL OR lower({word}) = 'nan'"
+            wrong = fetch_rows(
+                con, f"SELECT id, {word} FROM rows WHERE {lacking} ORDER BY 1 LIMIT 1"
+            )
             if not wrong:
                 break
         for query, value in wrong:
@@ -89,7 +91,8 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
                 "but must be a time or a number. Fill it, for example in attributes=, or pass an "
                 f"SQL expression, such as time=\"strptime({time}, '%d.%m.%Y')\""
             )
-        ((several, one),) = fetch_rows(con, f"SELECT count(DISTINCT {order}), min(time) FROM rows")
+        counts = f"SELECT count(DISTINCT {order}), min({word}) FROM rows"
+        ((several, one),) = fetch_rows(con, counts)
         require(
             several > 1 or not time or len(rows) < 2,
             f"time: {time} is {one} for all queries, so their order is not known. Pass another "

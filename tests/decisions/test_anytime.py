@@ -31,8 +31,8 @@ def judged(seed=0):
          "number": [str(h) for h in hours],
          "day": [f"{1 + h % 28:02}.{1 + h // 28:02}.2026" for h in hours],
          "segment": rng.choice(["a", "b"], N), "same": 1, "user": hours // 2,
-         "gap": [None, *hours[1:].astype(float)], "traffic": 1.0},
-    )  # fmt: skip
+         "gap": [None, *hours[1:].astype(float)], "traffic": 1.0, "nan": float("nan")},
+    ).with_columns(zone=pl.lit(START).dt.replace_time_zone("UTC"))  # fmt: skip
 
 
 def ranked(seed, places=5):
@@ -61,8 +61,11 @@ def test_the_order_of_evaluate(time):
     """By time, or by md5 alone; text is read as times or numbers; rows may come in any order."""
     by = "ts" if time else None
     p, ends = bet(values_of(OLD, by)["RR"].to_numpy(), 0, 1, 0.05)
-    categories = QRELS.with_columns(pl.col("iso", "number").cast(pl.Categorical))
-    for qrels in (QRELS, QRELS.sample(fraction=1, shuffle=True, seed=4), categories):
+    others = QRELS.with_columns(
+        pl.col("iso", "number").cast(pl.Categorical),
+        pl.col("ts").dt.replace_time_zone("Asia/Tokyo"),
+    )
+    for qrels in (QRELS, QRELS.sample(fraction=1, shuffle=True, seed=4), others):
         result = rankql.evaluate(OLD, qrels, "RR", interval="anytime", time=time)
         assert result.summary.select("lo", "hi").row(0) == pytest.approx(ends, abs=1e-12)
     assert p < 0.05 and ("in the order of" in result.method) == bool(time)
@@ -194,6 +197,8 @@ ONE_LOOK = "Pass both or none of them"
         ({"time": "ts", "metrics": "microP@3"}, "microP@3, which has one value for all queries"),
         ({"time": "day"}, r"must be a time or a number.*strptime\(day, '%d.%m.%Y'\)"),
         ({"time": "same"}, "same is 1 for all queries"),
+        ({"time": "zone"}, "zone is 2026-01-01 .* for all queries"),
+        ({"time": "nan"}, "nan is 'nan' for query 'q0'"),
         ({"time": "gap"}, "gap is NULL for query 'q0'.*Fill it"),
         ({"time": "tss"}, "time='tss': no column of that name"),
         ({"time": "query"}, "is the column of the queries"),

@@ -97,6 +97,19 @@ def test_p_and_interval_agree():
     assert 30 < excluded < 150
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("seed", range(6))
+def test_they_agree_where_an_end_is_almost_0(seed, sign):
+    """The level at which p is the level, to the last bit: the root is less exact."""
+    values = sign * np.random.default_rng(seed).normal(0.1, 0.2, 100).clip(-1, 1)
+    low, high = 1e-12, 0.999
+    while low < (middle := (low + high) / 2) < high:
+        p, ends = bet(values, -1, 1, middle)
+        assert (p <= middle) == (not ends.lo <= 0 <= ends.hi)
+        low, high = (low, middle) if p <= middle else (middle, high)
+    assert min(abs(ends.lo), abs(ends.hi)) < 1e-6
+
+
 def test_scale_and_direction():
     """Values in other units have the ends in these; turned around, they have them turned."""
     values = np.random.default_rng(9).random(300)
