@@ -45,11 +45,8 @@ def bet(values: Array, lowest: float, highest: float, alpha: float) -> tuple[flo
     require(math.isfinite(size), f"{known}. Use interval='auto'")
     x = ((values - lowest) / size).clip(0, 1)
     bets, goal = choose_bets(x, alpha), math.log(2 / alpha)
-    pad = (0, -len(x) % ROWS)
-    up, bets = np.pad(x, pad), np.pad(bets, pad)
-    down = np.pad(1 - x, pad)
-    lo = lowest + size * _lower_end(up, bets, goal)
-    hi = highest - size * _lower_end(down, bets, goal)
+    lo = lowest + size * _lower_end(x, bets, goal)
+    hi = highest - size * _lower_end(1 - x, bets, goal)
     dust = ROUNDING * max(abs(lowest), abs(highest))
     if not lo - dust <= values.mean() <= hi + dust:
         first, last = (float(part.mean()) for part in np.split(values, [n // 2]))
@@ -60,7 +57,7 @@ def bet(values: Array, lowest: float, highest: float, alpha: float) -> tuple[flo
     zero = -lowest / size
     if not 0 <= zero <= 1:
         return 0.0, Interval(lo, hi)
-    above, below = log_capital(up, bets, zero), log_capital(down, bets, 1 - zero)
+    above, below = log_capital(x, bets, zero), log_capital(1 - x, bets, 1 - zero)
     p = min(1.0, 2 * math.exp(-max(above, below)))
     if p > alpha:  # the roots are rounded
         return p, Interval(min(lo, 0.0), max(hi, 0.0))
@@ -88,9 +85,11 @@ def _count(n: int) -> tuple[Array, Array]:
 
 
 def log_capital(x: Array, bets: Array, mean: float) -> float:
-    """ln K+ of a mean. The number of values is a multiple of `ROWS`; a bet of 0 changes nothing."""
+    """ln K+ of a mean."""
     factors = 1 + np.minimum(bets, MOST_BET / mean if mean else math.inf) * (x - mean)
-    return float(np.log(np.multiply.reduce(factors.reshape(ROWS, -1), axis=0)).sum())
+    rest = len(x) % ROWS
+    blocks = np.multiply.reduce(factors[rest:].reshape(ROWS, -1), axis=0)
+    return float(np.log(blocks).sum() + np.log(np.multiply.reduce(factors[:rest])))
 
 
 def _lower_end(x: Array, bets: Array, goal: float) -> float:
