@@ -139,6 +139,15 @@ def test_compare_by_slices():
     assert not any("Rare losses" in note for note in comparison.notes)
 
 
+def test_a_small_slice_counts_in_the_level():
+    """The level of the others must not depend on how many of its queries differ."""
+    qrels = QRELS.with_columns(segment=pl.Series(["a"] * (N - 3) + ["b"] * 3))
+    pairs = rankql.compare(RUNS, qrels, "RR", by="segment", **OPTIONS).pairs
+    whole = bet((values_of(NEW)["RR"] - values_of(OLD)["RR"]).to_numpy(), -1, 1, 0.05 / 3)[1]
+    assert pairs.select("lo", "hi").row(0) == pytest.approx(whole, abs=1e-12)
+    assert pairs["verdict"].to_list()[2] == "not significant"
+
+
 @pytest.mark.parametrize("name", ["x.json", "x.md"])
 def test_verify_computes_it_again(name, tmp_path):
     rankql.compare(RUNS, QRELS, "RR", **OPTIONS).save(tmp_path / name)
