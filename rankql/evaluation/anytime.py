@@ -52,7 +52,11 @@ def require_anytime(interval: str | None, time: Time, **others: Any) -> None:
 
 
 def require_one_mean(meta: Meta, systems: int, most: int = 1) -> None:
-    """Refuse several metrics, too many systems, and metrics without values between known ends."""
+    """Refuse several metrics, too many systems, and metrics without values between known ends.
+
+    And the weights and clusters of results.
+    """
+    require_anytime("anytime", False, cluster=meta.cluster, weight=meta.weight)
     few = "one system" if most == 1 else "one system and its baseline"
     remedy = "Compare two with compare" if most == 1 else "Compare two at a time"
     require(systems <= most, f"interval='anytime' is for {few}, not {systems} systems. {remedy}")

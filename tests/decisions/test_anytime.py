@@ -243,6 +243,17 @@ def test_what_each_refuses(function, options, message):
         getattr(rankql, function)(**{"qrels": QRELS, **metrics, **options, **OPTIONS})
 
 
+@pytest.mark.parametrize("option", [{"weight": "traffic"}, {"cluster": "user"}])
+def test_weights_and_clusters_of_results_are_refused(option):
+    keep = {**option, "by": "ts", "interval": None}
+    old, new = (rankql.evaluate(run, QRELS, "RR", **keep) for run in (OLD, NEW))
+    message = f"does not support {next(iter(option))}="
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.compare({"old": old, "new": new}, **OPTIONS)
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.gate(new, baseline=old, **OPTIONS)
+
+
 def test_the_remedies_work():
     day = rankql.evaluate(OLD, QRELS, "RR", interval="anytime", time="strptime(day, '%d.%m.%Y')")
     assert day.summary["lo"].item() > 0
