@@ -57,7 +57,7 @@ _GROUPS = {
                "min_queries"),
     "Statistics": (
         "by", "test", "correction", "cluster", "weight", "alpha", "confidence", "interval",
-        "resamples", "seed",
+        "time", "no_time", "resamples", "seed",
     ),
     "Output": (),
 }  # fmt: skip
@@ -137,6 +137,10 @@ class Command(click.Command):
             for name, value in ctx.params.items()
             if value not in (None, False) or ctx.get_parameter_source(name) is written
         }
+        if ctx.params.pop("no_time", False):
+            if "time" in ctx.params:
+                raise click.UsageError("--time and --no-time do not go together. Leave out one.")
+            ctx.params["time"] = False
         return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -351,6 +355,8 @@ def as_cli_options(text: str) -> str:
         name = options.get(match[1])
         with suppress(ValueError, SyntaxError):
             value = ast.literal_eval(match[2] or "''")
+            if value is False and f"no_{match[1]}" in options:
+                return options[f"no_{match[1]}"]
             if value is None:
                 return name if name and name.startswith("--no-") else match[0]
             if name and not (isinstance(value, bool) and match[1] != "descending"):

@@ -194,7 +194,7 @@ _SPELLINGS = {
                     {"required": True, **_REPEATED}),
     "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "
                          "NAME=COLUMN/COLUMN for a ratio. Repeatable.", _REPEATED),
-    "interval": _Spelling("auto|t|none", (), lambda text: None if text == "none" else text),
+    "interval": _Spelling("auto|t|anytime|none", (), lambda text: None if text == "none" else text),
     "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
     "query": _PAIR,
     "part": _Spelling("NAME[,NAME]", parse=lambda text: [x or None for x in split_commas(text)]),
@@ -208,10 +208,11 @@ _SPELLINGS = {
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),
-    **dict.fromkeys(("score", "pos", "cluster", "weight", "day", "forbidden"), _COLUMN),
+    **dict.fromkeys(("score", "pos", "cluster", "weight", "time", "day", "forbidden"), _COLUMN),
     **dict.fromkeys(arguments.WORDS, _COLUMN),
     "system": _PAIR,
 }  # fmt: skip
+_NO_TIME = "Shuffle the queries once for --interval anytime: only for a set that does not grow."
 # The tables and the connection, which are not options.
 _INPUTS = (
     *("run", "runs", "data", "qrels", "stages", "days", "per_query", "outcomes"),
@@ -276,6 +277,8 @@ def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.O
     for name, kind in types.items():
         if name not in (*_INPUTS, *leave_out):
             yield _make_option(name, kind, defaults.get(name), texts[name])
+        if name == "time" and name not in leave_out:
+            yield click.Option(["no_time", "--no-time"], is_flag=True, help=_NO_TIME)
 
 
 def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
@@ -296,6 +299,7 @@ def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
     elif kind.startswith("Literal["):
         choices = ast.literal_eval(f"({kind[len('Literal[') : -1]},)")
         settings["type"] = click.Choice([x for x in choices if isinstance(x, str)])
+        settings["metavar"] = None
     elif kind.startswith("Data"):
         settings |= {"type": DATA, "metavar": spelling.metavar or "TABLE"}
     if not (default is None or default == () or isinstance(default, bool)):

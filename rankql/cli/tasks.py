@@ -543,7 +543,7 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
     # The name of a metric stands between that of a slice and the number.
     metrics += [re.sub("[<>=:]+[^<>=:]*$", "", x).rpartition(": ")[2].strip() for x in limits]
     attributes = [*itertools.chain(*(options.get("by") or ()))]
-    attributes += [x for name in ("cluster", "weight") if (x := options.get(name))]
+    attributes += [x for name in ("cluster", "weight", "time") if (x := options.get(name))]
     read = {
         os.fspath(path): read_values_file(path, query, metrics, attributes, system)
         for path in paths if path is not None

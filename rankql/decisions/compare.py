@@ -51,6 +51,8 @@ def compare(
     min_score: float | Mapping[str, float] | None = None,
     test: str = "auto",
     correction: str = "holm",
+    interval: Literal["auto", "anytime"] = "auto",
+    time: str | Literal[False] | None = None,
     confidence: float = 0.95,
     resamples: int = 9_999,
     seed: int = 7,
@@ -95,9 +97,19 @@ def compare(
 
         'auto' is the paired t test, widened for skewed differences, with an interval for equal
         differences too if the range of the metric is known. All tests are for one look at a number
-        of queries that you fixed before.
+        of queries that you fixed before; for others see `interval`.
     correction : str
         Adjustment for multiple tests, over all rows of the table: holm, bonferroni, bh or none.
+    interval : 'auto' or 'anytime'
+        Intervals and p of the test, or those that hold at every number of queries.
+
+        'anytime' bets on the queries in the order of `time`, so you may look after each one, and
+        stop. It is for one metric with two bounds, two systems, and queries that come at random.
+        Slices share its level (Bonferroni).
+    time : str or False, optional
+        Column or expression of the time of each query, for interval='anytime'.
+
+        False shuffles the queries once, for a set that does not grow.
     confidence : float
         Level of the confidence intervals.
 
@@ -124,15 +136,24 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.pairs import Settings, compare_pairs
+    from rankql.evaluation.anytime import require_anytime, require_one_mean
 
+    anytime = interval == "anytime"
+    is_known = anytime or interval == "auto"
+    require(is_known, f"interval must be 'auto' or 'anytime', not {interval!r}")
+    require_anytime(
+        interval, time, cluster=cluster, weight=weight, mean=mean, judge=judge,
+        test=None if test == "auto" else test, min_queries=min_queries or None,
+        correction="bh" if correction == "bh" else None,
+    )  # fmt: skip
+    correction = "bonferroni" if anytime and correction == "holm" else correction
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
-                        min_queries, weight)  # fmt: skip
+                        min_queries, weight, interval, time)  # fmt: skip
     settings.check()
     if judge is not None and test not in ("t", "auto"):
         raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
-    for option in ("interval", "output"):
-        if option in options:
-            raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
+    if "output" in options:
+        raise RankqlError("output= is an option of evaluate, not of compare. Leave it out")
     request.require_known_options(options, compare)
     groups = request.parse_groupings(by)
     keywords: dict[str, Any] = {
@@ -145,8 +166,8 @@ def compare(
         results = {
             name: evaluate(
                 runs, qrels, metrics or request.DEFAULT_METRICS, by=groups, weight=weight,
-                cluster=cluster, judge=judge, judge_rel=judge_rel, mean=mean, interval=None,
-                **{**keywords, "score": name},
+                cluster=cluster, judge=judge, judge_rel=judge_rel, mean=mean,
+                **{**keywords, "interval": None, "time": time, "score": name},
             )
             for name in scores
         }  # fmt: skip
@@ -155,7 +176,7 @@ def compare(
     if not collections:
         runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
     metrics = list_metrics(metrics)
-    sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
+    sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight, time or None))]
     source, run_options = None, {"judge": judge, "judge_rel": judge_rel, **keywords}
     result = None
     if not collections:
@@ -167,7 +188,8 @@ def compare(
         keywords["by"] = groups
         result = evaluate(
             runs, qrels, metrics or request.DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, judge_rel=judge_rel, mean=mean, **keywords,
+            judge=judge, judge_rel=judge_rel, mean=mean, time=time,
+            interval=None if anytime else "auto", **keywords,
         )  # fmt: skip
         if collections:
             groups, mean = result.meta.groupings, "slices"
@@ -191,9 +213,12 @@ def compare(
         kept |= {"higher_is_better": higher_is_better, **asdict(settings)}
         call = {**call, "function": "compare", "options": kept}
     meta = replace(result.meta, systems=systems, groupings=groups, call=call)
-    meta = replace(meta, cluster=cluster or meta.cluster)
+    meta = replace(meta, cluster=cluster or meta.cluster, time=time)
+    if anytime:
+        require_one_mean(meta, len(systems), 2)
     meta = average_slices(meta) if mean else replace(meta, mean=None)
-    result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
+    shown = None if anytime else "auto"  # means alone may drift where differences do not
+    result = replace(result, meta=meta, interval=shown, confidence=confidence, _summary=None)
     own = alignment.own_means(result)
     result = alignment.keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)

@@ -44,6 +44,8 @@ def gate(
     inconclusive: Literal["fail", "warn"] = "fail",
     minimum_bound: bool = False,
     alpha: float = 0.05,
+    interval: Literal["auto", "anytime"] = "auto",
+    time: str | Literal[False] | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     min_queries: int = 10,
@@ -101,6 +103,14 @@ def gate(
         Require that the confidence interval of the mean passes the minimum, not the mean alone.
     alpha : float
         Significance level; intervals have level 1 - alpha.
+    interval : 'auto' or 'anytime'
+        Intervals for one number of queries, or intervals that hold at every number of them while
+        queries are added, so that one run may be checked after each: see `compare`. A new run is
+        another stream.
+    time : str or False, optional
+        Column or expression of the time of each query, for interval='anytime'.
+
+        False shuffles the queries once, for a set that does not grow.
     min_queries : int
         A limit or slice with fewer queries cannot pass: it fails if the interval is beyond the
         limit, and is otherwise inconclusive, or a slice that is reported as too small.
@@ -131,13 +141,20 @@ def gate(
     """
     errors.require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
-    from rankql.decisions.pairs import list_pairs
+    from rankql.decisions.pairs import describe_widths, list_pairs
+    from rankql.evaluation.anytime import require_anytime, require_one_mean
     from rankql.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
     errors.require_choice("inconclusive", inconclusive, *verdict.ON_INCONCLUSIVE)
     errors.require_flag("minimum_bound", minimum_bound)
+    errors.require_choice("interval", interval, "auto", "anytime")
+    require_anytime(interval, time, cluster=cluster, weight=weight, judge=judge)
+    anytime = interval == "anytime"
+    if anytime and not minimum_bound and baseline is None:
+        needed = "a limit that an interval decides. Pass baseline= or minimum_bound=True"
+        raise errors.RankqlError(f"interval='anytime' needs {needed}")
     for name, is_set in (("max_drop", max_drop is not None), ("equivalence", bool(equivalence))):
         lacks_baseline = baseline is None and is_set
         errors.require(not lacks_baseline, f"{name}= needs a baseline. Pass baseline=")
@@ -176,6 +193,7 @@ def gate(
         value = {name: data[name]} if name == "baseline" else data[name]
         result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
                           judge=judge, judge_rel=judge_rel, min_score=least,
+                          interval=None if anytime else "auto", time=time,
                           **{**keywords, **columns})  # fmt: skip
         require_named(result.columns)
         return result
@@ -198,13 +216,20 @@ def gate(
         evaluated["run"] = replace(evaluated["run"], meta=meta)
     run_result = evaluated["run"]
     names = run_result.metrics
-    sliced_by = [*dict.fromkeys([*itertools.chain(*groups), *filter(None, (cluster, weight))])]
+    used = filter(None, (cluster, weight, time or None))
+    sliced_by = [*dict.fromkeys([*itertools.chain(*groups), *used])]
     alignment.require_attributes(run_result, sliced_by, cluster)
     metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
     alignment.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
-    meta = replace(run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None)
+    meta = replace(
+        run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None, time=time
+    )
+    if anytime:
+        require_one_mean(meta, 1)
     if any(limit.part == MEAN_OF_SLICES for limit in [*minima, *drops]):
+        no_order = "a limit on the mean of slices. Name a slice"
+        errors.require(not anytime, f"interval='anytime' does not support {no_order}")
         meta = average_slices(replace(meta, cluster=cluster))
     run_result = run_result.derive(meta=meta, interval=None)
     run_result = set_directions(run_result, higher_is_better, names)
@@ -218,7 +243,9 @@ def gate(
         pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
-        rows += limit_rows(minima, pairs, run_result, level, min_queries)
+        rows += limit_rows(minima, pairs, run_result, level, min_queries, anytime)
+        if anytime and minimum_bound:
+            notes.append(f"Intervals are {describe_widths(pairs, time, alpha)}")
     if drops:
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
@@ -235,10 +262,12 @@ def gate(
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
-        rows += limit_rows(drops, pairs, pair, alpha, min_queries)
+        rows += limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
+        if anytime:
+            notes.append(f"Intervals are {describe_widths(pairs, time, alpha)}")
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         enough = [x for x in few if x.units >= max(2, min_queries)]
-        notes += alignment.describe_rare_losses(enough)
+        notes += [] if anytime else alignment.describe_rare_losses(enough)
     notes += alignment.describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
@@ -261,7 +290,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     pairs, _ = list_pairs(
         result, systems, [(a, b)], settings.cluster, SkewedStudent(), settings.alpha
     )
-    rows = limit_rows(limits, pairs, result, settings.alpha)
+    rows = limit_rows(limits, pairs, result, settings.alpha, anytime=settings.interval == "anytime")
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 

@@ -19,7 +19,7 @@ from rankql.registry import parse
 from rankql.registry.metric_record import Metric
 from rankql.sources.request import DEFAULT_METRICS
 from rankql.stats.means import ROUNDING, Interval
-from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
+from rankql.stats.tests import Betting, MeanTest, SkewedStudent, queries_to_decide, run_family
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
@@ -199,11 +199,12 @@ def limit_rows(
     result: Result,
     alpha: float | None,
     min_queries: int = 10,
+    anytime: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The rows of limits, by slice: decided by intervals at this level, or by the means if None.
 
     The pairs are those of the run with its baseline, or of the run alone for limits on means. Each
-    side of an equivalence is a test of its own at twice the level.
+    side of an equivalence is a test of its own at twice the level. Anytime intervals bet.
     """
     for limit in limits:
         metric = limit.name(result)
@@ -221,7 +222,7 @@ def limit_rows(
                 "limit on its value with minimum= alone, or on its drop with max_drop="
             )
         level = 2 * alpha if alpha is not None and limit.side else alpha
-        decisions = _decide(limit, of_metric, level, min_queries)
+        decisions = _decide(limit, of_metric, level, min_queries, anytime)
         for pair in of_metric:
             decision, several = decisions[pair.slice], not limit.operator
             way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
@@ -245,13 +246,18 @@ def limit_rows(
 
 
 def _decide(
-    limit: GateLimit, pairs: Sequence[PairComparison], alpha: float | None, min_queries: int
+    limit: GateLimit,
+    pairs: Sequence[PairComparison],
+    alpha: float | None,
+    min_queries: int,
+    anytime: bool,
 ) -> dict[str, Decision]:
     """Hold every slice to the limit, by its interval or, if it has none, by its means.
 
     The overall test is not adjusted. Slices are adjusted among themselves (Holm), and so are small
     slices, so that they do not weaken the others. A small one never passes, and fails only if its
-    queries cannot all have lost by chance.
+    queries cannot all have lost by chance. Of anytime intervals, all slices share the level, which
+    must not depend on the data.
     """
     decisions = {}
     too_few = INCONCLUSIVE if "=" in limit.part else TOO_FEW  # who names a slice asks for it
@@ -262,18 +268,21 @@ def _decide(
         if pair.identical and pair.change is not None:
             decisions[pair.slice] = Decision(PASSED)
         elif pair.change is not None and alpha is not None and pair.overall is None:
-            families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
+            family = "all" if pair.slice == "all" else few and not anytime
+            families.setdefault(family, []).append(pair)
         elif not pair.weighed or (few and pair.slice != "all"):
             decisions[pair.slice] = Decision(too_few)
         else:
             holds = pair.change is not None and limit.holds(sign * (pair.change - target))
             decisions[pair.slice] = Decision(PASSED if holds else FAILED)
-    test = MeanTest() if limit.operator else SkewedStudent()
+    test = Betting() if anytime else MeanTest() if limit.operator else SkewedStudent()
+    correction = "bonferroni" if anytime else "holm"
     for members in families.values():
         target, sign = limit.target(members[0].lower_is_better)
         samples = [pair.sample.minus(target) for pair in members]
         assert alpha is not None
-        results = run_family(samples, test, "holm", alpha, floors=not (limit.operator or target))
+        floors = not (limit.operator or target or anytime)
+        results = run_family(samples, test, correction, alpha, floors)
         for pair, sample, result in zip(members, samples, results, strict=True):
             status, interval, level, needed = INCONCLUSIVE, None, None, None
             if result.lo is not None and result.hi is not None and result.level is not None:
@@ -285,7 +294,7 @@ def _decide(
                     status = PASSED
                 else:
                     ends = Interval(result.lo, result.hi)
-                    needed = queries_to_decide(sample, ends, level)
+                    needed = queries_to_decide(sample, ends, level, anytime)
                 interval = Interval(result.lo + target, result.hi + target)
             lucky = 2.0 ** (1 - sample.units) > alpha / len(members)
             if pair.queries < min_queries and (status != FAILED or lucky):

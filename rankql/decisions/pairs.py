@@ -16,6 +16,7 @@ import polars as pl
 from rankql import errors, text
 from rankql.decisions import alignment
 from rankql.decisions import verdict as verdicts
+from rankql.evaluation.anytime import Time, describe_anytime
 from rankql.evaluation.means import COUNTED, describe_clusters, describe_uncorrected
 from rankql.evaluation.result import Result
 from rankql.evaluation.system_values import SystemValues
@@ -41,6 +42,8 @@ class Settings:
     seed: int
     min_queries: int
     weight: str | None = None
+    interval: str = "auto"
+    time: Time = None
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
@@ -54,6 +57,8 @@ class Settings:
     @property
     def paired_test(self) -> significance.PairedTest:
         """The test."""
+        if self.interval == "anytime":
+            return significance.Betting()
         return significance.TESTS[self.test](self.resamples, self.seed)
 
     @property
@@ -239,7 +244,8 @@ def run_tests(
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
     test, correction = settings.paired_test, settings.correction
-    outcomes = significance.run_family(samples, test, correction, settings.alpha)
+    floors = settings.interval != "anytime"
+    outcomes = significance.run_family(samples, test, correction, settings.alpha, floors)
     for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
     return [each.sample for each in tested if each.result.needed is None]
@@ -296,7 +302,9 @@ def compare_pairs(
     lower = [*filter(result.lower_is_better, result.metrics)]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     notes += [*alignment.describe_left_out(result), *direction]
-    notes += [*alignment.describe_rare_losses(tested), *alignment.describe_limits(result, systems)]
+    if settings.interval != "anytime":  # which knows how rare losses may be
+        notes += alignment.describe_rare_losses(tested)
+    notes += alignment.describe_limits(result, systems)
     return table, method, notes
 
 
@@ -400,4 +408,15 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
     family = text.format_count(tests, "test") if tests else "nothing could be tested"
     if tests > 1:
         family = f"{_ADJUSTED[settings.correction]} for {family}"
-    return f"{settings.paired_test.label}, {family}, {queries}"
+    method = f"{settings.paired_test.label}, {family}, {queries}"
+    if settings.interval != "anytime":
+        return method
+    return f"{method}, {describe_widths(pairs, settings.time, settings.alpha)}"
+
+
+def describe_widths(pairs: Sequence[PairComparison], time: Time, alpha: float) -> str:
+    """How wide anytime intervals are, by that of the first pair, and what they need."""
+    one_look = significance.MeanTest() if pairs[0].a == pairs[0].b else significance.SkewedStudent()
+    sample = pairs[0].sample
+    widths = significance.Betting().width(sample, alpha), one_look.width(sample, alpha)
+    return describe_anytime(time, *widths)

@@ -50,6 +50,7 @@ def evaluate(
     attributes: Data | None = None,
     weight: str | None = None,
     cluster: str | None = None,
+    time: str | Literal[False] | None = None,
     mean: Literal["slices"] | None = None,
     judge: Data | None = None,
     judge_rel: str | Mapping[str, float] | None = None,
@@ -99,6 +100,11 @@ def evaluate(
         expressions.
     cluster : str, optional
         Column of queries that belong together, such as a user, which intervals then respect.
+    time : str or False, optional
+        Column or expression of the time of each query, for interval='anytime'.
+
+        Queries of one time are in the order of a hash of their ids. False shuffles all once by it,
+        for a set that does not grow. With interval=None, times are kept with the values per query.
     mean : 'slices', optional
         Add the mean of the slices' means, in which each country, say, counts once.
     judge : table, optional
@@ -129,12 +135,14 @@ def evaluate(
     con : duckdb.DuckDBPyConnection, optional
         The connection whose tables are named, or a backend of ibis. It gets TEMP macros called
         "rankql ...", no more.
-    interval : 'auto', 't' or None
-        Confidence interval of the means: auto, t or none.
+    interval : 'auto', 't', 'anytime' or None
+        Confidence interval of the means: auto, t, anytime or none.
 
         't' is the mean ± Student's t times the standard error, cut at the metric's range. 'auto'
         covers skewed values better: it applies t to the logit of the mean if the metric has two
-        bounds, and otherwise widens it for the skewness of the values.
+        bounds, and otherwise widens it for the skewness of the values. 'anytime' holds at every
+        number of queries while they are added, so you may look after each: it needs `time`, one
+        metric with two bounds, and queries that come at random. Slices share its level.
     confidence : float
         Level of the confidence intervals.
     output : path, optional
@@ -209,13 +217,18 @@ def evaluate(
     >>> evaluate(run, qrels, "RR@10")["RR@10"]
     0.5
     """
-    require_interval(interval, confidence)
+    require_interval(interval, confidence, "anytime")
+    if interval == "anytime" or time is not None:
+        from rankql.evaluation.anytime import require_anytime
+
+        require_anytime(interval, time, cluster=cluster, weight=weight, mean=mean, judge=judge)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
     if collections := find_collections(run, qrels):
         alone = {"by": by, "attributes": attributes, "weight": weight, "cluster": cluster,
                  "judge": judge, "judge_rel": judge_rel, "train": train, "catalogue": catalogue,
-                 "seen": seen, "min_score": min_score, "output": output}  # fmt: skip
+                 "seen": seen, "min_score": min_score, "output": output, "time": time,
+                 "interval": None if interval != "anytime" else interval}  # fmt: skip
         return evaluate_collections(
             collections, evaluate, alone, interval, confidence, metrics=metrics, con=con, **options
         )
@@ -245,6 +258,7 @@ def evaluate(
         groupings=parse_groupings(by),
         weight=weight,
         cluster=cluster,
+        time=time,
         mean=mean,
         interval=interval,
         confidence=confidence,
@@ -256,6 +270,8 @@ def evaluate(
     )
     result = evaluate_in_duckdb(request)
     if judge is None:
+        if interval == "anytime":
+            _ = result.means  # refuses values that did not come at random
         return result
     of_judge = replace(of_judge, unjudged_queries="skip")  # no note offers 'count'
     try:
@@ -304,6 +320,10 @@ def evaluate_in_duckdb(request: Request) -> Result:
         meta = evaluation.make_meta(catalogue=values.catalogue, **fields)
         if recorded is not None and recorded.systems:
             meta = replace(meta, systems=[*recorded.systems])
+        if request.interval == "anytime":
+            from rankql.evaluation.anytime import require_one_mean
+
+            require_one_mean(meta, frame["system"].n_unique() if meta.system else 1)
         if (path := request.output) is None:
             check_values(meta, frame)
         place = frame if path is None else write_values(meta, frame, path)
@@ -339,7 +359,8 @@ def _describe_call(request: Request) -> dict[str, Any]:
         tables = {f"run {x}": each for x, each in run.items()}
     others = {x: getattr(request, x) for x in ("qrels", "attributes", "train", "catalogue")}
     tables |= {name: table for name, table in others.items() if table is not None}
-    names = ("metrics", "weight", "cluster", "mean", "seen", "min_score", "interval", "confidence")
+    names = ("metrics", "weight", "cluster", "time", "mean", "seen", "min_score", "interval",
+             "confidence")  # fmt: skip
     options = {name: getattr(request, name) for name in names} | dict(request.rules.options)
     options["by"] = [
         [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]

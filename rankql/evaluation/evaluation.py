@@ -122,6 +122,7 @@ class Evaluation:
             groupings=[list(group) for group in self.groupings],
             weight=inputs.weight,
             cluster=self.cluster,
+            time=None if self.request is None else self.request.time,
             metric_weights=readable.weight_columns(self.computed),
             judgments=inputs.qrels is not None,
             unjudged_queries="count" if inputs.unjudged_queries == "count" else None,

@@ -45,6 +45,8 @@ class Meta:
     weight: str | None = None
     # The attribute of queries that belong together, such as a user.
     cluster: str | None = None
+    # The attribute that has the times of queries, for anytime intervals; False: none, by a hash.
+    time: str | bool | None = None
     # The column with the weights of each metric that is one mean over all rows.
     metric_weights: dict[str, str] = field(default_factory=dict)
     # The values of each metric that describes all rankings of a slice together, with their slices.
@@ -113,10 +115,11 @@ NO_INTERVAL: Ends = (None, None, False)
 MISSED, BOTH = "missing", "missing and undefined"
 
 
-def require_interval(interval: str | None, confidence: float) -> None:
+def require_interval(interval: str | None, confidence: float, *more: str) -> None:
     """Refuse an unknown interval or a confidence out of range."""
-    if interval not in ("auto", "t", None):
-        raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
+    if interval not in (known := ("auto", "t", *more, None)):
+        listed = ", ".join(map(repr, known[:-1]))
+        raise RankqlError(f"interval must be {listed} or None, not {interval!r}")
     require_probability("confidence", confidence)
 
 

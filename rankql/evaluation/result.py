@@ -80,14 +80,15 @@ class Result(MeansResult):
     def means(self) -> pl.DataFrame:
         """The summary, with the columns `SKEWED`, `COUNTED` and maybe `ERROR`."""
         if self._summary is None:
-            options = self.interval, self.confidence
+            anytime = self.interval == "anytime"
+            options = None if anytime else self.interval, self.confidence
             if isinstance(self.values, pl.DataFrame):
                 self._summary = summarise_few(self.meta, self.values, *options)
             if self._summary is None:
                 with connect(self.meta, self.values) as con:
                     self._summary = summarise(con, self.meta, *options)
             clustered = self.meta.cluster is not None and self.interval is not None
-            if clustered or self.judge is not None or self.meta.mean:
+            if clustered or anytime or self.judge is not None or self.meta.mean:
                 from rankql.evaluation.system_values import correct_summary  # which needs numpy
 
                 self._summary = correct_summary(self, self._summary)
@@ -99,6 +100,18 @@ class Result(MeansResult):
                 numbers = ("mean", "lo", "hi")
                 self._summary = self._summary.with_columns(pl.when(known).then(pl.col(numbers)))
         return self._summary
+
+    @property
+    def method(self) -> str:
+        """How wide an anytime interval is, and what it needs; '' of others."""
+        if self.interval != "anytime":
+            return ""
+        from rankql.evaluation.anytime import describe_anytime  # which needs numpy
+
+        results = self, self.derive(interval="auto")
+        width, fixed = ((x.means["hi"] - x.means["lo"])[0] or 0.0 for x in results)
+        means = self.means.height
+        return f"intervals by betting, {describe_anytime(self.meta.time, width, fixed, means)}"
 
     def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
@@ -142,7 +155,8 @@ class Result(MeansResult):
         if not meta.call or "rows" not in next(iter(meta.tables.values()), {}):
             return None
         options = {**meta.call["options"], "confidence": self.confidence, "weight": meta.weight}
-        options |= {"interval": self.interval} if "interval" in options else {}
+        if "interval" in options and self.meta.call["function"] == "evaluate":
+            options["interval"] = self.interval
         call = {**meta.call, "options": options}
         frames = {"means": self.summary, **frames}
         values = {table: list_values(rows) for table, rows in frames.items()}

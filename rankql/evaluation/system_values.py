@@ -16,8 +16,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql.evaluation import means
+from rankql.evaluation.anytime import sort_by_arrival
 from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
+from rankql.stats.anytime import bet
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample, Width, correct_sample, mean_width
 from rankql.stats.sample import Array, Sample, SlicedSample
@@ -32,7 +34,8 @@ LABELLED = f"{INTERNAL_PREFIX}labelled"
 class SystemValues:
     """The values of every metric by query (row) and system (column); NaN if left out.
 
-    With a judge they are those under its labels, and `human` has those under human labels.
+    With a judge they are those under its labels, and `human` has those under human labels. With
+    times, queries and samples are in their order.
     """
 
     systems: list[str]
@@ -60,6 +63,8 @@ class SystemValues:
         else:
             rows = pair_values(result, judge)
         queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
+        if meta.time is not None:
+            queries = sort_by_arrival(queries, meta.query, meta.time)
         key, of_systems = queries.select(meta.query), list[pl.DataFrame]()
         for name in names:
             of_system = rows.filter(system=name) if "system" in rows.columns else rows
@@ -183,12 +188,15 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
     """
     meta, judge = result.meta, result.judge
     values, rows = SystemValues.of(result, meta.cluster), []
+    anytime, alpha = result.interval == "anytime", (1 - result.confidence) / len(values.slices)
     people = values if judge is None else SystemValues.of(result.without_judge(), meta.cluster)
 
     def interval_of(sample: Sample | None) -> dict[str, Any]:
         """The interval of a mean, if it has one, and whether its values are too skewed."""
         ends = means.NO_INTERVAL
-        if sample is not None and sample.units > 1 and result.interval is not None:
+        if anytime and sample is not None and len(sample.values):
+            ends = (*bet(sample.values, sample.lowest, sample.highest, alpha)[1], False)
+        elif sample is not None and sample.units > 1 and result.interval is not None:
             ends = means.describe_interval(sample.moments, result.confidence, result.interval)
             if isinstance(sample, SlicedSample):
                 wider = sample.interval(result.confidence, result.interval)
@@ -198,7 +206,7 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
     for row in summary.iter_rows(named=True):
         name, label = row["metric"], row["slice"]
         systems = [row.get("system", values.systems[0])]
-        if meta.cluster is not None and result.interval is not None:
+        if anytime or (meta.cluster is not None and result.interval is not None):
             of_queries = name not in result.overall_metrics
             row |= interval_of(people.sample(name, systems, label) if of_queries else None)
         if judge is not None:

@@ -72,6 +72,8 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")
     if request.cluster is not None:
         by.setdefault(request.cluster, "cluster")
+    if isinstance(request.time, str):
+        by.setdefault(request.time, "time")
     if request.weight is not None:
         by[request.weight] = "weight"
     names = ("system", "descending", "order", "collapse", "forbidden")

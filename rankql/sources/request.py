@@ -202,6 +202,7 @@ class Request:
     groupings: Sequence[Sequence[str]] = ()
     weight: str | None = None
     cluster: str | None = None
+    time: str | bool | None = None
     mean: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special  # scipy.stats takes .6 s, and is imported where it is needed
 
 from rankql.stats import means
+from rankql.stats.anytime import bet
 from rankql.stats.means import Interval
 from rankql.stats.sample import Array, Sample, SlicedSample
 
@@ -263,6 +264,24 @@ class MeanTest(SkewedStudent):
         return means.logistic_interval(sample.mean, width, low, high)
 
 
+class Betting(PairedTest):
+    """Bets on values in the order in which queries came: it holds at every number of them."""
+
+    label = "betting test"
+
+    def explain_untestable(self, sample: Sample) -> str:
+        """One value is enough."""
+        return "" if len(sample.values) else NOT_TESTABLE
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
+        """p, which is 1 / capital, and the interval of all means that leave less than 1 / alpha."""
+        return bet(sample.values, sample.lowest, sample.highest, alpha)
+
+    def detectable(self, sample: Sample, alpha: float) -> float | None:
+        """None: it has no fixed number of queries."""
+        return None
+
+
 def _constant_p(sample: Sample) -> float:
     """The level at which the interval of equal values, by `constant_interval`, ends at 0."""
     mean = sample.mean
@@ -452,20 +471,23 @@ def required_queries(effect: float, alpha: float, power: float) -> int:
     return n
 
 
-def queries_to_decide(sample: Sample, interval: Interval, level: float) -> int | None:
+def queries_to_decide(
+    sample: Sample, interval: Interval, level: float, anytime: bool = False
+) -> int | None:
     """About how many queries would give an interval without 0, if mean and spread stay the same.
 
     With a power of 80%, rounded up to two digits. None for more than a billion. Equal values: by
-    `constant_interval`.
+    `constant_interval`. Whoever looks at any time needs no power at a number fixed before.
     """
     mean = sample.mean
-    if sample.constant:
+    if sample.constant and not anytime:
         end = sample.highest if mean < 0 else sample.lowest
         share = end / (end - mean) if end != mean else 1.0
         count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
     else:
         width = interval.hi - mean if mean < 0 else mean - interval.lo
-        ratio = _with_power(sample, width, level) / abs(mean) if mean else math.inf
+        width = width if anytime else _with_power(sample, width, level)
+        ratio = width / abs(mean) if mean else math.inf
         count = len(sample.values) * ratio**2 if ratio < 1e5 else math.inf
     if count > 1e9:
         return None

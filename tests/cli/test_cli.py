@@ -278,7 +278,7 @@ ERRORS = {
     "eval one.run qrels --query q,q,q": "--query q,q,q: a pair names the columns",
     "eval one.run qrels --output no/such/x.parquet": "no/such",
     "eval one.run qrels --rel buy=1.2.3": "--rel buy=1.2.3 is not valid SQL",
-    "eval one.run qrels --interval bootstrap": "interval must be 'auto', 't' or None",
+    "eval one.run qrels --interval bootstrap": "interval must be 'auto', 't', 'anytime' or None",
     "eval one.run qrels --ties x": "Invalid value for '--ties'",
     "eval one.run qrels --confidence 0.9?5": "Invalid value for '--confidence'",
     "eval one.run qrels --discounts 1?0,2": "'1?0,2' is not a list of numbers",

@@ -48,7 +48,7 @@ def require_refused(text, function, *arguments, **keywords):
         ({"cluster": "sg"}, "cluster='sg': no column of that name in qrels, run 'old' and run"),
         ({"cluster": "query"}, "cluster='query' is the column of the queries"),
         ({"basline": "old"}, "Did you mean 'baseline'?"),
-        ({"interval": "t"}, "interval= is an option of evaluate"),
+        ({"interval": "t"}, "interval must be 'auto' or 'anytime', not 't'"),
         ({"judge": JUDGE, "test": "randomisation"}, "test='randomisation' does not support judge="),
     ],
 )  # fmt: skip

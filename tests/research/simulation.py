@@ -706,6 +706,7 @@ def winner_table(repeats):
 
 
 def main():
+    from research.anytime_simulation import anytime_tables
     from research.judge_simulation import annotator_table, judge_table
     from research.min_scores_simulation import min_scores_table
     from research.monitor_simulation import monitor_table
@@ -713,7 +714,7 @@ def main():
     tables = {"means": means_tables, "gate": gate_tables, "slices": slice_tables,
               "weights": weight_tables, "monitor": monitor_table, "judges": judge_table,
               "annotators": annotator_table, "winner": winner_table,
-              "min-scores": min_scores_table}  # fmt: skip
+              "min-scores": min_scores_table, "anytime": anytime_tables}  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     for name, function in tables.items():

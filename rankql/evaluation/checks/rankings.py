@@ -425,7 +425,9 @@ def _users(evidence: Evidence) -> Iterable[Facts]:
     """The column of sessions or users if several queries have the same, by the first rows."""
     evaluation = evidence.evaluation
     request = evaluation.request
-    if request is None or request.cluster is not None or request.interval is None:
+    if request is None or request.cluster is not None:
+        return
+    if request.interval is None and request.time is None:
         return
     for table in evaluation.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
@@ -441,7 +443,9 @@ def _users(evidence: Evidence) -> Iterable[Facts]:
                 f"FROM ({queries})"
             )
             if evaluation.session.value(repeated):
-                yield {"name": name}
+                remedy = f"pass cluster={name!r} so that intervals respect it"
+                one = "keep one of each, because interval='anytime' needs queries at random"
+                yield {"name": name, "remedy": remedy if request.time is None else one}
                 return
 
 
@@ -518,8 +522,7 @@ VALUES = (
     Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
     Check(
         "users", "values", "note",
-        "Queries with the same {name} are not independent: pass cluster={name!r} so that "
-        "intervals respect it",
+        "Queries with the same {name} are not independent: {remedy}",
         _users,
     ),
 )  # fmt: skip

@@ -1,0 +1,301 @@
+"""interval="anytime": the order of queries, and evaluate, compare and gate by it."""
+
+import contextlib
+import hashlib
+import json
+import re
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+from rankql.stats.anytime import bet
+from support.parameters import few
+
+N = 120
+START = datetime(2026, 1, 1)
+
+
+def judged(seed=0):
+    """Queries with a time, which is not their order, and a segment."""
+    rng = np.random.default_rng(seed)
+    hours = rng.permutation(N)
+    return pl.DataFrame(
+        {"query": [f"q{i}" for i in range(N)], "item": "x", "rel": 1,
+         "ts": [START + timedelta(hours=int(h)) for h in hours],
+         "iso": [str(START + timedelta(hours=int(h))) for h in hours],
+         "number": [str(h) for h in hours],
+         "day": [f"{1 + h % 28:02}.{1 + h // 28:02}.2026" for h in hours],
+         "segment": rng.choice(["a", "b"], N), "same": 1, "user": hours // 2,
+         "gap": [None, *hours[1:].astype(float)], "traffic": 1.0, "nan": float("nan")},
+    ).with_columns(zone=pl.lit(START).dt.replace_time_zone("UTC"))  # fmt: skip
+
+
+def ranked(seed, places=5):
+    """A run in which the relevant item is at one of the first positions."""
+    rows = [(f"q{q}", "x" if i == p else f"w{i}", float(-i))
+            for q, p in enumerate(np.random.default_rng(seed).integers(1, places, N))
+            for i in range(1, places)]  # fmt: skip
+    return pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
+
+
+QRELS, OLD, NEW = judged(), ranked(1, 6), ranked(2, 3)
+RUNS = {"old": OLD, "new": NEW}
+OPTIONS = {"interval": "anytime", "time": "ts"}
+
+
+def values_of(run, by="ts"):
+    """The values of queries in the order of a column; ties by md5."""
+    values = rankql.evaluate(run, QRELS, "RR", interval=None).per_query.join(QRELS, on="query")
+    digest = pl.col("query").map_elements(lambda x: hashlib.md5(x.encode()).hexdigest(),
+                                          return_dtype=pl.String)  # fmt: skip
+    return values.sort(by or digest, digest)
+
+
+@pytest.mark.parametrize("time", ["ts", "iso", "number", "CAST(number AS INT)", False])
+def test_the_order_of_evaluate(time):
+    """By time, or by md5 alone; text is read as times or numbers; rows may come in any order."""
+    by = "ts" if time else None
+    p, ends = bet(values_of(OLD, by)["RR"].to_numpy(), 0, 1, 0.05)
+    others = QRELS.with_columns(
+        pl.col("iso", "number").cast(pl.Categorical),
+        pl.col("ts").dt.replace_time_zone("Asia/Tokyo"),
+    )
+    for qrels in (QRELS, QRELS.sample(fraction=1, shuffle=True, seed=4), others):
+        result = rankql.evaluate(OLD, qrels, "RR", interval="anytime", time=time)
+        assert result.summary.select("lo", "hi").row(0) == pytest.approx(ends, abs=1e-12)
+    assert p < 0.05 and ("in the order of" in result.method) == bool(time)
+
+
+def test_ties_of_time_go_by_a_hash():
+    digests = [hashlib.md5(f"q{i}".encode()).hexdigest() for i in range(N)]
+    qrels = QRELS.with_columns(day=pl.Series([min(i, 1) for i in range(N)]))
+    order = [0, *sorted(range(1, N), key=digests.__getitem__)]
+    values = rankql.evaluate(OLD, QRELS, "RR", interval=None).per_query
+    values = values.sort(pl.col("query").str.slice(1).cast(int))["RR"].to_numpy()[order]
+    result = rankql.evaluate(OLD, qrels, "RR", interval="anytime", time="day")
+    ends = bet(values, 0, 1, 0.05)[1]
+    assert result.summary.select("lo", "hi").row(0) == pytest.approx(ends, abs=1e-12)
+
+
+def test_the_line_says_how_wide_it_is():
+    result = rankql.evaluate(OLD, QRELS, "RR", **OPTIONS)
+    fixed = rankql.evaluate(OLD, QRELS, "RR")
+    widths = [(x.summary["hi"] - x.summary["lo"]).item() for x in (result, fixed)]
+    assert result.method == (
+        "intervals by betting, valid at every number of queries, in the order of ts, if they come "
+        f"at random; {widths[0] / widths[1]:.1f} times as wide as for one look"
+    )
+    assert f"Method: {result.method}\n" in repr(result)
+    assert fixed.method == "" and result["RR"] == fixed["RR"]
+    shuffled = rankql.evaluate(OLD, QRELS, "RR", interval="anytime", time=False)
+    assert "shuffled once by a hash of their ids, if none are added" in shuffled.method
+
+
+def test_slices_have_their_own_sequences_and_share_the_level():
+    result = rankql.evaluate(OLD, QRELS, "RR", by="segment", **OPTIONS)
+    values = values_of(OLD)
+    parts = {"all": values} | {f"segment={x}": values.filter(segment=x) for x in "ab"}
+    for part, rows in parts.items():
+        ends = bet(rows["RR"].to_numpy(), 0, 1, 0.05 / 3)[1]
+        row = result.summary.filter(slice=part).select("lo", "hi").row(0)
+        assert row == pytest.approx(ends, abs=1e-12)
+    assert "3 means share the level" in result.method
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_compare(alpha):
+    """The interval and p of differences in the order of time; the interval agrees with p."""
+    differences = (values_of(NEW)["RR"] - values_of(OLD)["RR"]).to_numpy()
+    comparison = rankql.compare(RUNS, QRELS, "RR", confidence=1 - alpha, **OPTIONS)
+    row = comparison.pairs.row(0, named=True)
+    p, ends = bet(differences, -1, 1, comparison.settings.alpha)
+    assert (row["lo"], row["hi"]) == ends
+    assert row["p"] == row["p_adjusted"] == p and row["detectable"] is None
+    assert (row["verdict"] == "better") == (p <= alpha) == (ends.lo > 0)
+    assert re.search(
+        r"^betting test, 1 test, 120 queries, valid at every number", comparison.method
+    )
+    assert comparison.summary["lo"].null_count() == 2  # means alone may drift
+    results = {x: rankql.evaluate(y, QRELS, "RR", by="ts", interval=None) for x, y in RUNS.items()}
+    again = rankql.compare(results, confidence=1 - alpha, **OPTIONS)
+    assert again.pairs.drop("sentence").equals(comparison.pairs.drop("sentence"))
+
+
+def test_compare_by_slices():
+    comparison = rankql.compare(RUNS, QRELS, "RR", by="segment", **OPTIONS)
+    values = values_of(NEW).with_columns(d=values_of(NEW)["RR"] - values_of(OLD)["RR"])
+    for part in "ab":
+        row = comparison.pairs.filter(slice=f"segment={part}").row(0, named=True)
+        rows = values.filter(segment=part)["d"].to_numpy()
+        p, ends = bet(rows, -1, 1, 0.05 / 3)
+        assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=1e-12)
+        assert row["p_adjusted"] == pytest.approx(min(1, 3 * p))
+    assert "Bonferroni-adjusted for 3 tests" in comparison.method
+    assert not any("Rare losses" in note for note in comparison.notes)
+
+
+def test_a_small_slice_counts_in_the_level():
+    """The level of the others must not depend on how many of its queries differ."""
+    qrels = QRELS.with_columns(segment=pl.Series(["a"] * (N - 3) + ["b"] * 3))
+    pairs = rankql.compare(RUNS, qrels, "RR", by="segment", **OPTIONS).pairs
+    whole = bet((values_of(NEW)["RR"] - values_of(OLD)["RR"]).to_numpy(), -1, 1, 0.05 / 3)[1]
+    assert pairs.select("lo", "hi").row(0) == pytest.approx(whole, abs=1e-12)
+    assert pairs["verdict"].to_list()[2] == "not significant"
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.md"])
+def test_verify_computes_it_again(name, tmp_path):
+    rankql.compare(RUNS, QRELS, "RR", **OPTIONS).save(tmp_path / name)
+    assert rankql.verify(tmp_path / name, RUNS, QRELS).ok
+    later = QRELS.with_columns(ts=QRELS["ts"].reverse())
+    assert not rankql.verify(tmp_path / name, RUNS, later).ok
+    rankql.evaluate(OLD, QRELS, "RR", **OPTIONS).save(tmp_path / name)
+    assert rankql.verify(tmp_path / name, OLD, QRELS).ok
+
+
+def test_gate():
+    options = {"baseline": OLD, "max_drop": "RR:0.1", **OPTIONS}
+    verdict = rankql.gate(NEW, QRELS, **options)
+    pair = rankql.compare(RUNS, QRELS, "RR", **OPTIONS).pairs
+    row = verdict.table.row(0, named=True)
+    assert (row["lo"], row["hi"]) == pytest.approx((pair["lo"][0], pair["hi"][0]), abs=1e-9)
+    assert verdict.passed and any("valid at every number" in note for note in verdict.notes)
+    back = rankql.gate(OLD, QRELS, **options | {"baseline": NEW})
+    assert back.outcome == "failed"
+    close = rankql.gate(NEW, QRELS, **options | {"max_drop": "RR:0.0"})
+    assert close.passed
+    near = rankql.gate(OLD, QRELS, baseline=ranked(3, 6), max_drop="RR:0.02", **OPTIONS)
+    assert near.outcome == "inconclusive" and near.table["queries_needed"][0] > N
+
+
+def test_gate_on_means_and_slices(tmp_path):
+    result = rankql.evaluate(NEW, QRELS, "RR", output=tmp_path / "new.parquet", **OPTIONS)
+    lo = result.summary["lo"].item()
+    for least, outcome in ((lo - 1e-6, "passed"), (lo + 1e-6, "inconclusive")):
+        verdict = rankql.gate(tmp_path / "new.parquet", minimum={"RR": least}, minimum_bound=True,
+                              **OPTIONS)  # fmt: skip
+        assert verdict.outcome == outcome
+    sliced = rankql.gate(NEW, QRELS, OLD, max_drop="RR:0.1", by="segment", **OPTIONS)
+    assert sliced.table["confidence"].round(6).to_list() == [0.95, 0.975, 0.975]
+    few = QRELS.with_columns(segment=pl.Series(["a"] * (N - 5) + ["b"] * 5))
+    sliced = rankql.gate(NEW, few, OLD, max_drop="RR:0.1", by="segment", **OPTIONS)
+    assert sliced.table["confidence"].round(6).to_list() == [0.95, 0.975, 0.975]  # not the data's
+
+
+ONE_LOOK = "Pass both or none of them"
+
+
+@few(6)(
+    ("options", "message"),
+    [
+        ({}, "needs the order in which queries came. Pass time="),
+        ({"interval": "auto", "time": "ts"}, ONE_LOOK),
+        ({"interval": "auto", "time": False}, ONE_LOOK),
+        ({"time": True}, "time must be the name of a column or False, not True"),
+        ({"time": "ts", "cluster": "user"}, "does not support cluster=.*Keep one query of each"),
+        ({"time": "ts", "weight": "traffic"}, "does not support weight="),
+        ({"time": "ts", "mean": "slices", "by": "segment"}, "does not support mean="),
+        ({"time": "ts", "judge": QRELS}, "does not support judge="),
+        ({"time": "ts", "metrics": ["RR", "AP"]}, r"several metrics \(RR, AP\)"),
+        ({"time": "ts", "metrics": "DCG@3"}, "DCG@3, which has no lowest or no highest value"),
+        ({"time": "ts", "metrics": "microP@3"}, "microP@3, which has one value for all queries"),
+        ({"time": "day"}, r"must be a time or a number.*strptime\(day, '%d.%m.%Y'\)"),
+        ({"time": "same"}, "same is 1 for all queries"),
+        ({"time": "zone"}, "zone is 2026-01-01 .* for all queries"),
+        ({"time": "nan"}, "nan is 'nan' for query 'q0'"),
+        ({"time": "gap"}, "gap is NULL for query 'q0'.*Fill it"),
+        ({"time": "tss"}, "time='tss': no column of that name"),
+        ({"time": "query"}, "is the column of the queries"),
+    ],
+)
+def test_what_evaluate_and_compare_refuse(options, message):
+    options = {"metrics": "RR", "interval": "anytime", **options}
+    for function, run in ((rankql.evaluate, OLD), (rankql.compare, RUNS)):
+        with pytest.raises(rankql.RankqlError, match=message):
+            function(run, QRELS, **options)
+
+
+@few(3)(
+    ("function", "options", "message"),
+    [
+        ("evaluate", {"run": RUNS}, "for one system, not 2 systems. Compare two with compare"),
+        ("evaluate", {"run": {"a": {"c": OLD}, "b": {"c": NEW}}, "qrels": {"c": QRELS}},
+         "does not support several collections"),
+        ("compare", {"runs": RUNS | {"c": OLD}}, "not 3 systems. Compare two at a time"),
+        ("compare", {"runs": RUNS, "test": "t"}, "does not support test=: it is a test of its own"),
+        ("compare", {"runs": RUNS, "correction": "bh"}, "not support correction=: slices"),
+        ("compare", {"runs": RUNS, "min_queries": 3}, "does not support min_queries="),
+        ("gate", {"run": NEW, "baseline": OLD, "cluster": "user"}, "does not support cluster="),
+        ("gate", {"run": NEW, "minimum": "RR>=0.1"}, "Pass baseline= or minimum_bound=True"),
+        ("gate", {"run": NEW, "baseline": OLD, "max_drop": "RR:.1,AP:.1"}, "several metrics"),
+        ("gate", {"run": NEW, "baseline": OLD, "max_drop": "mean of slices: RR:.1",
+                  "by": "segment"}, "a limit on the mean of slices. Name a slice"),
+    ],
+)  # fmt: skip
+def test_what_each_refuses(function, options, message):
+    metrics = {} if function == "gate" else {"metrics": "RR"}
+    with pytest.raises(rankql.RankqlError, match=message):
+        getattr(rankql, function)(**{"qrels": QRELS, **metrics, **options, **OPTIONS})
+
+
+@pytest.mark.parametrize("option", [{"weight": "traffic"}, {"cluster": "user"}])
+def test_weights_and_clusters_of_results_are_refused(option):
+    keep = {**option, "by": "ts", "interval": None}
+    old, new = (rankql.evaluate(run, QRELS, "RR", **keep) for run in (OLD, NEW))
+    message = f"does not support {next(iter(option))}="
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.compare({"old": old, "new": new}, **OPTIONS)
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.gate(new, baseline=old, **OPTIONS)
+
+
+def test_the_remedies_work():
+    day = rankql.evaluate(OLD, QRELS, "RR", interval="anytime", time="strptime(day, '%d.%m.%Y')")
+    assert day.summary["lo"].item() > 0
+    found = QRELS.filter(pl.col("ts") < START + timedelta(hours=N // 2))["query"].implode()
+    drifting = pl.concat([OLD.filter(pl.col("query").is_in(found)).with_columns(
+        score=pl.when(item="x").then(1.0).otherwise("score")),
+        OLD.filter(~pl.col("query").is_in(found)).with_columns(
+            score=pl.when(item="x").then(-9.0).otherwise("score"))])  # fmt: skip
+    message = "the mean of the first half of 120 is 1, and that of the others 0.2.*interval='auto'"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(drifting, QRELS, "RR", **OPTIONS)
+    assert rankql.evaluate(drifting, QRELS, "RR").summary["lo"].item() > 0
+
+
+def test_a_note_on_users():
+    for function, run in ((rankql.evaluate, OLD), (rankql.compare, RUNS)):
+        notes = " ".join(function(run, QRELS, "RR", **OPTIONS).notes)
+        assert "same user are not independent: keep one of each" in notes
+
+
+def test_times_are_kept_without_intervals():
+    result = rankql.evaluate(OLD, QRELS, "RR", interval=None, time="ts")
+    assert result.per_query.columns == ["query", "ts", "RR"] and result.method == ""
+
+
+def test_the_command_line(tmp_path):
+    QRELS.write_csv(tmp_path / "qrels.csv")
+    for name, data in RUNS.items():
+        data.write_parquet(tmp_path / f"{name}.parquet")
+
+    def run(command, code=0):
+        with contextlib.chdir(tmp_path):
+            done = CliRunner().invoke(main, f"{command} --interval anytime")
+        assert done.exit_code == code, done.output
+        return done.output
+
+    both = "compare old.parquet new.parquet qrels.csv -m RR --format json"
+    table = json.loads(run(f"{both} --time ts"))["table"]
+    assert table[0]["lo"] == rankql.compare(RUNS, QRELS, "RR", **OPTIONS).pairs["lo"][0]
+    assert "shuffled once" in run("eval old.parquet qrels.csv -m RR --no-time")
+    gate = "gate new.parquet qrels.csv --baseline old.parquet --max-drop RR:.1"
+    assert "valid at every number of queries" in run(f"{gate} --time ts")
+    needs = "needs the order in which queries came. Pass --time with a column of their times, or"
+    assert f"--interval anytime {needs} --no-time for" in run(gate, 2)
+    assert "--time and --no-time do not go together" in run(f"{gate} --time ts --no-time", 2)
