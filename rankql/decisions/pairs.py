@@ -284,8 +284,8 @@ def compare_pairs(
     notes += described
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
         needs = f"fewer than 2 queries, or {significance.CLUSTERS} clusters"
-        why = {significance.NOT_TESTABLE: needs}
-        reasons = ", ".join(f"{why.get(x, x)}: {count}" for x, count in untested.items())
+        words = {significance.NOT_TESTABLE: needs}
+        reasons = ", ".join(f"{words.get(x, x)}: {count}" for x, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
     if few := [x for x in comparisons if x.result.needed is not None]:
