@@ -86,7 +86,9 @@ def require_files(parameters: Sequence[click.Parameter], values: Mapping[str, An
                 label = f"run {name!r}" if path != each or len(inputs) > 2 else "run"
                 label = "qrels" if path == each and 0 < i == len(inputs) - 1 else label
             text = os.fspath(path if inputs is value else each)[:200]
-            raise MissingFile(f"{label}: file {text!r} does not exist. Check its name")
+            # Of explain, Python has the query in the third place.
+            of = f", or pass a query as --of {text}" * any(x.name == "of" for x in parameters)
+            raise MissingFile(f"{label}: file {text!r} does not exist. Check its name{of}")
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from rankql import errors, text
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
+from rankql.evaluation.collections import find_collections
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import MEAN_OF_SLICES, average_slices
@@ -189,8 +190,9 @@ def gate(
 
     def evaluate_one(name: str, **columns: str) -> Result:
         least = min_score.get(name) if isinstance(min_score, Mapping) else min_score
-        # A baseline is named in errors.
-        value = {name: data[name]} if name == "baseline" else data[name]
+        # A baseline is named in errors, and systems by collections are named already.
+        alone = name == "baseline" and not find_collections(data[name], qrels)
+        value = {name: data[name]} if alone else data[name]
         result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
                           judge=judge, judge_rel=judge_rel, min_score=least,
                           interval=None if anytime else "auto", time=time,
@@ -325,7 +327,7 @@ def _require_one_system(name: str, result: Result) -> Result:
     if rows["system"].n_unique() > 1:
         raise errors.RankqlError(f"{name} has several systems. Pass them to gate one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
-    meta = replace(result.meta, system=False)
+    meta = replace(result.meta, system=False, collections={})
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
 
 

@@ -25,10 +25,8 @@ Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
 # A limit on one slice starts with it: 'mean of slices:', 'all:', 'country=DE:' or 'day="12:30":'.
 _SIDE = r"""(?:"[^"]*"|'[^']*'|[^"'=:,()<>]+)"""
-_PART = re.compile(
-    rf"\s*(?P<part>all|{MEAN_OF_SLICES}|{_SIDE}={_SIDE}(?:,{_SIDE}={_SIDE})*)\s*:(?P<rest>[^:].*)",
-    re.DOTALL,
-)
+_SLICE = re.compile(rf"\s*(?:all|{MEAN_OF_SLICES}|{_SIDE}={_SIDE}(?:,{_SIDE}={_SIDE})*)\s*")
+_PART = re.compile(rf"(?P<part>{_SLICE.pattern}):(?P<rest>[^:].*)", re.DOTALL)
 _NUMBER_AT_END = re.compile(r"(?:[<>]=?|:)\s*[-+.\de]+\s*$")
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
@@ -89,16 +87,16 @@ def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -
     (form, expected), limits = _FORMS[argument], list[GateLimit]()
     if isinstance(value, Mapping):
         least_of = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
-        names = {x: match["rest"].strip() if (match := _PART.fullmatch(x)) else x for x in value}
+        names = {x: _split_slice(x, known)[1].strip() for x in value}
         value = [f"{x}{least_of[parse.lower_is_better(names[x])]}{y}" for x, y in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
     for written in dict.fromkeys(limit for several in texts for limit in _split_text(several)):
-        named = _PART.fullmatch(written)
-        match = form.fullmatch((named["rest"] if named else written).strip())
-        if match is None and named:  # an expression, such as 'a = b:0.1'
-            named, match = None, form.fullmatch(written)
+        part, rest = _split_slice(written, known)
+        match = form.fullmatch(rest.strip())
+        if match is None and part:  # an expression, such as 'a = b:0.1'
+            part, match = "", form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
         if match is None or bound is None or not math.isfinite(bound) or bound < least:
@@ -110,17 +108,28 @@ def parse_limits(argument: str, value: Limits, known: Sequence[Sequence[str]]) -
             sides = ("drop", "gain") if argument == "equivalence" else ("",)
             operator = match["operator"] if argument == "minimum" else ""
             number = bound + 0.0  # 0 for -0.0
-            part = _name_slice(named["part"]) if named else ""
             limits += [GateLimit(spelling, metric, number, operator, side, part) for side in sides]
     return limits
 
 
-def _name_slice(text: str) -> str:
-    """The name of a slice without quotes and blanks around its attributes and values."""
-    sides = re.findall(_SIDE, text)
-    texts = [x[1:-1] if x[0] in "\"'" else x.strip() for x in map(str.strip, sides)]
-    pairs = zip(texts[::2], texts[1::2], strict=False)
-    return ", ".join(map("=".join, pairs)) or texts[0]
+def _split_slice(text: str, known: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """The name of the slice that a limit starts with, '' without one, and the rest.
+
+    The name has no quotes and no blanks around its attributes and values. Without quotes, a value
+    such as that of 'time=12:30: RR>=0.1' ends at the last colon before a metric.
+    """
+    named = _PART.fullmatch(text)  # of a limit on an expression
+    part, rest = (named["part"], named["rest"]) if named else ("", text)
+    for colon in re.finditer(":", text):
+        metric = re.split("[<>:]", text[colon.end() :])[0].strip()
+        if any(metric in names for names in known) or parse.is_metric(metric):
+            part, rest = text[: colon.start()], text[colon.end() :]
+    if _SLICE.fullmatch(part):
+        texts = [x[1:-1] if x[0] in "\"'" else x for x in map(str.strip, re.findall(_SIDE, part))]
+        pairs = zip(texts[::2], texts[1::2], strict=False)
+        return ", ".join(map("=".join, pairs)) or texts[0], rest
+    attribute, equals, value = map(str.strip, part.partition("="))
+    return (f"{attribute}={value}", rest) if equals else ("", text)
 
 
 def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) -> None:

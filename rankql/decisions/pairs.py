@@ -289,7 +289,9 @@ def compare_pairs(
         notes.append(f"{have} no interval: {significance.NO_INTERVAL}")
     notes += described
     if untested := Counter(x.result.reason for x in comparisons if x.result.p is None):
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
+        needs = f"fewer than 2 queries, or {significance.CLUSTERS} clusters"
+        words = {significance.NOT_TESTABLE: needs}
+        reasons = ", ".join(f"{words.get(x, x)}: {count}" for x, count in untested.items())
         of = f"{untested.total():,} of {text.format_count(len(comparisons), 'row')}"
         notes.append(f"Not tested: {of} ({reasons})")
     if few := [x for x in comparisons if x.result.needed is not None]:

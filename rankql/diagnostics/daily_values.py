@@ -15,7 +15,7 @@ from rankql import text
 from rankql.errors import Question, RankqlError, normal_z, require
 from rankql.evaluation.means import COUNTED, ERROR
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import VALUES, is_number_column, read_values
+from rankql.evaluation.values import VALUES, describe_commas, is_number_column, read_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry import parse
 from rankql.sources.open.session import Session
@@ -46,8 +46,9 @@ def find_daily_values(
     numbers = [x for x in others if is_number_column(session, table, x)]
     if others and not (numbers or metrics):
         listed = text.join_words([f"{name} is {table.columns[name]}" for name in others])
-        raise RankqlError(f"days has no column of numbers: {listed}. Cast the metric to DOUBLE, or "
-                          "name the item of rankings: item=")  # fmt: skip
+        cast = ". Cast the metric to DOUBLE, or name the item of rankings: item="
+        call = describe_commas(session, table, others) or cast
+        raise RankqlError(f"days has no column of numbers: {listed}{call}")
     return [*metrics] if metrics and (numbers or table.has(metrics[0])) else numbers
 
 

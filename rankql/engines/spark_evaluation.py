@@ -26,7 +26,7 @@ from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.plan import plan_metrics, resolve_conventions
 from rankql.evaluation.result import Result
-from rankql.macros import quote
+from rankql.macros import MISSING, quote
 from rankql.registry.parse import parse
 from rankql.registry.profiles import entry, tool_of
 from rankql.sources import request
@@ -60,13 +60,18 @@ class SparkResult(MeansResult):
 
     @property
     def per_query(self) -> DataFrame:
-        """The value of every metric for every query, NULL if undefined, as a Spark DataFrame.
+        """The value of every metric for every query, as a Spark DataFrame.
 
+        It is NULL if undefined, or if the query is missing and left out.
         Nothing is computed before an action, and every action evaluates all rankings again: write
         the values to a table, or call `.cache()`. The rows are not sorted.
         """
         names = (*self.keys, *self.meta.by, *self.metrics)
-        return self.values.select(*map(_column, dict.fromkeys(names)))
+        columns = {name: _column(name) for name in names}
+        for name in self.metrics:
+            if means.left_out_if(name, self.conventions) == means.MISSED:
+                columns[name] = F.when(~_column(MISSING), columns[name]).alias(name)
+        return self.values.select(*columns.values())
 
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""

@@ -83,6 +83,8 @@ def evaluate_collections(
     refused: options that are of one collection alone.
     """
     for name, value in refused.items():
+        if name == "by" and value in (COLLECTION, [COLLECTION], [[COLLECTION]]):
+            continue  # means are by collection anyway
         if value is not None and not (isinstance(value, LISTS) and not value):
             raise RankqlError(f"{name}= does not support several collections. Leave it out")
     results = dict[str, Result]()

@@ -37,6 +37,7 @@ from rankql.sources.request import (
     require_tables,
 )
 from rankql.sources.tables import Data
+from rankql.text import join_words
 from rankql.writing import PARQUET, HeaderlessPath, Part, output_path, public_name, remember_inputs
 
 
@@ -232,6 +233,9 @@ def evaluate(
         return evaluate_collections(
             collections, evaluate, alone, interval, confidence, metrics=metrics, con=con, **options
         )
+    if options.get("part") is None and (same := find_collections({"run": run}, qrels)):
+        names = join_words([*map(repr, same)])
+        raise RankqlError(f"{names} of run and qrels: are they collections? Pass {{'system': run}}")
     require_tables(run, qrels, con)
     if judge is None:
         require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")

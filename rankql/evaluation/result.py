@@ -14,12 +14,13 @@ import duckdb
 import polars as pl
 
 from rankql import errors, writing
+from rankql.evaluation import means
 from rankql.evaluation.means import Meta, summarise, summarise_few, values_sql
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.script import Steps
 from rankql.evaluation.table_hashes import hash_function, list_values, record_tables
-from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.manifest import format_manifest, hash_numbers
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import value_range
@@ -67,10 +68,14 @@ class Result(MeansResult):
 
     @property
     def per_query(self) -> pl.DataFrame:
-        """The value of every metric for every query, NULL if undefined."""
-        # Not select(), which reads ^name$ as a pattern.
+        """The value of every metric for every query, NULL if undefined or missing and left out."""
         metrics = [name for name in self.metrics if name not in self.catalogue_metrics]
-        return self.frame()[[*self.keys, *self.meta.by, *metrics]]
+        frame = self.frame()
+        for name in metrics if frame[MISSING].any() else ():
+            if means.left_out_if(name, self.conventions) == means.MISSED:
+                frame = frame.with_columns(frame[name].set(frame[MISSING], None))
+        # Not select(), which reads ^name$ as a pattern.
+        return frame[[*self.keys, *self.meta.by, *metrics]]
 
     def frame(self) -> pl.DataFrame:
         """The values per query with the other columns that the means need."""

@@ -47,7 +47,7 @@ from rankql.sources.open.files import CSV, JSON, PARQUET, open_file, read_text, 
 from rankql.sources.open.private import private_connection
 from rankql.sources.open.reader import fetch_frame, list_in_order
 from rankql.sources.open.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, is_number, require_column
+from rankql.sources.tables import Data, Table, is_number, require_column, text_number
 from rankql.text import join_words
 from rankql.writing import is_path, remember_inputs
 
@@ -217,8 +217,12 @@ def _read(
         metrics = [x for x in others if is_number_column(session, table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
-    columns = f"Found: {', '.join(table.own_columns)}. Pass metrics="
-    require(bool(metrics), f"{table.label} has no column of numbers to read as a metric. {columns}")
+    if not metrics:
+        call = describe_commas(session, table, others) or ". Pass metrics="
+        raise RankqlError(
+            f"{table.label} has no column of numbers to read as a metric. Found: "
+            f"{', '.join(table.own_columns)}{call}"
+        )
     by = [name for name in others if name not in metrics]
     for name in (key, *by, *metrics):
         require_plain_name(name)
@@ -230,6 +234,10 @@ def _read(
         fields.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
+    for name in metrics:
+        if rows[name].null_count() and (wrong := _find_text(session, table, name)) is not None:
+            call = describe_commas(session, table, [name])
+            raise RankqlError(f"{table.label}: {name} must be a number, not {wrong!r}{call}")
     rows, notes = drop_totals(rows, key, metrics, bool(system))
     conventions = Conventions().as_dict()
     if not any(map(parse.is_metric, metrics)):
@@ -265,6 +273,24 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
     if table.text:
         return number_type(session, table, name) is not None
     return _is_number(table.columns[name])
+
+
+def _find_text(session: Session, table: Table, name: str) -> str | None:
+    """A value of a column of a text file that is not a number."""
+    value = f"CAST({quote(name)} AS VARCHAR)"
+    wrong = f"min({value}) FILTER (WHERE {text_number(name)} IS NULL)"
+    return session.value(f"SELECT {wrong} FROM {table.sql}") if table.text else None
+
+
+def describe_commas(session: Session, table: Table, names: Iterable[str]) -> str:
+    """What to pass if a column of a text file has numbers such as 0,5; '' if none has."""
+    for name in names:
+        if re.fullmatch(r"[-+]?\d*,\d+", value := _find_text(session, table, name) or ""):
+            return (
+                f". The values of {name} have decimal commas, such as {value}: write points, or "
+                "pass pl.read_csv(path, separator=';', decimal_comma=True)"
+            )
+    return ""
 
 
 def _is_number(kind: str) -> bool:

@@ -460,8 +460,9 @@ class Texts:
     def __init__(self, sources: Mapping[str, Any] | None) -> None:
         if sources is not None and not (isinstance(sources, Mapping) and {*sources} <= {*ROLES}):
             raise RankqlError(
-                "texts must be a dict with the keys 'query' and 'item'. Each value is a dict of "
-                "id: text, a frame or a file with a column of ids and a column of texts."
+                f"texts must have the keys 'query' and 'item', not {str(sources)[:99]}. Pass "
+                "texts={'query': 'titles.csv'} or texts={'item': 'titles.csv'}: a dict of id: "
+                "text, a frame or a file with a column of ids and a column of texts"
             )
         self._sources = sources or {}
         for role, source in self._sources.items():

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql import errors
+from rankql.registry.column_names import ROLES, is_called
 from rankql.registry.metric_record import GAIN, PARAMETERS
 from rankql.registry.profiles import TOOLS
 
@@ -167,6 +168,9 @@ def describe_option(name: str, known: list[str]) -> str:
         return f"Unknown option {name!r}. query= ranks within it, by= gives slices"
     if name in ("query_id", "qid") and "worst" in known:  # of explain
         return f"Unknown option {name!r}. The id of the query is the third argument: of='q1'"
+    for role, names in ROLES.items():
+        if role in known and is_called(name, names):
+            return f"Unknown option {name!r}. Pass the column as {role}="
     return errors.describe_unknown("option", name, known)
 
 

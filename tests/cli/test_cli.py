@@ -328,6 +328,7 @@ MISSING = {
     "gate no.run qrels --min AP>=0.1": "run: file 'no.run' does not exist. Check its name",
     "gate one.run qrels --baseline no.run": "baseline: file 'no.run' does not exist. Check its",
     "gate one.run --qrels no --min AP>=0.1": "qrels: file 'no' does not exist. Check its name",
+    "explain one.run qrels q1": "'q1' does not exist. Check its name, or pass a query as --of q1",
     "eval 'no*.run' qrels": "run: file 'no*.run' does not exist. Check its name",
 }
 

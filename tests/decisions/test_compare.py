@@ -329,6 +329,9 @@ def test_users_of_tables_of_values_are_noted(kind):
             notes = [note for note in result.notes if "are not independent" in note]
             assert bool(notes) == noted
             assert not notes or f"pass cluster={name!r}, so that" in notes[0]
+    few = [x.with_columns(shop=pl.col("query") % 3) for x in (old, new)]
+    compared = compare_values(dict(zip("ab", few, strict=True)), metrics="AP", cluster="shop")
+    assert "Not tested: 1 of 1 row (fewer than 2 queries, or 10 clusters: 1)" in compared.notes
     one_each = old.with_columns(pl.col("query").alias(name).cast(old[name].dtype))
     alone = compare_values({"old": one_each, "new": one_each}, metrics="AP")
     assert not any("are not independent" in note for note in alone.notes)

@@ -715,6 +715,8 @@ def gate_slices(frame, **options):
         ("diet=vegan: RR>=0.8", "diet=vegan", 0.9),
         ("diet = vegan:RR>=0.8", "diet=vegan", 0.9),
         ("diet='all: b=c': RR<0.6", "diet=all: b=c", 0.5),
+        ("diet=all: b=c: RR<0.6", "diet=all: b=c", 0.5),
+        ({"diet=all: b=c: RR": 0.4}, "diet=all: b=c", 0.5),
         ('diet="no fish": RR>=0.7', "diet=no fish", 0.7),
         ("diet=no fish: RR>=0.7", "diet=no fish", 0.7),
         ("all: RR>=0.7", "all", 0.7),
@@ -735,6 +737,8 @@ def test_limits_on_slices_are_held_alone():
     assert statuses(every).count("failed") == 2  # one for each of both limits
     times = gate_slices(DIETS, minimum='time="12:30": RR>=0.6, RR>=0.1', by="time")
     assert times.table["slice"].to_list() == ["time=12:30", "all", "time=12:30", "time=9"]
+    times = gate_slices(DIETS, minimum="time=12:30: RR>=0.6", by="time")
+    assert times.table["slice"].to_list() == ["time=12:30"]
     both = gate_slices(DIETS, minimum="time=9,diet=vegan:RR>=0.1", by=["diet", "time"])
     assert both.table["slice"].to_list() == ["diet=vegan, time=9"]
 

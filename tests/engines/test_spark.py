@@ -68,6 +68,15 @@ def test_evaluate_a_run_and_judgments(spark, names, options):
     assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), names, **options))
 
 
+def test_a_missing_query_that_is_left_out_has_no_value(spark):
+    tables, options = (framed(spark, RUN), framed(spark, QRELS)), {"missing": "skip"}
+    result = metrics.evaluate(*tables, ["P@3", "FalseAnswer"], **options)
+    ours = rankql.evaluate(RUN, QRELS, ["P@3", "FalseAnswer"], **options).per_query
+    theirs = pl.DataFrame(result.per_query.toArrow()).sort("query")
+    assert_frame_equal(theirs, ours, abs_tol=1e-12, rel_tol=0)
+    assert ours["P@3"].null_count() == result.summary.filter(metric="P@3")["missing"].item() == 1
+
+
 def test_a_missing_query_with_a_grade_below_0_is_left_out(spark):
     signed = QRELS.with_columns(rel=pl.when(query="d").then(-1).otherwise("rel"))
     for undefined in ("skip", "one"):

@@ -254,3 +254,35 @@ def test_errors_name_the_collection():
         rankql.compare(RUNS, QRELS, "AP", by="x")
     with pytest.raises(RankqlError, match="collection 'new', but no system has a run of it"):
         rankql.evaluate(RUNS, QRELS | {"new": QRELS["covid"]}, "AP")
+
+
+def test_collections_of_one_system_need_its_name():
+    """Judgments of one collection for the runs of all would be wrong numbers."""
+    frames = {c: as_frame(x, "score") for c, x in RUNS["bm25"].items()}
+    graded = {c: as_frame(x, "rel") for c, x in QRELS.items()}
+    asked = "and 'fiqa' of run and qrels: are they collections. Pass {'system': run}"
+    for run, qrels in [(RUNS["bm25"], QRELS), (frames, graded)]:
+        for function in (rankql.evaluate, rankql.compare):
+            with pytest.raises(RankqlError, match=asked):
+                function(run, qrels, "AP")
+    with pytest.raises(RankqlError, match=r"'collection 3' of run and qrels: are they coll"):
+        rankql.evaluate([*frames.values()], [*graded.values()], "AP")
+    one = rankql.evaluate({"system": RUNS["bm25"]}, QRELS, "AP", by="collection")
+    assert one.summary["mean"].equals(
+        rankql.evaluate({"bm25": frames}, graded, "AP").summary["mean"]
+    )
+
+
+def test_a_gate_on_collections():
+    by = {x: rankql.evaluate({x: RUNS[x]}, QRELS, "AP") for x in ("dense", "bm25")}
+    limits = {"minimum": "AP>=0.1, mean of slices: AP>=0.1", "max_drop": "AP:0.5"}
+    alone = rankql.gate(by["dense"], baseline=by["bm25"], by="collection", **limits)
+    runs = ({x: RUNS[x]} for x in by)
+    whole = rankql.gate(next(runs), QRELS, next(runs), by="collection", **limits)
+    assert whole.table.equals(alone.table) and len(alone.table) == 9
+    for name, judged in QRELS.items():
+        row = alone.table.filter(slice=f"collection={name}", check="AP drop <= 0.5")
+        values = [rankql.evaluate(RUNS[x][name], judged, "AP")["AP"] for x in by]
+        assert row.select("mean", "baseline").row(0) == pytest.approx(values, abs=1e-12)
+    short = rankql.evaluate({"fusion": RUNS["fusion"]}, QRELS, "AP", interval=None)
+    assert rankql.gate(short, minimum="AP>=0.1").passed

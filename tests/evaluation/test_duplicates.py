@@ -126,3 +126,17 @@ def test_a_column_of_few_values_by_query_is_part_of_the_key(countries, every):
     assert key in str(error.value)
     first = "the column of the systems" if every == 1 else "the key of the queries"
     assert f"or pass {first}: " in str(error.value) and "system='country'" in str(error.value)
+
+
+def test_the_files_of_a_glob_may_be_runs(tmp_path):
+    """One run of each system: the best row of all systems would be the ranking of none."""
+    run = pl.DataFrame({"query": ["q", "q"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": ["q"], "item": ["x"], "rel": [1]})
+    several = "If each file of .* is a run, pass one file for each system"
+    run.write_csv(tmp_path / "a.csv")
+    pl.concat([run, run]).write_csv(tmp_path / "b.csv")
+    with pytest.raises(RankqlError, match=rf"duplicates: (?!.*{several})"):
+        rankql.evaluate(str(tmp_path / "b*.csv"), qrels, "RR")
+    for runs in (str(tmp_path / "*.csv"), {"all": str(tmp_path / "*.csv")}):
+        with pytest.raises(RankqlError, match=f"duplicates: .*{several}$"):
+            rankql.evaluate(runs, qrels, "RR")

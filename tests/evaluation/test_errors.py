@@ -1,5 +1,6 @@
 """Errors of `evaluate`: each names what is wrong."""
 
+import ast
 import math
 import re
 
@@ -156,6 +157,21 @@ def test_nan_in_parquet(tmp_path, column):
     call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
     with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
+
+
+def test_a_decimal_comma_is_named_with_the_call_that_reads_it(tmp_path):
+    """A CSV file of a German, Spanish or Polish spreadsheet."""
+    path = tmp_path / "run.csv"
+    path.write_text("suche;artikel;punkte\nq;a;0,5\nq;b;1,25\n")
+    judged = pl.DataFrame({"suche": ["q"], "artikel": ["a"], "rel": [1]})
+    names = {"query": "suche", "item": "artikel", "score": "punkte"}
+    with pytest.raises(rankql.RankqlError, match="not 0,5") as error:
+        rankql.evaluate(path, judged, "RR", **names)
+    score = ast.literal_eval(str(error.value).partition("comma is a decimal point, pass score=")[2])
+    assert rankql.evaluate(path, judged, "RR", **names | {"score": score})["RR"] == 0.5
+    path.write_text("suche;artikel;punkte\nq;a;1.000,5\nq;b;2\n")  # not read by that call
+    with pytest.raises(rankql.RankqlError, match=r"must be a number, not 1\.000,5$"):
+        rankql.evaluate(path, judged, "RR", **names)
 
 
 def test_every_macro_refuses_nan_in_parquet(tmp_path):

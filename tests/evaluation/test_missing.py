@@ -163,6 +163,23 @@ def test_a_query_is_missing_or_undefined_or_counts(missing, undefined, compared)
             assert pair["difference"] == pytest.approx(pair["mean_b"] - pair["mean_a"])
 
 
+@pytest.mark.parametrize("options", [{"missing": "skip"}, {"conventions": "trec_eval"}, {}])
+def test_the_mean_of_the_values_per_query_is_the_mean(options, tmp_path):
+    """A missing query that is left out has no value, as in the output of trec_eval -q."""
+    result = rankql.evaluate(TWO, JUDGED, ["P@3", "RMSE", "FalseAnswer"], **options)
+    means = result.per_query.group_by("system").agg(pl.col(result.metrics).mean())
+    for system, *values in means.rows():
+        for name, value in zip(result.metrics, values, strict=True):
+            mean = result.summary.filter(system=system, metric=name)["mean"].item()
+            assert value == pytest.approx(mean)
+    absent = result.per_query.filter(pl.col("query").is_in(IDS[90:]), system="a")
+    counted = [] if options else ["P@3"]
+    assert [x for x in ("P@3", "RMSE") if absent[x].count()] == counted
+    result.save_values(tmp_path / "values.parquet")
+    again = rankql.combine([tmp_path / "values.parquet"])
+    assert again.per_query.equals(result.per_query) and again.summary.equals(result.summary)
+
+
 def test_the_line_of_queries_says_what_the_table_counts():
     def lines(names, function=rankql.compare, **options):
         result = function(TWO, JUDGED, names, **options)

@@ -3,6 +3,8 @@
 import itertools
 import json
 import shlex
+from datetime import date, timedelta
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -460,3 +462,29 @@ def test_a_column_that_may_be_lower_is_asked_about_by_compare_and_gate():
     for way in (True, False):
         stated = rankql.compare({"a": before, "b": after}, higher_is_better={"latency": way})
         assert stated.higher_is_better == {"latency": way}
+
+
+@pytest.mark.parametrize("wrong", ["9,5", "n.d.", "1_0"])
+def test_text_among_numbers_is_refused(tmp_path, wrong):
+    """Left out, 9,5 beside 10 would be a mean of 10."""
+    path = tmp_path / "revenue.csv"
+    lines = [f"c{i};{[10, wrong][i % 2]}" for i in range(20)]
+    path.write_text("\n".join(["cliente;ingreso", *lines]))
+    with pytest.raises(rankql.RankqlError, match=f"must be a number, not '{wrong}'") as error:
+        rankql.read_values(path, query="cliente", metrics="ingreso")
+    assert ("decimal commas" in str(error.value)) == ("," in wrong)
+    path.write_text(path.read_text().replace(wrong, ""))  # an empty cell has no value
+    values = rankql.read_values(path, query="cliente", metrics="ingreso")
+    assert values["ingreso"] == 10 and values.summary["undefined"].item() == 10
+
+
+def test_decimal_commas_are_named_with_the_call_that_reads_them(tmp_path):
+    path = tmp_path / "values.csv"
+    lines = [f"{date(2026, 1, 1) + timedelta(i)};0,{60 + i % 5}\n" for i in range(60)]
+    path.write_text("day;quote\n" + "".join(lines))
+    for call in (rankql.monitor, partial(rankql.read_values, query="day")):
+        for metrics in ({}, {"metrics": "quote"}):
+            with pytest.raises(rankql.RankqlError, match="quote have decimal commas, such as 0,60"):
+                call(path, **metrics)
+    frame = pl.read_csv(path, separator=";", decimal_comma=True)
+    assert rankql.monitor(frame).title == "No alarm on 2026-03-01"

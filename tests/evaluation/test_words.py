@@ -57,6 +57,15 @@ def test_a_group_is_a_ranking_or_a_slice():
             function(RUN, QRELS, group="kunde")
 
 
+def test_a_known_name_of_a_column_is_no_option():
+    """Who passes qid= means the column of the queries."""
+    for word, role in {"qid": "query", "docid": "item", "relevance": "rel", "rank": "pos"}.items():
+        for function in (rankql.evaluate, rankql.compare, rankql.check):
+            error = rf"Unknown option '{word}'\. Pass the column as {role}=$"
+            with pytest.raises(RankqlError, match=error):
+                function(RUN, QRELS, **{word: "kunde"})
+
+
 def test_words_of_the_command_line(tmp_path):
     paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
     for frame, path in zip((RUN, QRELS), paths, strict=True):

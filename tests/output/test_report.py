@@ -266,8 +266,9 @@ def test_texts_without_a_header(tmp_path):
 
 
 def test_wrong_texts_are_refused():
-    with pytest.raises(rankql.RankqlError, match="keys 'query' and 'item'"):
-        Texts({"queries": {}})
+    calls = "not {'queries': 'q.csv'}. Pass texts={'query': 'titles.csv'} or texts={'item': "
+    with pytest.raises(rankql.RankqlError, match=calls):
+        Texts({"queries": "q.csv"})
     with pytest.raises(rankql.RankqlError, match="one"):
         Texts({"item": pl.DataFrame({"item": ["a"]})})
 

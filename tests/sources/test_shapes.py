@@ -681,3 +681,24 @@ def test_json_is_seen_by_its_first_character(tmp_path):
     rows = [{"query": "q1", "retrieved": ["d0", "d1"], "relevant": ["d1"]}]
     (tmp_path / "a.out").write_text(json.dumps(rows))
     assert read(tmp_path / "a.out")["RR"] == 0.5
+
+
+def test_a_query_that_no_column_has_is_refused():
+    """Of {system: rows} under names of one's own, each system was read as one query."""
+    rows = [
+        {"vorgang": f"t{q}", "artikel": f"a{q}{d}", "punkte": -d, "note": int(d == q % 3)}
+        for q in range(6) for d in range(3)
+    ]  # fmt: skip
+    names = {"query": "vorgang", "item": "artikel", "score": "punkte", "rel": "note"}
+    with pytest.raises(RankqlError, match=r"query='vorgang': no .*\. The lists have it: pass rows"):
+        rankql.evaluate({"alt": rows, "neu": rows}, metrics="RR", **names)
+    frames = {name: pl.DataFrame(rows) for name in ("alt", "neu")}
+    found = rankql.evaluate(frames, metrics="RR", **names).summary
+    assert found["queries"].to_list() == [6, 6]
+    lists = pl.DataFrame({"frage": ["p", "q"], "hits": [rows[:3], rows[3:6]]})
+    hits = {"item": "hits.artikel", "rel": "note", "score": "punkte"}
+    with pytest.raises(RankqlError, match=r"query='fragen': no column .*Did you mean 'frage'"):
+        rankql.evaluate(lists, metrics="RR", query="fragen", **hits)
+    assert (
+        rankql.evaluate(lists, metrics="RR", query="frage", **hits).summary["queries"].item() == 2
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from rankql.errors import HIGHEST_GRADE, RankqlError, require
@@ -90,7 +91,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
             with duckdb_errors():
                 fetch(session, sql)
         except RankqlError as error:
-            raise RankqlError(f"{error}{_describe_missing(table, role, str(error))}") from error
+            raise RankqlError(f"{error}{_describe_repair(table, role, str(error))}") from error
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
@@ -107,11 +108,16 @@ def _are_valid(session: Session, table: Table, role: str) -> bool:
     )
 
 
-def _describe_missing(table: Table, role: str, line: str) -> str:
-    """What to pass so that NaN, which this error names, is a missing value."""
+def _describe_repair(table: Table, role: str, line: str) -> str:
+    """What to pass so that the value in this error is read: NaN, or a number such as 0,5."""
     name, value = quote_name(table.roles[role]), line.rpartition(" ")[2]
-    if value.lower() != "nan" or table.roles[role] not in table.own_columns:
-        return ""
     text = is_text(table.columns[table.roles[role]])
+    if table.roles[role] not in table.own_columns:
+        return ""
+    if text and re.fullmatch(r"[-+]?\d*,\d+", value):
+        repair = f"replace({name}, ',', '.')"
+        return f". If the comma is a decimal point, pass {role}={repair!r}"
+    if value.lower() != "nan":
+        return ""
     repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"
     return f". If it is missing, make it NULL: pass {role}={repair!r}"

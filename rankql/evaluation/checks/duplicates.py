@@ -5,7 +5,7 @@ Hashes of the rows are compared. If two are the same, a query names three of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import duckdb
@@ -23,6 +23,7 @@ from rankql.sources.open.private import create_macros
 from rankql.sources.open.reader import count_values, fetch
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Table, is_id, is_number, quote_name
+from rankql.writing import expand_glob
 
 
 def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> None:
@@ -123,6 +124,10 @@ def find_duplicates(
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             rel = quote_name(inputs.qrels.roles["rel"])
             hint += f", or pass rel='max({rel})', the highest of every {who}"
+    runs = evaluation.request.run if source == "run" and evaluation.request else None
+    for path in runs.values() if isinstance(runs, Mapping) else [runs]:
+        if isinstance(path, str) and len(expand_glob(path)) > 1:
+            hint += f". If each file of {path!r} is a run, pass one file for each system"
     return f"{label} has duplicates: {examples}. Keep one row of each{hint}"
 
 

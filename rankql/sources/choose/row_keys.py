@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rankql.errors import Call, Question
+from rankql.errors import Call, Question, RankqlError
 from rankql.macros import quote
 from rankql.registry.column_names import (
     QUESTIONS,
@@ -19,9 +19,9 @@ from rankql.registry.column_names import (
     names_system,
 )
 from rankql.sources.choose.computed import column_name
-from rankql.sources.names.candidates import assign_roles, find_ids
+from rankql.sources.names.candidates import assign_roles, fields_of, find_ids
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Runs, Table, is_id, is_text
+from rankql.sources.tables import Runs, Table, is_id, is_text, unknown_column
 
 
 def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:
@@ -29,9 +29,14 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
 
     Without a known name, it is a column with one row per value, or the row number of one table.
     """
-    keyed = {}
+    keyed, named = {}, column_name(name)
+    if named is not None and not any(table.has(named) for table in runs.values()):
+        error = unknown_column("query", named, [*runs.values()])
+        kinds = [kind for table in runs.values() for kind in table.columns.values()]
+        rows = ". The lists have it: pass rows as frames, such as {'system': pl.DataFrame(rows)}"
+        raise RankqlError(f"{error}{rows * any(named in fields_of(kind) for kind in kinds)}")
     for label, table in runs.items():
-        key = table.find("query", column_name(name), QUESTIONS)
+        key = table.find("query", named, QUESTIONS)
         others = [t for t in runs.values() if t is not table]
         ids = find_ids(table, "query", named=False)
         ids = [x for x in ids if is_like_id(x.name) or (others and is_text(table.columns[x.name]))]
