@@ -33,11 +33,12 @@ def team_draft(
     round has one pick if there cannot be two, whoever picks first, so clicks that depend on the
     position alone prefer neither team. Radlinski, Kurup and Joachims 2008.
 
-    >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
+    >>> [pick["item"] + str(pick["team"]) for pick in team_draft([*"abc"], [*"bca"], seed=1)]
     ['bB', 'aA', 'cB']
     """
     for name, items in (("a", a), ("b", b)):
-        listed = isinstance(items, Collection) and not isinstance(items, Set)
+        # A text is the name of a column, and not a list of letters.
+        listed = isinstance(items, Collection) and not isinstance(items, Set | str)
         require(listed, f"{name} must be a list of items, not {items}")
         require(None not in set(items), f"{name} must not hold NULL")
         require(len(set(items)) == len(items), f"{name} must not hold an item twice")
@@ -72,7 +73,7 @@ def team_draft(
 def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Hashable]) -> float:
     """Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.
 
-    >>> team_draft_credit(team_draft("abc", "bca", seed=1), ["b"])
+    >>> team_draft_credit(team_draft([*"abc"], [*"bca"], seed=1), ["b"])
     -1.0
     """
     fit = isinstance(picks, Collection) and all(

@@ -21,9 +21,8 @@ A, B = list("abcd"), list("bcda")
 
 def tosses(seed):
     """Who picks first in each round: of rankings without a common item, every second pick."""
-    return tuple(pick["team"] == "A" for pick in rankql.team_draft("abcdef", "uvwxyz", seed=seed))[
-        ::2
-    ]
+    picks = rankql.team_draft([*"abcdef"], [*"uvwxyz"], seed=seed)
+    return tuple(pick["team"] == "A" for pick in picks)[::2]
 
 
 # A seed for every outcome of the first two tosses, and of six.
@@ -57,7 +56,7 @@ def drafted(picks):
 )
 def test_team_draft_by_hand(heads, options, a, b, shown):
     seed = next(seed for tossed, seed in SEED_OF.items() if tossed[: len(heads)] == heads)
-    assert drafted(rankql.team_draft(a, b, seed=seed, **options)) == shown
+    assert drafted(rankql.team_draft([*a], [*b], seed=seed, **options)) == shown
 
 
 RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
@@ -150,6 +149,7 @@ LISTED, TEAMS, SEEDS = (
         (["a"], ["b"], SEED | {"k": 0}, "k must be a whole number .* not 0. .*"),
         (["a"], ["b"], SEED | {"prefix": "yes"}, "prefix must be true or false, not yes"),
         (["a"], 3, SEED, f"b {LISTED}3"),
+        ("abc", ["b"], SEED, f"a {LISTED}abc"),  # or the name of a column
         *((["a"], ["b"], {"seed": seed}, SEEDS) for seed in (True, 1.5, date(2024, 5, 1), ["a"])),
     ],
 )
@@ -162,8 +162,6 @@ def test_team_draft_refuses(a, b, options, message):
 @few(3)(
     ("run", "message"),
     [
-        # A text is a list of letters in Python alone.
-        (sql("team_draft('abc', 'bca', seed := 1)"), f"a {LISTED}abc"),
         (lambda: rankql.team_draft(None, "b", seed=1), f"a {LISTED}None"),
         (sql("team_draft(['a'], ['b'], seed := now())"), SEEDS),
         (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"), f"clicks {LISTED}a"),
