@@ -2,6 +2,7 @@
 
 import sqlite3
 from datetime import date, datetime
+from types import SimpleNamespace
 
 import duckdb
 import numpy
@@ -314,3 +315,14 @@ def test_what_is_no_table_is_named():
         (numpy.array([0.5, 0.2]), r"not ndarray\. Pass pl\.DataFrame\(\{'query': np\.repeat"),
     ):
         refused(run, {"q1": ["b"]}, match=message)
+
+
+@pytest.mark.parametrize("count", [0, 3, 1_000, 1_500])
+def test_rows_of_lists_are_the_same_without_pyarrow(count, monkeypatch):
+    lists = "[range, NULL, 2]::INTEGER[] AS places, [range / 4] AS rels, [range::VARCHAR] AS ids"
+    query = f"SELECT {lists}, NULL::DOUBLE[] AS none FROM range({count})"
+    with duckdb.connect() as con:
+        arrow = reading.read_frame(con, query)
+        monkeypatch.setattr(reading, "sys", SimpleNamespace(modules={}))
+        fetched = reading.read_frame(con, query)
+    assert fetched.equals(arrow) and fetched.schema == arrow.schema and len(arrow) == count

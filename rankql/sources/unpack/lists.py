@@ -298,15 +298,11 @@ def _require_both(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    texts = (x for x, kind in table.columns.items() if is_text(kind) and x not in lists)
-    ids = [*lists, *(x for x in texts if not is_called(x, ROLES["query"]))]
-    runs, judged = (
-        dict.fromkeys(x.column for x in each if x.column) or ids for each in (retrieved, relevant)
-    )
+    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    runs, judged = ({x.column: None for x in y if x.column} or ids for y in (retrieved, relevant))
     ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
-    pairs = [(x, y) for x, y in product(ranked, judged) if x != y]
-    pairs.sort(key=lambda pair: not {*pair} <= {*lists})  # ids in text are less likely
-    calls: list[Call] = [{"item": [*pair]} for pair in pairs]
+    pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
+    calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
     hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
