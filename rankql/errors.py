@@ -56,10 +56,10 @@ class Question(RankqlError):
         """The question and its calls, as `write` writes them."""
         calls = " or ".join(dict.fromkeys(map(write, self.calls)))
         answer = f"Pass {calls}" if calls else self.otherwise
-        stop = "" if self.text.endswith("?") or not answer else "."
-        answers = ", or ".join([answer, *self.others])
+        asks, answers = self.text.endswith("?"), ", or ".join([answer, *self.others])
+        stop = "" if asks or not answer else "."
         question = f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
-        stop = "" if question.endswith("?") else "."
+        stop = "" if asks and not answers and not self.hint else "."
         fill_in = f"{stop} {self.columns}. Fill in: {write(self.blanks)}" if self.columns else ""
         return f"{question}{fill_in}"
 
