@@ -20,7 +20,8 @@ from typing import NamedTuple
 import polars as pl
 
 from rankql.evaluation.reduce import Reduction
-from rankql.sources.tables import is_text
+from rankql.sources.open.reader import first_rows
+from rankql.sources.tables import FIRST_ROWS, is_text
 
 # Ties are looked at in more queries than this share: a note is made from 0.05 on.
 _TIED = 0.04
@@ -30,6 +31,8 @@ _BELOW_CHANCE = -1.0
 _FEW = 30
 # RR in reverse order is at most 1, and is reported if it is 1.5 times RR.
 _GOOD_RR = 2 / 3
+# The first rows say enough if they would be those of so many queries.
+_MANY = 10
 # About so many items of rankings are read, and so many ids of each table.
 _CELLS, _IDS = 5000, 2000
 
@@ -61,13 +64,18 @@ class Causes:
         Of all rows in memory, where the query has to be on top, else of the first ones.
         """
         ranked, evaluation = self.reduction.ranked, self.reduction.evaluation
-        if ranked is None or "item" not in ranked.columns:
+        runs = self.reduction.inputs.runs.values()
+        text = any(is_text(x.columns[x.roles["item"]]) for x in runs if "item" in x.roles)
+        if ranked is not None and "item" in ranked.columns:
+            item = pl.col("item").cast(pl.String)
+            same = ((pl.col("query").cast(pl.String) == item) & (pl.col("pos") == 1)).any()
+            return ranked.select(same, item.str.contains(_CHUNK).any() if text else False).row(0)
+        frame = self.reduction.frame
+        if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
             (row,) = evaluation.run_sql(_FIRST)
             return row[0], row[1]
-        item = pl.col("item").cast(pl.String)
-        same = ((pl.col("query").cast(pl.String) == item) & (pl.col("pos") == 1)).any()
-        text = ranked.schema["item"] == pl.String
-        return ranked.select(same, item.str.contains(_CHUNK).any() if text else False).row(0)
+        rows = (row for table in runs for row in first_rows(evaluation.session, table).rows)
+        return any(row[0] == row[1] for row in rows), False
 
     @property
     def finds_itself(self) -> bool:
