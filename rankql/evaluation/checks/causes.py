@@ -110,7 +110,8 @@ class Causes:
         reduction, listed = self.reduction, self.reduction.form == "lists"
         if not reduction.ranks_ties and reduction.has("tied"):  # their items have no order
             frame = frame.filter(~pl.col("tied"))
-        some = frame.gather_every(frame.height * reduction.k // _CELLS + 1)
+        cells = int(frame["placed"].sum()) if listed else frame.height * reduction.k
+        some = frame.gather_every(cells // _CELLS + 1)
         counts = reduction.grade_counts.read("ideal", some)
         judged = counts[min(math.ceil(reduction.conventions.threshold), len(counts)) - 1]
         within = among = variance = spread = reciprocal = known = 0.0
@@ -134,7 +135,7 @@ class Causes:
         """The positions of the relevant items of each ranking that are read."""
         threshold = self.reduction.conventions.threshold
         if self.reduction.form == "lists":
-            for places, rels in zip(frame["places"], frame["rels"], strict=True):
+            for places, rels in zip(*(frame[x].to_list() for x in ("places", "rels")), strict=True):
                 pairs = zip(places, rels, strict=True) if places is not None else ()
                 yield [place for place, rel in pairs if rel >= threshold]
             return
