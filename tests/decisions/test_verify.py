@@ -136,7 +136,7 @@ def test_options_of_compare():
     assert rankql.verify(path, {name: runs[name] for name in reversed(runs)}, QRELS).ok
 
 
-@pytest.mark.parametrize("rel", [{"buy": 3, "click": 1}, ("outcome", {"buy": 3, "click": 1})])
+@few(1)("rel", [{"buy": 3, "click": 1}, ("outcome", {"buy": 3, "click": 1})])
 def test_events(rel):
     column = "event" if isinstance(rel, dict) else rel[0]
     events = QRELS.select("query", "item", pl.when(pl.col("rel") > 1).then(pl.lit("buy"))

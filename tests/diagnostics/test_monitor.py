@@ -503,7 +503,7 @@ def weekly(weeks=30, queries=14, broken=None, weekday=0, seed=5):
     return frame.with_columns(day=monday + pl.duration(days=week), seen=pl.col("query") % 7)
 
 
-@few(2)(
+@few(1)(
     ("weekday", "day"),
     [(0, "day"), (6, "day"), (0, "date_trunc('week', day)"), (0, "date_trunc('week', stamp)")],
 )
@@ -798,7 +798,7 @@ def test_a_week_without_all_its_days_is_not_compared():
     assert not [x for x in rankql.monitor(frame).notes if "days are missing" in x]
 
 
-@pytest.mark.parametrize("extra", [0, 17])
+@few(1)("extra", [0, 17])
 def test_a_week_has_as_many_days_as_most_weeks(extra):
     """Weeks of five days, and one with a Saturday."""
     monday = date(2026, 5, 4)
@@ -817,7 +817,7 @@ def test_a_week_has_as_many_days_as_most_weeks(extra):
     assert dict(states["slice", "state"].rows()) == {"part=a": "fine", "part=b": "not compared"}
 
 
-@few(2)("shape", ["queries", "rankings", "judged days"])
+@few(1)("shape", ["queries", "rankings", "judged days"])
 def test_a_week_of_one_bad_day_is_no_alarm(shape):
     """Mondays are low, and the last week has only one; the others have no row, or no value."""
     monday = date(2026, 5, 4)
@@ -857,7 +857,7 @@ def test_the_note_on_weekends_names_slices_of_days():
     assert noted == ["ndcg [part=0.1]", "ndcg [part=0.2]"]
 
 
-@pytest.mark.parametrize("columns", [[], ["query"]])
+@few(1)("columns", [[], ["query"]])
 def test_slices_of_own_values_are_spelled_in_any_case(columns):
     frame = daily().with_columns(Country=pl.lit("de"), query=pl.lit("a"))
     frame = frame.select("day", "Country", "ndcg", *columns)

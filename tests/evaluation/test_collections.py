@@ -78,7 +78,7 @@ FORMS = ["dicts", "files", "frames", "lists of files", "lists of frames", "lists
          "lists of items"]  # fmt: skip
 
 
-@few(3)("form", FORMS)
+@few(2)("form", FORMS)
 def test_each_collection_equals_itself_alone(folder, form):
     runs, qrels = forms(folder)[form]
     comparison = rankql.compare(runs, qrels, METRICS, correction="none")

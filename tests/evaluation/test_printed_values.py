@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few
 
 QRELS = {f"q{i}": {"a": 1, "b": 0} for i in range(30)}
 RANDOM = random.Random(1)
@@ -160,7 +161,7 @@ def test_runs_are_not_values(tmp_path):
     assert rankql.compare(RUNS, QRELS, "AP").pairs["n"].item() == 30
 
 
-@pytest.mark.parametrize("name", ["board", "board.tsv", "board.txt"])
+@few(2)("name", ["board", "board.tsv", "board.txt"])
 @pytest.mark.parametrize("topics", [("dl19", "dl20"), ("300", "301")])
 def test_boards_have_the_run_first(name, topics, tmp_path):
     rows = [
