@@ -333,7 +333,7 @@ MISSING = {
 }
 
 
-@few(3)("arguments", MISSING)
+@few(1)("arguments", MISSING)
 def test_a_missing_file_is_named_before_anything_heavy_is_imported(files, arguments):
     code = (
         "import sys; from rankql.cli.main import main\n"

@@ -389,6 +389,7 @@ def test_undefined_fails():
 # What is compared
 
 
+@pytest.mark.slow
 def test_runs_results_files_and_frames(tmp_path):
     run = pl.concat([RUN.head(2).with_columns(query=pl.lit(q)) for q in IDS])
     other = run.with_columns(score=pl.when(pl.col("query") < "q05").then(-pl.col("score"))

@@ -44,7 +44,6 @@ FORMS = {
 }
 
 
-@pytest.mark.few(3)
 @few(2)(("form", "side"), cycled([*FORMS], ["run", "qrels"]))
 def test_ids_in_another_form_are_repaired(form, side):
     pairs, change = FORMS[form]
@@ -58,6 +57,7 @@ def test_ids_in_another_form_are_repaired(form, side):
         assert r"e\u0301" in repr(rankql.check(run, qrels))
 
 
+@pytest.mark.slow
 def test_other_queries_types_and_names_of_columns():
     qrels = frame(PAIRS, "rel", 1)
     run = frame([(q.upper() if q.endswith("3") else q, i) for q, i in PAIRS], "score")

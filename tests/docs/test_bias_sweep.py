@@ -33,7 +33,7 @@ def log():
 def test_each_row_is_the_difference_of_two_calls(log):
     sweep = log.sql("FROM sweep ORDER BY eta").pl()
     assert sweep.height == 21
-    for eta, mean, reach, *_ in sweep[[0, 7, 20]].rows():
+    for eta, mean, reach, *_ in sweep[[0, 20]].rows():
         weighed = log.sql(f"SELECT query, item, click, pow(pos, -{eta}) AS propensity FROM clicks")
         rankings = log.sql("FROM rankings").pl()
         replayed = rankings.join(weighed.pl(), on=["query", "item"], how="left")

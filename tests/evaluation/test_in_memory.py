@@ -117,7 +117,7 @@ def test_text_files_are_reduced_as_the_frames_that_they_hold(seed, tmp_path):
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("scores", "order"),
     [
         (["2", "10", "3"], "bca"),  # numbers, not text

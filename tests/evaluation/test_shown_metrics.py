@@ -180,6 +180,7 @@ def test_most_popular(seen):
     assert every["user"].n_unique() == train["user"].n_unique()
 
 
+@pytest.mark.slow
 def test_train_of_other_forms(tmp_path):
     """The same values from a file, a dict, other names, and ids of numbers as text or floats."""
     run, test, train = recommender(8)

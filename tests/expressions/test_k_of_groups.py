@@ -43,7 +43,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(14)
 @few(6)("name", NAMES)
 def test_each_group_has_its_own_cutoff(name):
     metric = getattr(rankql, name)
