@@ -107,7 +107,7 @@ def test_slices_have_their_own_sequences_and_share_the_level():
     assert "3 means share the level" in result.method
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.3])
+@few(1)("alpha", [0.05, 0.3])
 def test_compare(alpha):
     """The interval and p of differences in the order of time; the interval agrees with p."""
     differences = (values_of(NEW)["RR"] - values_of(OLD)["RR"]).to_numpy()

@@ -91,7 +91,7 @@ FORMS = ["dicts", "files", "frames", "lists of files", "lists of frames", "lists
          "lists of items"]  # fmt: skip
 
 
-@few(2)("form", FORMS)
+@few(1)("form", FORMS)
 def test_each_collection_equals_itself_alone(folder, form):
     runs, qrels = forms(folder)[form]
     comparison = rankql.compare(runs, qrels, METRICS, correction="none")

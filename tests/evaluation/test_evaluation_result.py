@@ -287,7 +287,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
             use()
 
 
-@few(2)("change", ["close", "frame", "gain", "pickle", "copy"])
+@few(1)("change", ["close", "frame", "gain", "pickle", "copy"])
 def test_sql_is_written_late_and_stays_the_same(change):
     """It is made of texts and names: neither the tables nor the options are read again."""
     frame = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

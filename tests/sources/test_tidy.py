@@ -57,7 +57,7 @@ def outcome(run, qrels, options):
     return repr(result), result.sql, dict(result.steps), result.columns, result.notes, *frames
 
 
-@few(4)("name", TABLES)
+@few(2)("name", TABLES)
 def test_both_ways_give_the_same(name, monkeypatch):
     skipped = outcome(*TABLES[name])
     monkeypatch.setattr(reading, "name_ids", lambda *_: None)
