@@ -844,7 +844,7 @@ def test_a_week_of_one_bad_day_is_no_alarm(shape):
     assert not [x for x in result.notes if x.startswith("Not compared on")]
 
 
-@pytest.mark.parametrize("ranked", [False, True])
+@few(1)("ranked", [False, True])
 def test_rows_without_a_day_are_left_out(ranked):
     frame = log() if ranked else daily(weekends=0.1)
     lacking = frame.head(3).with_columns(day=pl.lit(None, pl.Date))
@@ -887,6 +887,7 @@ def test_numbers_as_text_are_refused_by_name():
             rankql.monitor(frame.select("day", *columns, "ndcg"))
 
 
+@pytest.mark.slow
 def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
     frame = log(broken=40, queries=20)
     frame = frame.filter((pl.col("day") != FIRST + timedelta(42)) | (pl.col("query") < 9))
