@@ -190,7 +190,6 @@ def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     assert row["mean_b"] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.slow
 def test_the_detectable_difference_is_that_of_the_family():
     """A difference that one test would detect, and a family of 40 would not."""
     values = np.array([0.05 + (0.1 if i % 2 else -0.1) for i in range(40)])
