@@ -57,7 +57,7 @@ def outcome(run, qrels, options):
     return repr(result), result.sql, dict(result.steps), result.columns, result.notes, *frames
 
 
-@few(2)("name", TABLES)
+@few(4)("name", TABLES)
 def test_both_ways_give_the_same(name, monkeypatch):
     skipped = outcome(*TABLES[name])
     monkeypatch.setattr(reading, "name_ids", lambda *_: None)
@@ -74,7 +74,7 @@ NAMES = {
 UNREAD = ["title", "id", "user", "run", "split", "retrieved", "timestamp", "score", "relevant_ids"]
 
 
-@few(12)("seed", range(40))
+@few(30)("seed", range(40))
 def test_both_ways_give_the_same_whatever_the_names(seed, monkeypatch):
     random = Random(seed)
     same = {role: random.choice(names) for role, names in NAMES.items()}
