@@ -24,7 +24,7 @@ import rankql
 from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
-from support import samples
+from support import metric_engines, samples
 from support.judged_runs import simulated
 from support.parameters import few, slow
 
@@ -199,8 +199,7 @@ def test_options_of_the_statistics(files):
 
 
 def test_sql(files):
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     values = con.sql(run(files, f"sql {files}/one.run {files}/qrels -m AP")[0]).pl()
     expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query
     assert_frame_equal(values.drop("__rankql_missing"), expected, abs_tol=1e-12, rel_tol=0)
@@ -333,7 +332,7 @@ MISSING = {
 }
 
 
-@few(3)("arguments", MISSING)
+@few(1)("arguments", MISSING)
 def test_a_missing_file_is_named_before_anything_heavy_is_imported(files, arguments):
     code = (
         "import sys; from rankql.cli.main import main\n"

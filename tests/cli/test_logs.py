@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few
 
 LOG = pl.DataFrame(
     {
@@ -22,7 +23,7 @@ def run_cli(*arguments, code=0):
     return result
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@few(1)("suffix", ["csv", "parquet"])
 def test_a_log_is_split_and_evaluated(tmp_path, monkeypatch, suffix):
     monkeypatch.chdir(tmp_path)
     LOG.write_csv("log.csv")

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.parameters import few
 
 COMMANDS = [
     "eval run.csv", "eval run.csv other.csv", "compare run.csv other.csv", "check run.csv",
@@ -19,8 +20,7 @@ def run_cli(command):
     return result.exit_code, result.stdout, result.stderr
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("command", COMMANDS)
+@few(2)("command", COMMANDS)
 def test_judgments_may_be_named(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [f"{query},{item},{score}\n" for query in "abc" for item, score in (("x", 1), ("y", 2))]

@@ -56,7 +56,7 @@ def values_of(run, by="ts"):
     return values.sort(by or digest, digest)
 
 
-@pytest.mark.parametrize("time", ["ts", "iso", "number", "CAST(number AS INT)", False])
+@few(2)("time", ["ts", "iso", "number", "CAST(number AS INT)", False])
 def test_the_order_of_evaluate(time):
     """By time, or by md5 alone; text is read as times or numbers; rows may come in any order."""
     by = "ts" if time else None
@@ -107,7 +107,7 @@ def test_slices_have_their_own_sequences_and_share_the_level():
     assert "3 means share the level" in result.method
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.3])
+@few(1)("alpha", [0.05, 0.3])
 def test_compare(alpha):
     """The interval and p of differences in the order of time; the interval agrees with p."""
     differences = (values_of(NEW)["RR"] - values_of(OLD)["RR"]).to_numpy()
@@ -148,7 +148,7 @@ def test_a_small_slice_counts_in_the_level():
     assert pairs["verdict"].to_list()[2] == "not significant"
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.md"])
+@few(1)("name", ["x.json", "x.md"])
 def test_verify_computes_it_again(name, tmp_path):
     rankql.compare(RUNS, QRELS, "RR", **OPTIONS).save(tmp_path / name)
     assert rankql.verify(tmp_path / name, RUNS, QRELS).ok

@@ -15,6 +15,7 @@ from rankql.stats.published import (
     range_of_fisher,
     range_of_mcnemar,
 )
+from support.parameters import few
 
 
 def numbers(result, *names):
@@ -70,7 +71,7 @@ def covered(kind, n, repeats, digits=3, seed=3):
     return held / repeats
 
 
-@pytest.mark.parametrize("n", [10, 43, 200, 1000])
+@few(8)("n", [10, 43, 200, 1000])
 @pytest.mark.parametrize("kind", VALUES)
 def test_intervals_hold_for_any_values(kind, n):
     assert covered(kind, n, 400) > (0.93 if kind == "0 or 1" else 0.96)
@@ -95,7 +96,7 @@ def overlaps(ours, theirs, n):
     return min(x for x, _ in found), min(p for _, p in found), max(p for _, p in found)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 9, 14, 20])
+@few(3)("n", [1, 2, 5, 9, 14, 20])
 def test_the_range_of_p_over_all_overlaps(n):
     """Enumerated, of single numbers of queries and of those that round to one mean."""
     for a in range(0, n + 1, 1 + n // 7):

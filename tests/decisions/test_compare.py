@@ -369,7 +369,7 @@ def systems_table(first, second):
     return pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
 
 
-@few(4)(
+@few(2)(
     ("form", "names"),
     cycled(
         ["polars", "pandas", "parquet", "csv", "jsonl", "values", "result"],

@@ -13,6 +13,7 @@ from rankql.stats.sample import Sample, SlicedSample
 from rankql.stats.tests import TESTS, bound_by_share, find_decidable, run_family
 from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected
+from support.parameters import few
 
 ALPHA = 0.05
 
@@ -28,7 +29,7 @@ def of(values, zeros=0, **options):
     return Sample(values, lowest=-1.0, highest=1.0, **options)
 
 
-@pytest.mark.parametrize("m", [*range(2, 9), 12])
+@few(4)("m", [*range(2, 9), 12])
 def test_no_exact_paired_test_has_a_smaller_p(m):
     """Enumerated: the share of all patterns of signs whose sum is as large, and that of ours."""
     patterns, sizes = signs(m), np.linspace(0.1, 0.4, m)
@@ -71,7 +72,7 @@ def compared(differences, queries, **options):
     return rankql.compare(dict(zip(("old", "new"), results, strict=True)), **options)
 
 
-@pytest.mark.parametrize("test", TESTS)
+@few(3)("test", TESTS)
 @pytest.mark.parametrize(("m", "queries"), [(3, 10), (4, 1_000), (5, 50)])
 def test_few_that_differ_decide_nothing(test, m, queries):
     comparison = compared([0.1] * m, queries, test=test)

@@ -225,7 +225,7 @@ def test_equivalence_limits_drop_and_gain(name, gain):
     assert verdict.table["lo", "hi"].row(0) == pytest.approx([*ends], abs=1e-4)
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.05])
+@few(1)("loss", [0.0, 0.05])
 def test_equal_losses_have_an_interval(loss):
     """20 queries that all lose as much say little about the others: 0.025^(1/20) = 0.83."""
     old, new = shifted("AP", 0.6, [-loss] * 20)
@@ -318,7 +318,7 @@ def test_bounds_of_a_minimum_of_equal_values():
     assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
-@few(3)("metric", ["Judged@2", "RMSE", "P@1"])
+@few(2)("metric", ["Judged@2", "RMSE", "P@1"])
 @pytest.mark.parametrize("options", [{}, {"weight": "traffic"}, {"cluster": "user"}])
 def test_the_interval_of_a_minimum_is_that_of_evaluate(metric, options):
     """Equal values too, whose effective number counts, and metrics with one end of their range."""
@@ -389,6 +389,7 @@ def test_undefined_fails():
 # What is compared
 
 
+@pytest.mark.slow
 def test_runs_results_files_and_frames(tmp_path):
     run = pl.concat([RUN.head(2).with_columns(query=pl.lit(q)) for q in IDS])
     other = run.with_columns(score=pl.when(pl.col("query") < "q05").then(-pl.col("score"))
@@ -709,7 +710,7 @@ def gate_slices(frame, **options):
     return rankql.gate(results.pop("run"), **{"by": "diet", **options, **results})
 
 
-@pytest.mark.parametrize(
+@few(5)(
     ("limit", "part", "mean"),
     [
         ("diet=vegan: RR>=0.8", "diet=vegan", 0.9),

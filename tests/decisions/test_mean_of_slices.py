@@ -107,7 +107,7 @@ def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves
     assert row(result.summary)["mean"] == pytest.approx(two.mean()) and row(result.summary)["lo"]
 
 
-@few(2)("test", ["auto", "t", "randomisation"])
+@few(1)("test", ["auto", "t", "randomisation"])
 def test_compare_tests_the_difference_within_slices(test):
     runs = {"a": ranked(1), "b": ranked(2)}
     comparison = rankql.compare(runs, judged(), "RR", by="country", mean="slices", test=test)
@@ -130,11 +130,14 @@ def test_compare_tests_the_difference_within_slices(test):
 def test_gate_takes_a_limit_on_it_alone():
     run, base, qrels = ranked(2), ranked(1), judged()
     mean = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)["mean"]
-    for bound, passed in ((mean - 0.01, True), (mean + 0.01, False)):
-        for limit in (f"mean of slices: RR>={bound}", {"mean of slices: RR": bound}):
-            verdict = rankql.gate(run, qrels, minimum=limit, by="country")
-            assert verdict.passed is passed
-            assert verdict.table["slice"].to_list() == [MEAN_OF_SLICES]
+    low, high = mean - 0.01, mean + 0.01
+    for limit, passed in (
+        (f"mean of slices: RR>={low}", True),
+        ({"mean of slices: RR": high}, False),
+    ):
+        verdict = rankql.gate(run, qrels, minimum=limit, by="country")
+        assert verdict.passed is passed
+        assert verdict.table["slice"].to_list() == [MEAN_OF_SLICES]
     lower = {"mean of slices: RBPres(p=0.5)": 0.01}  # at most
     assert not rankql.gate(run, qrels, minimum=lower, by="country").passed
     both = rankql.gate(run, qrels, minimum=["RR>=0", "mean of slices: RR>=0.1"], by="country")
@@ -185,7 +188,7 @@ TOO_SMALL = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "why"), TOO_SMALL)
+@few(2)(("sizes", "why"), TOO_SMALL)
 def test_a_difference_is_not_tested_if_a_slice_is_too_small(sizes, why):
     """Whose losses may not be seen, however many others there are. The note names the smallest."""
     a, b, qrels = small_slices(sizes)

@@ -7,6 +7,7 @@ import pytest
 import pytrec_eval
 
 import rankql
+from support.parameters import few
 
 METRICS = ["map", "ndcg_cut_10"]
 QUERIES = [f"q{i:02}" for i in range(30)]
@@ -91,7 +92,7 @@ def test_across_slices():
         assert row["long map own mean"] == pytest.approx(mean) and row["long map own queries"] == n
 
 
-@pytest.mark.parametrize("options", [{"missing": "zero"}, {"conventions": "rankql"}])
+@few(1)("options", [{"missing": "zero"}, {"conventions": "rankql"}])
 def test_where_missing_queries_count_both_are_one(options):
     comparison = compare("old", "new", **options)
     assert not [name for name in comparison.table.columns if "own" in name]

@@ -376,7 +376,7 @@ def test_compare_prints_the_numbers_of_the_test(name, clusters):
     assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
 
 
-@few(2)("name", TESTS)
+@few(1)("name", TESTS)
 def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
     systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])

@@ -5,6 +5,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.parameters import few
 
 RUN = pl.DataFrame(
     [
@@ -18,7 +19,7 @@ RUN = pl.DataFrame(
 QRELS = RUN.select("query", "item", rel=(pl.int_range(pl.len()) * 5 % 7 == 0).cast(int))
 
 
-@pytest.mark.parametrize("options", [{}, {"by": "country", "test": "t", "baseline": "xgb"}])
+@few(1)("options", [{}, {"by": "country", "test": "t", "baseline": "xgb"}])
 def test_two_columns_of_scores_are_two_systems(options):
     runs = {name: RUN.select("query", "item", "country", score=name) for name in ("lgb", "xgb")}
     expected = rankql.compare(runs, QRELS, ["nDCG@3", "RR"], **options)

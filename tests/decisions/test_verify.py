@@ -136,7 +136,7 @@ def test_options_of_compare():
     assert rankql.verify(path, {name: runs[name] for name in reversed(runs)}, QRELS).ok
 
 
-@pytest.mark.parametrize("rel", [{"buy": 3, "click": 1}, ("outcome", {"buy": 3, "click": 1})])
+@few(1)("rel", [{"buy": 3, "click": 1}, ("outcome", {"buy": 3, "click": 1})])
 def test_events(rel):
     column = "event" if isinstance(rel, dict) else rel[0]
     events = QRELS.select("query", "item", pl.when(pl.col("rel") > 1).then(pl.lit("buy"))
@@ -158,6 +158,7 @@ def test_judge():
     assert parts(rankql.verify("x.html", runs, human, judge=other))[0] == "judge"
 
 
+@pytest.mark.slow
 def test_one_table():
     """With its own grades, and with the runs of several systems."""
     both = [run.join(QRELS, on=["query", "item"]).with_columns(system=pl.lit(name))
@@ -170,6 +171,7 @@ def test_one_table():
         assert parts(rankql.verify(path, changed(rows, 3, rel=9)))[0] == "run"
 
 
+@pytest.mark.slow
 def test_files_frames_and_tables():
     """A hash is of values, not of types of files; 32-bit scores are other values."""
     Path("old.run").write_text("".join(f"{q} Q0 {d} 1 {s!r} x\n" for q, d, s in OLD.rows()))

@@ -288,6 +288,7 @@ def test_the_judgments_are_lists_of_the_stages(form, tmp_path):
     assert rankql.funnel(stages, k=2, **options).table.equals(expected.table)
 
 
+@pytest.mark.slow
 def test_a_final_ranking_of_documents_after_chunks():
     stages, qrels = draw("chunks", nested=True)
     expected = rankql.funnel(stages, qrels, 3)

@@ -188,7 +188,7 @@ def test_the_lowest_score_with_few_false_answers_is_marked(form):
     assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
 
 
-@few(5)("form", ["scores", "distances"])
+@few(2)("form", ["scores", "distances"])
 @pytest.mark.parametrize("limit", [0, 0.04, 0.1, 0.5, 1])
 @pytest.mark.parametrize("decimals", [1, 3])
 def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):

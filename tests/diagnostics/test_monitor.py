@@ -503,7 +503,7 @@ def weekly(weeks=30, queries=14, broken=None, weekday=0, seed=5):
     return frame.with_columns(day=monday + pl.duration(days=week), seen=pl.col("query") % 7)
 
 
-@few(2)(
+@few(1)(
     ("weekday", "day"),
     [(0, "day"), (6, "day"), (0, "date_trunc('week', day)"), (0, "date_trunc('week', stamp)")],
 )
@@ -721,6 +721,7 @@ def test_a_date_is_the_day_and_a_timestamp_is_cut_to_it(metrics, tmp_path):
     assert late["day"][0] == plain.table["day"][0] + timedelta(1)
 
 
+@pytest.mark.slow
 def test_judgments_of_another_table_by_timestamp_are_cut_too():
     """Where items may be unjudged, the judged share is watched."""
     stamped = LOG.with_columns(pl.col("day").cast(pl.Datetime) + pl.duration(hours=3))
@@ -744,14 +745,18 @@ def daily(lost=0.1, weekends=0.0, days=60):
     return frame.with_columns(pl.col("ndcg") - late * lost - weekend * weekends)
 
 
-def test_the_only_column_of_times_is_the_day(tmp_path):
+@pytest.fixture(scope="module")
+def watched():
+    return rankql.monitor(daily())
+
+
+def test_the_only_column_of_times_is_the_day(watched, tmp_path):
     frame = daily().rename({"day": "when"}).with_columns(pl.col("when").cast(pl.Datetime))
-    expected = rankql.monitor(daily()).table
     frame.write_csv(tmp_path / "days.csv")
     frame.write_parquet(tmp_path / "days.parquet")
     for source in (frame, tmp_path / "days.csv", tmp_path / "days.parquet"):
         result = rankql.monitor(source)
-        assert result.table.equals(expected)
+        assert result.table.equals(watched.table)
         assert "Columns: day = CAST(when AS DATE)" in repr(result)
     with pytest.raises(
         rankql.RankqlError, match=r"days has no column 'day'\. Name one column: day="
@@ -759,10 +764,9 @@ def test_the_only_column_of_times_is_the_day(tmp_path):
         rankql.monitor(frame.with_columns(until="when"))
 
 
-def test_a_row_without_a_query_is_a_day():
+def test_a_row_without_a_query_is_a_day(watched):
     """The alarms are those of the macro, without standard errors."""
-    frame = daily()
-    result = rankql.monitor(frame)
+    frame, result = daily(), watched
     grown = "WITH b AS (FROM monitor_baseline('daily'))"
     days = "FROM monitor_days('daily', (SELECT last FROM b))"
     rows = rows_of(frame.rename({"ndcg": "value"}), f"{grown} {days}")
@@ -798,7 +802,7 @@ def test_a_week_without_all_its_days_is_not_compared():
     assert not [x for x in rankql.monitor(frame).notes if "days are missing" in x]
 
 
-@pytest.mark.parametrize("extra", [0, 17])
+@few(1)("extra", [0, 17])
 def test_a_week_has_as_many_days_as_most_weeks(extra):
     """Weeks of five days, and one with a Saturday."""
     monday = date(2026, 5, 4)
@@ -817,7 +821,7 @@ def test_a_week_has_as_many_days_as_most_weeks(extra):
     assert dict(states["slice", "state"].rows()) == {"part=a": "fine", "part=b": "not compared"}
 
 
-@few(2)("shape", ["queries", "rankings", "judged days"])
+@few(1)("shape", ["queries", "rankings", "judged days"])
 def test_a_week_of_one_bad_day_is_no_alarm(shape):
     """Mondays are low, and the last week has only one; the others have no row, or no value."""
     monday = date(2026, 5, 4)
@@ -840,7 +844,7 @@ def test_a_week_of_one_bad_day_is_no_alarm(shape):
     assert not [x for x in result.notes if x.startswith("Not compared on")]
 
 
-@pytest.mark.parametrize("ranked", [False, True])
+@few(1)("ranked", [False, True])
 def test_rows_without_a_day_are_left_out(ranked):
     frame = log() if ranked else daily(weekends=0.1)
     lacking = frame.head(3).with_columns(day=pl.lit(None, pl.Date))
@@ -857,7 +861,7 @@ def test_the_note_on_weekends_names_slices_of_days():
     assert noted == ["ndcg [part=0.1]", "ndcg [part=0.2]"]
 
 
-@pytest.mark.parametrize("columns", [[], ["query"]])
+@few(1)("columns", [[], ["query"]])
 def test_slices_of_own_values_are_spelled_in_any_case(columns):
     frame = daily().with_columns(Country=pl.lit("de"), query=pl.lit("a"))
     frame = frame.select("day", "Country", "ndcg", *columns)
@@ -883,6 +887,7 @@ def test_numbers_as_text_are_refused_by_name():
             rankql.monitor(frame.select("day", *columns, "ndcg"))
 
 
+@pytest.mark.slow
 def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
     frame = log(broken=40, queries=20)
     frame = frame.filter((pl.col("day") != FIRST + timedelta(42)) | (pl.col("query") < 9))
@@ -924,6 +929,7 @@ def test_slices_of_values_by_day():
         rankql.monitor(frame.with_columns(item=pl.lit("x"), pos=1))
 
 
+@pytest.mark.slow
 def test_the_command_reads_values_by_day(tmp_path):
     path, page = tmp_path / "daily.jsonl", tmp_path / "page.md"
     daily(weekends=0.1).rename({"ndcg": "revenue"}).write_ndjson(path)
@@ -1035,19 +1041,20 @@ def test_intervals_of_own_values_stay_in_their_range():
         assert table["lo"].min() >= 0 or own == "seconds"
 
 
-def test_the_loss_that_is_seen_within_a_week_is_named():
+@few(1)(("seeds", "most"), [(5, 1), (20, 5)])
+def test_the_loss_that_is_seen_within_a_week_is_named(seeds, most):
     alone = rankql.monitor(daily_queries())
     (line,) = (x for x in alone.notes if x.startswith("A loss that lasts is seen within 7 days"))
     loss = float(re.search(r"from ([\d.]+) of good on$", line)[1])
     missed = 0
-    for seed in range(20):
+    for seed in range(seeds):
         frame = daily_queries(days=67, seed=seed)
         late = pl.col("day") >= date(2026, 3, 6)
         broken = frame.with_columns(
             pl.when(late).then(pl.col("good") - loss * 1.1).otherwise("good").alias("good")
         )
         missed += not rankql.monitor(broken, baseline=28).alarms.height
-    assert missed <= 5
+    assert missed <= most
     sliced = daily_queries().with_columns(part=pl.col("query").str.tail(1))
     (line,) = (x for x in rankql.monitor(sliced, by="part").notes if x.startswith("A loss that"))
     assert re.search(r"22 series share the promise: up to 3 would need 22% less$", line)

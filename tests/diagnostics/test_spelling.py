@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 PAIRS = [(f"q{q}", f"é{i * 7 + q}") for q in range(40) for i in range(10)]
 NUMBERS = [(f"q{q}", str(i * 1500 + q)) for q in range(40) for i in range(10)]
@@ -44,8 +44,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("form", "side"), cycled([*FORMS], ["run", "qrels"]))
+@few(2)(("form", "side"), cycled([*FORMS], ["run", "qrels"]))
 def test_ids_in_another_form_are_repaired(form, side):
     pairs, change = FORMS[form]
     changed = change_items(pairs, change)
@@ -58,6 +57,7 @@ def test_ids_in_another_form_are_repaired(form, side):
         assert r"e\u0301" in repr(rankql.check(run, qrels))
 
 
+@pytest.mark.slow
 def test_other_queries_types_and_names_of_columns():
     qrels = frame(PAIRS, "rel", 1)
     run = frame([(q.upper() if q.endswith("3") else q, i) for q, i in PAIRS], "score")
@@ -77,7 +77,7 @@ def almost_all(change):
     return [(q, x if i % 40 == 0 else change(x)) for i, (q, x) in enumerate(OWN_ITEMS)]
 
 
-@pytest.mark.parametrize(
+@few(1)(
     ("change", "options"),
     [(str.upper, {}), (lambda x: f"other {x}", {"item": ["docid", "item"], "threshold": 2})],
 )

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.parameters import few
 from support.paths import ROOT
 
 GRADE = "coalesce(rel, 0)::DOUBLE"
@@ -46,7 +47,7 @@ def test_the_pages_have_these_texts():
         assert all(text.count(name) > 1 for name in names)
 
 
-@pytest.mark.parametrize("fractions", [False, True])
+@few(4)("fractions", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_call_equals_three(metric, fractions):
     run, qrels = data(3, fractions)

@@ -106,7 +106,7 @@ def forbidding():
     return rows.select("query", "item", rel=grade, withdrawn=pl.col("pos") == 3)
 
 
-@few(2)("ties", ["item", "expected", "best", "worst"])
+@few(1)("ties", ["item", "expected", "best", "worst"])
 def test_a_gate_tells_two_runs_apart_that_no_other_metric_distinguishes(ties):
     option = {"forbidden": "withdrawn", "ties": ties}
     means = []

@@ -204,7 +204,7 @@ def frames(judged, run):
     return run, pl.DataFrame(judged, schema=["query", "subtopic", "item", "rel"], orient="row")
 
 
-@few(2)(
+@few(1)(
     ("seed", "form", "alpha"),
     cycled(range(1, 6), ["file", "frame", "lists", "positions"], [0.5, 0.3]),
 )

@@ -57,7 +57,7 @@ def test_ordinary_data_need_no_look(seed, metrics):
         assert looks(*ranked(seed, form=form), metrics) == set()
 
 
-@few(2)("metrics", [("nDCG@5",), ("AP",), ("R@100", "P@3")])
+@few(1)("metrics", [("nDCG@5",), ("AP",), ("R@100", "P@3")])
 @pytest.mark.parametrize("seed", range(5))
 def test_reversed_scores_are_looked_at(seed, metrics, tmp_path):
     run, qrels = ranked(seed, skill=-0.7)
@@ -66,7 +66,7 @@ def test_reversed_scores_are_looked_at(seed, metrics, tmp_path):
     assert any("in reverse order" in x for x in rankql.evaluate(run, qrels, [*metrics]).notes)
 
 
-@pytest.mark.parametrize(
+@few(3)(
     "spell",
     [
         lambda x: x.upper(), lambda x: f"{x} ", lambda x: f"{x}#1", lambda x: f"http://a/{x}",
@@ -128,7 +128,7 @@ def statements(monkeypatch):
     yield lambda: [x for x in found if not x.startswith(("SET ", "RESET "))]
 
 
-@pytest.mark.parametrize("shape", ["frames", "scores", "lists", "Parquet", "CSV"])
+@few(2)("shape", ["frames", "scores", "lists", "Parquet", "CSV"])
 def test_small_evaluations_need_no_statement(shape, monkeypatch, tmp_path):
     run, qrels = ranked(3)
     rows = {q: dict(zip(x["item"], x["score"], strict=True)) for (q,), x in run.group_by("query")}

@@ -2,6 +2,7 @@
 
 import random
 import re
+from functools import cache
 
 import polars as pl
 import pytest
@@ -70,15 +71,27 @@ def forms(folder):
     }  # fmt: skip
 
 
+@cache
+def compared():
+    return rankql.compare(RUNS, QRELS, METRICS)
+
+
+@cache
 def alone(name):
-    return {system: runs[name] for system, runs in RUNS.items()}, QRELS[name], METRICS
+    """The pairs and the means of one collection without the others."""
+    data = {system: runs[name] for system, runs in RUNS.items()}, QRELS[name], METRICS
+    return rankql.compare(*data, correction="none").pairs, rankql.evaluate(*data).summary
+
+
+def mean_alone(name, system, metric):
+    return alone(name)[1].filter(system=system, metric=metric)["mean"].item()
 
 
 FORMS = ["dicts", "files", "frames", "lists of files", "lists of frames", "lists of dicts",
          "lists of items"]  # fmt: skip
 
 
-@few(3)("form", FORMS)
+@few(1)("form", FORMS)
 def test_each_collection_equals_itself_alone(folder, form):
     runs, qrels = forms(folder)[form]
     comparison = rankql.compare(runs, qrels, METRICS, correction="none")
@@ -86,16 +99,13 @@ def test_each_collection_equals_itself_alone(folder, form):
     unnamed = form in ("lists of frames", "lists of dicts")
     for i, name in enumerate(SIZES, 1):
         label = f"collection=collection {i}" if unnamed else f"collection={name}"
-        other = rankql.compare(*alone(name), correction="none")
+        other, means = alone(name)
         keys = ["metric", "a", "b"]
         numbers = ["mean_a", "mean_b", "difference", "lo", "hi", "p", "n"]
         for column in numbers:
-            pairs = (
-                x.sort(keys)[column] for x in (comparison.pairs.filter(slice=label), other.pairs)
-            )
+            pairs = (x.sort(keys)[column] for x in (comparison.pairs.filter(slice=label), other))
             one, two = (x.to_list() for x in pairs)
             assert one == pytest.approx(two, abs=1e-12), (name, column)
-        means = rankql.evaluate(*alone(name)).summary
         own = result.summary.filter(slice=label)
         for frame in (own, means):
             assert frame.height == 6
@@ -110,10 +120,8 @@ def test_both_means_over_collections_are_named():
     assert table.columns == ["system", *heads] and result.table.equals(table)
     assert table["system"].to_list() == SYSTEMS
     for row in table.to_dicts():
-        own = RUNS[row["system"]]
-        of = {x: rankql.evaluate({"a": own[x]}, QRELS[x], METRICS) for x in SIZES}
         for metric in METRICS:
-            values = {c: x.summary.filter(metric=metric)["mean"].item() for c, x in of.items()}
+            values = {x: mean_alone(x, row["system"], metric) for x in SIZES}
             assert row[f"mean of collections {metric}"] == pytest.approx(sum(values.values()) / 3)
             total = sum(values[c] * n for c, n in SIZES.items()) / sum(SIZES.values())
             assert row[f"all queries {metric}"] == pytest.approx(total)
@@ -131,7 +139,7 @@ def test_the_mean_of_collections_is_tested_over_queries_within_them():
     runs = {system: stack(of, "score") for system, of in RUNS.items()}
     options = {"query": ["collection", "query"], "by": "collection", "mean": "slices"}
     one = rankql.compare(runs, stack(QRELS, "rel"), METRICS, **options)
-    several = rankql.compare(RUNS, QRELS, METRICS)
+    several = compared()
     keys = ["metric", "slice", "a", "b"]
     for column in ("mean_a", "difference", "lo", "hi", "p_adjusted", "n"):
         a, b = (x.pairs.sort(keys)[column].to_list() for x in (one, several))
@@ -170,8 +178,7 @@ def test_a_system_without_a_collection(folder):
 
 
 def test_latex_has_a_head_over_each_collection():
-    comparison = rankql.compare(RUNS, QRELS, METRICS)
-    latex = comparison.to_latex(caption="Means of \\textsc{all}", label="tab:own")
+    latex = compared().to_latex(caption="Means of \\textsc{all}", label="tab:own")
     assert (
         "\\multicolumn{2}{c}{} & \\multicolumn{2}{c}{scifact} & \\multicolumn{2}{c}{covid} & "
         "\\multicolumn{2}{c}{fiqa} & \\multicolumn{2}{c}{mean of collections} & "
@@ -276,13 +283,13 @@ def test_collections_of_one_system_need_its_name():
 def test_a_gate_on_collections():
     by = {x: rankql.evaluate({x: RUNS[x]}, QRELS, "AP") for x in ("dense", "bm25")}
     limits = {"minimum": "AP>=0.1, mean of slices: AP>=0.1", "max_drop": "AP:0.5"}
-    alone = rankql.gate(by["dense"], baseline=by["bm25"], by="collection", **limits)
+    separate = rankql.gate(by["dense"], baseline=by["bm25"], by="collection", **limits)
     runs = ({x: RUNS[x]} for x in by)
     whole = rankql.gate(next(runs), QRELS, next(runs), by="collection", **limits)
-    assert whole.table.equals(alone.table) and len(alone.table) == 9
-    for name, judged in QRELS.items():
-        row = alone.table.filter(slice=f"collection={name}", check="AP drop <= 0.5")
-        values = [rankql.evaluate(RUNS[x][name], judged, "AP")["AP"] for x in by]
+    assert whole.table.equals(separate.table) and len(separate.table) == 9
+    for name in QRELS:
+        row = separate.table.filter(slice=f"collection={name}", check="AP drop <= 0.5")
+        values = [mean_alone(name, x, "AP") for x in by]
         assert row.select("mean", "baseline").row(0) == pytest.approx(values, abs=1e-12)
     short = rankql.evaluate({"fusion": RUNS["fusion"]}, QRELS, "AP", interval=None)
     assert rankql.gate(short, minimum="AP>=0.1").passed

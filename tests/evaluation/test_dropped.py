@@ -54,6 +54,7 @@ def test_identical_ids_are_ignored_as_by_pytrec_eval_without_them(form):
     assert with_them["recip_rank"] != result["recip_rank"]
 
 
+@pytest.mark.slow
 def test_the_option_is_one_of_all_functions():
     run, qrels = (
         frame(data, name) for data, name in zip(duplicates(), ("score", "rel"), strict=True)

@@ -169,7 +169,7 @@ def test_a_long_table_is_cut_in_the_middle_when_printed_but_not_in_files(tmp_pat
     assert wide.to_latex().count(r"\\") == 122
 
 
-@pytest.mark.parametrize("name", ["slice", "queries"])
+@few(1)("name", ["slice", "queries"])
 def test_a_metric_may_have_the_name_of_another_column(name):
     groups = {"user": [*range(4)], "g": [*"aabb"], name: [1.0, 2.0, 3.0, 4.0]}
     comparison = compare_values(dict.fromkeys("xyz", pl.DataFrame(groups)), by="g")
@@ -178,7 +178,7 @@ def test_a_metric_may_have_the_name_of_another_column(name):
     assert one.result.wide().table[f"{name} (metric)"].to_list() == [2.5, 1.5, 3.5]
 
 
-@pytest.mark.parametrize("name", ["metric", "queries"])
+@few(1)("name", ["metric", "queries"])
 def test_an_attribute_may_have_the_name_of_another_column(name):
     groups = pl.DataFrame({"user": [*range(4)], name: [*"aabb"], "wait": [1.0, 2.0, 3.0, 4.0]})
     comparison = compare_values(dict.fromkeys("xyz", groups), by=name)
@@ -287,7 +287,7 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
             use()
 
 
-@few(2)("change", ["close", "frame", "gain", "pickle", "copy"])
+@few(1)("change", ["close", "frame", "gain", "pickle", "copy"])
 def test_sql_is_written_late_and_stays_the_same(change):
     """It is made of texts and names: neither the tables nor the options are read again."""
     frame = pd.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

@@ -37,7 +37,7 @@ def means(run, **options):
     return rankql.evaluate(run, QRELS, "RR", **options).summary.select("mean", "lo", "hi")
 
 
-@few(4)(("options", "columns"), [
+@few(2)(("options", "columns"), [
     ({"by": "date_trunc('month', timestamp)"}, {"by": "month"}),
     ({"by": [["date_trunc('month', timestamp) AS m", "user"]]}, {"by": [["month", "user"]]}),
     ({"weight": "log2(1 + traffic)"}, {"weight": "busy"}),
@@ -116,7 +116,7 @@ def test_columns_of_the_run(kind, tmp_path):
     assert result.metrics == ["price", "price@2", "RR"]
 
 
-@pytest.mark.parametrize("options", [{}, {"ties": "best"}, {"undefined": "drop"}])
+@few(1)("options", [{}, {"ties": "best"}, {"undefined": "drop"}])
 def test_own_metrics_with_other_conventions(options):
     texts = ["known@2 = sum(judged)", "dear = max(price) FILTER (pos <= 2)", "nDCG@2"]
     values = rankql.evaluate(LOG, BOUGHT, texts, **options).per_query

@@ -154,7 +154,7 @@ def test_every_convention(options, shape, metrics):
 OWN_LEVELS = [f"{name}(rel={rel})@5" for name in ("P", "AP", "RR", "R") for rel in (1, 2, 3)]
 
 
-@few(3)(
+@few(1)(
     ("metrics", "options"),
     [
         *([OWN_LEVELS, {"threshold": threshold}] for threshold in (0, 0.5, 1, 1.5, 2, 5)),

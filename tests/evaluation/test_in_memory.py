@@ -12,6 +12,7 @@ from rankql.evaluation.evaluate import evaluate, open_evaluation
 from rankql.evaluation.reduce import choose_reduction
 from rankql.sources.open.reader import fetch_frame
 from rankql.sources.request import RankingRules, Request
+from support.parameters import few
 
 METRICS = ["nDCG@3", "P@5", "RR@10", "AP", "R@5", "nDCG", "Rprec", "Judged@4", "ERR(max_rel=3)@7"]
 METRICS += ["nDCG@35", "P@40"]
@@ -73,7 +74,7 @@ def as_compared(reduction, frame):
     return frame.fill_null(0).fill_null(False), None
 
 
-@pytest.mark.parametrize("seed", range(100))
+@few(30)("seed", range(100))
 def test_rows_of_both_are_equal(seed):
     run, qrels = random_tables(seed)
     rnd = random.Random(-seed)
@@ -94,7 +95,7 @@ def test_rows_of_both_are_equal(seed):
         assert_frame_equal(pairs, other_pairs, check_dtypes=False)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@few(10)("seed", range(40))
 def test_text_files_are_reduced_as_the_frames_that_they_hold(seed, tmp_path):
     """By polars, for CSV with NULL as an empty cell and JSON; ids stay text."""
     frames = [x.cast({"query": pl.String, "item": pl.String}) for x in random_tables(seed)]
@@ -116,7 +117,7 @@ def test_text_files_are_reduced_as_the_frames_that_they_hold(seed, tmp_path):
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(
+@few(3)(
     ("scores", "order"),
     [
         (["2", "10", "3"], "bca"),  # numbers, not text

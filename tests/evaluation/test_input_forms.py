@@ -391,6 +391,7 @@ def test_booleans_of_arrow_are_read():
     assert result.summary["mean"].to_list() == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_runs_with_positions_alone_and_with_scores_alone_are_ranked_by_what_they_have():
     """Ties have the order of trec_eval, and the lowest distance is best."""
     scored = pl.DataFrame(

@@ -92,7 +92,7 @@ def ranked(values, **columns):
     return pl.DataFrame(rows | columns)
 
 
-@few(3)(
+@few(1)(
     ("metric", "options"),
     cycled(["DCG@1", "P@1"], [{}, {"weight": "w"}, {"cluster": "user"},
                               {"weight": "w", "cluster": "user"}, {"cluster": "user"}]),

@@ -50,7 +50,7 @@ CASES = {
 READS = ["all items", "first items", "first items, expected"]
 
 
-@few(4)(("case", "read"), cycled([*CASES], READS))
+@few(2)(("case", "read"), cycled([*CASES], READS))
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -127,7 +127,7 @@ VERDICTS = [
 ]
 
 
-@few(4)(
+@few(2)(
     ("metric", "twice", "queries"),
     cycled(VERDICTS * 3, [0, None, 1] * 9, [1] * 9 + [300] * 9 + [1] * 9),
 )

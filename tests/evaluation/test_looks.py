@@ -61,7 +61,7 @@ def notes(*tables, metrics="RR", **options):
     return rankql.evaluate(*tables, metrics=metrics, interval=None, **options).notes
 
 
-@few(4)("name", ALIKE)
+@few(2)("name", ALIKE)
 def test_ids_in_another_form_are_noted_with_a_call(name):
     run, qrels = tables(*ALIKE[name])
     (note,) = (x for x in notes(run, qrels) if "spelled differently" in x)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from support.parameters import few, slow
 
 QRELS = {f"q{i}": {"a": 1, "b": 0} for i in range(30)}
 RANDOM = random.Random(1)
@@ -47,8 +48,10 @@ def ir_measures(values, wrong=0.0):
 
 
 @pytest.fixture(
-    params=[(trec_eval, ""), (ir_measures, ""), (trec_eval, ".gz"), (ir_measures, ".gz")]
-)
+    params=[
+        (trec_eval, ""), (ir_measures, ".gz"), slow((ir_measures, "")), slow((trec_eval, ".gz")),
+    ]
+)  # fmt: skip
 def paths(request, tmp_path):
     form, zipped = request.param
     for name, values in VALUES.items():
@@ -160,7 +163,7 @@ def test_runs_are_not_values(tmp_path):
     assert rankql.compare(RUNS, QRELS, "AP").pairs["n"].item() == 30
 
 
-@pytest.mark.parametrize("name", ["board", "board.tsv", "board.txt"])
+@few(2)("name", ["board", "board.tsv", "board.txt"])
 @pytest.mark.parametrize("topics", [("dl19", "dl20"), ("300", "301")])
 def test_boards_have_the_run_first(name, topics, tmp_path):
     rows = [

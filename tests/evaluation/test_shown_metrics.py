@@ -90,7 +90,7 @@ def test_values_are_the_definitions(seed, form):
     assert result.per_query.columns[-8:] == [f"{name}@{k}" for name in LISTS for k in (4, 6)]
 
 
-@few(2)("form", ["positions", "scores", "graded"])
+@few(1)("form", ["positions", "scores", "graded"])
 def test_seen_items_are_dropped(form):
     run, test, train = recommender(4)
     kept = run.join(train, on=["user", "item"], how="anti", maintain_order="left")
@@ -180,6 +180,7 @@ def test_most_popular(seen):
     assert every["user"].n_unique() == train["user"].n_unique()
 
 
+@pytest.mark.slow
 def test_train_of_other_forms(tmp_path):
     """The same values from a file, a dict, other names, and ids of numbers as text or floats."""
     run, test, train = recommender(8)

@@ -103,7 +103,7 @@ KEYS = {
 }
 
 
-@few(4)(
+@few(2)(
     "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
 )
 def test_keys_of_several_types_are_text(keys):
@@ -370,7 +370,7 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
         assert done.exit_code == exit_code and text in done.output
 
 
-@few(4)(
+@few(2)(
     ("kind", "case"),
     cycled(["csv", "parquet", "json"], [
         (["user", "revenue"], "", True),

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.parameters import few
 
 RUN = pl.DataFrame({
     "kunde": ["a", "a", "b", "b"], "artikel": ["x", "y", "x", "y"], "score": [2.0, 1, 2, 1],
@@ -14,7 +15,7 @@ RUN = pl.DataFrame({
 QRELS = pl.DataFrame({"kunde": ["a", "b"], "artikel": ["y", "x"], "rel": [1, 1]})
 
 
-@pytest.mark.parametrize("words", [("user", "product"), ("user", "doc"), ("query", "product")])
+@few(1)("words", [("user", "product"), ("user", "doc"), ("query", "product")])
 def test_a_word_stands_for_a_role(words):
     names = dict(zip(words, ("kunde", "artikel"), strict=True))
     result = rankql.evaluate(RUN, QRELS, "RR", **names)

@@ -62,7 +62,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@few(4)("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
+@few(2)("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
 @pytest.mark.parametrize(
     ("grades", "dtype"),
     [(COUNTED, pl.Int8), (COUNTED, pl.Float32), (WHOLE, pl.Int64), (ANY, pl.Float64)],
@@ -86,7 +86,7 @@ KEYS = {
 ORDERS = ["sorted", "descending", "last row first", "random"]
 
 
-@few(4)(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
+@few(2)(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
 def test_order_and_type_of_keys_change_no_value(kind, order):
     draw, (dtype, key) = random.Random(7), KEYS[kind]
     rows = [

@@ -10,6 +10,7 @@ import rankql
 from rankql import RankqlError
 from rankql.registry.all_metrics import FUNCTIONS
 from support import metric_engines
+from support.parameters import few
 
 ROWS = pl.DataFrame(
     [
@@ -42,8 +43,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("name", NAMES)
+@few(6)("name", NAMES)
 def test_each_group_has_its_own_cutoff(name):
     metric = getattr(rankql, name)
     options = dict(REQUIRED.get(name.removesuffix("_by_score"), {}))

@@ -112,7 +112,7 @@ def test_sklearn_gauc():
     assert result.summary["undefined"].to_list() == [40 - len(both)] * 2
 
 
-@few(4)("engine", metric_engines.ROWS)
+@few(2)("engine", metric_engines.ROWS)
 def test_sklearn_rating(engine):
     truth, scores = dense(9, 100)
     pairs = [*zip(truth.tolist(), scores.tolist(), strict=True)]

@@ -27,7 +27,7 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
     metric_engines.assert_agree(metric, groups, options, values, names, pool, **types)
 
 
-@pytest.mark.parametrize(
+@few(9)(
     ("metric", "forms"),
     [
         *((metric, metric_engines.PLAIN) for metric in [*signatures.METRICS][:14]),

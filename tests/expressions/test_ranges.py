@@ -94,7 +94,7 @@ PERFECT_OPTIONS = [
 FORMS = [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
 
 
-@few(4)(("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str)
+@few(2)(("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str)
 def test_a_perfect_ranking_is_exactly_1(options, engine):
     run = metric_engines.ENGINES[engine]
     groups = PERFECT if engine not in ("sql whole table", "polars select") else PERFECT[:20]
@@ -161,7 +161,7 @@ CALLS = [
 ]
 
 
-@few(5)(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
+@few(2)(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
 def test_any_k_runs_in_little_memory(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
     count, mean = small.execute(query).fetchall()[0]
@@ -174,7 +174,7 @@ def test_any_k_of_a_list_runs_in_little_memory(small, k):
     assert small.execute(query).fetchall()[0][1] == 1
 
 
-@few(2)("k", [1, 1000, 2**53])
+@few(1)("k", [1, 1000, 2**53])
 @pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
 def test_evaluate_runs_any_k_in_little_memory(small, columns, k):
     small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t")

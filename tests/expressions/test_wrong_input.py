@@ -225,7 +225,7 @@ def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
     assert_refused(metric, [PLACES[place](5)], options, pattern, forms_at(metric, place))
 
 
-@few(4)(
+@few(2)(
     ("metric", "group", "k"),
     [
         *((metric, [(1, 1), (1, 2), (0, None)], None) for metric in ("dcg", "ndcg")),
@@ -508,7 +508,7 @@ LITERALS = [
 ]
 
 
-@few(4)(("column", "literal", "call"), LITERALS)
+@few(2)(("column", "literal", "call"), LITERALS)
 def test_literals_have_a_value_in_every_row(column, literal, call):
     by_column, by_literal = call(column).alias("value"), call(literal).alias("value")
     assert FRAME[:3].select(by_column).rows() == FRAME[:3].select(by_literal).rows()

@@ -146,7 +146,7 @@ SLICED = {
 }
 
 
-@few(3)("name", SLICED)
+@few(1)("name", SLICED)
 def test_slices_of_an_enum_are_in_the_order_of_text(name):
     frame = pl.DataFrame(SLICED[name])
     half = len(frame) // 2

@@ -9,6 +9,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support import metric_engines
+from support.parameters import few
 
 LOG = pl.DataFrame(
     [
@@ -34,8 +35,7 @@ def in_sql(log, options=""):
     return con.sql(f"FROM most_popular({call})").fetchall()
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
+@few(1)(
     ("name", "values"),
     [
         ("split", {}),

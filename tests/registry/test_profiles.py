@@ -129,7 +129,7 @@ def test_trec_eval_sample():
         rankql.evaluate(*frames(run, qrels), ["infAP", "Bpref"], conventions="trec_eval")
 
 
-@pytest.mark.parametrize("missing", ["skip", "zero"])
+@few(1)("missing", ["skip", "zero"])
 def test_trec_eval_geometric_mean(missing):
     """Of all queries, those without relevant items and, with -c, those that the run lacks."""
     run, qrels = samples.random_data(3)

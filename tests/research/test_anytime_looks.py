@@ -14,11 +14,12 @@ from research.anytime_simulation import (
     leaves,
     widths,
 )
+from support.parameters import few
 
 STREAMS_EACH = 600
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@few(2)("name", STREAMS)
 def test_streams_in_random_order(name):
     """From the first query to 2,000."""
     assert ever(name, STREAMS_EACH, seed=75) <= 0.05
@@ -28,7 +29,7 @@ def test_a_fixed_interval_leaves_far_more_often():
     assert ever("differences with a standard deviation of .2", 40, fixed=True) > 0.25
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@few(2)("name", STREAMS)
 def test_the_path_is_what_intervals_say(name):
     """A stream leaves at the first prefix whose interval excludes the mean."""
     draw, mean, low, high = STREAMS[name]
@@ -41,7 +42,7 @@ def test_the_path_is_what_intervals_say(name):
         assert any(left) == leaves(values, other, low, high)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@few(2)("name", STREAMS)
 def test_a_random_order_is_not_refused(name):
     draw, _, low, high = STREAMS[name]
     rng = np.random.default_rng(77)

@@ -26,7 +26,7 @@ from research.monitor_simulation import (
 )
 from research.simulation import REPEATS, at_most
 from support import metric_engines
-from support.parameters import cycled
+from support.parameters import cycled, few
 
 
 @pytest.mark.slow
@@ -58,12 +58,11 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     assert alarms.any() and not alarms.all()
 
 
-@pytest.mark.parametrize(("shape", "start", "days"), [
+@few(2)(("shape", "start", "days"), [
     ("normal", 200, 130), ("normal", 39, 105), ("laplace", 60, 130), ("laplace", 200, 40),
     ("weekends 3", 60, 105), ("weekends 3", 200, 63), ("ar 0.4", 100, 130), ("ar 0.4", 60, 62),
     ("outage", 200, 105), ("almost constant", 200, 63),
 ])  # fmt: skip
-@pytest.mark.few(4)
 def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
     """And the calls on the last day are those of the macros."""
     values = draw(shape, 6, days, np.random.default_rng(5))

@@ -247,7 +247,7 @@ def test_lists_of_numbers_as_text_may_be_ids():
     assert question.calls[0] == {"item": ["docs", "relevant"]}
 
 
-@few(8)(("run", "qrels", "options", "call"), ASKED)
+@few(5)(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
     """A fixture in tests/conftest.py runs all calls."""
     if call is None:
@@ -288,7 +288,7 @@ RISING = {
 }
 
 
-@few(6)("case", RISING)
+@few(3)("case", RISING)
 @pytest.mark.parametrize("shape", ["frame", "rows", "dict", "file"])
 def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path):
     sizes, says = RISING[case]

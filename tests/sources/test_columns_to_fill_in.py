@@ -7,6 +7,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
+from support.parameters import few
 from support.reading import asked, read
 
 NAMES = [("foo", "bar", "baz"), ("kysely", "osuma", "pisteet"), ("zoekvraag", "treffer", "waarde")]
@@ -14,7 +15,7 @@ ROWS = {"query": ["a", "a", "b"], "item": ["x", "y" * 40, "z\n1"], "score": [3.0
 GOLD = {"query": ["a", "b"], "item": ["y" * 40, "z\n1"], "rel": [1, 2]}
 
 
-@pytest.mark.parametrize("names", NAMES)
+@few(2)("names", NAMES)
 def test_each_column_has_its_type_and_two_values(names):
     query, item, score = names
     run = pl.DataFrame(ROWS).rename({"query": query, "item": item, "score": score})

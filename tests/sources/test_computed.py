@@ -160,7 +160,7 @@ def test_options_of_commands_are_expressions(tmp_path):
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 
 
-@pytest.mark.parametrize("kind", [pl.Datetime("ms"), pl.Datetime("ns")])
+@few(1)("kind", [pl.Datetime("ms"), pl.Datetime("ns")])
 def test_a_day_in_a_key_may_be_its_midnight(kind):
     """pandas has times for days."""
     day = pl.date(2026, 1, 1) + pl.duration(days=pl.int_range(3) % 2)

@@ -29,7 +29,7 @@ def ndcg(qrels, run=RUN, **options):
 # Labels in lists and objects
 
 
-@few(4)(
+@few(2)(
     ("labels", "rel"),
     [
         ([[{"rating": 0}], [{"rating": 3}]], "x[1].rating"),

@@ -14,6 +14,7 @@ import pytest
 import rankql
 from rankql.sources import reading
 from rankql.sources.open import frames
+from support.parameters import few
 from support.reading import asked, read, refused
 
 
@@ -123,7 +124,7 @@ GRADED = (3 / log2(3) / (3 + 1 / log2(3)) + 1 / log2(3)) / 2
 PLAIN = (1 / log2(3) / (1 + 1 / log2(3)) + 1 / log2(3)) / 2
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "values"),
     [(name, GRADES) for name in ("gains", "relevance", "relevance_by_id", "grades_by_doc", "wert")]
     + [("wert", [{"c1": 0.75, "c2": 0.25}, {"d2": 0.5}])],
@@ -134,7 +135,7 @@ def test_numbers_of_relevant_ids_are_asked_about(name, values):
     assert [*found.values()] == pytest.approx([GRADED, PLAIN])
 
 
-@pytest.mark.parametrize("name", ["gains", "relevance_scores", "grades"])
+@few(1)("name", ["gains", "relevance_scores", "grades"])
 def test_numbers_of_more_ids_are_judgments(name):
     run = beside(name, [{"c1": 3, "c2": 1, "c3": 0}, {"d2": 2, "d1": 0}])
     found = offered(run, metric="nDCG@10")
@@ -142,7 +143,7 @@ def test_numbers_of_more_ids_are_judgments(name):
     assert [*found.values()] == pytest.approx([GRADED, PLAIN])
 
 
-@pytest.mark.parametrize(
+@few(4)(
     ("name", "values", "value"),
     [
         ("latency_ms", [[30, 12], [7]], PLAIN),
@@ -204,7 +205,7 @@ def many(low, step, n=14):
     return judged("wert", [low + step * i for i in range(n)], ids)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "qrels",
     [
         *(judged(x, [40.5, 895.0, 60.25, 100.0])
@@ -219,7 +220,7 @@ def test_an_amount_is_offered_after_the_number_of_hits(qrels):
     assert found["{'rel': '1'}"] == read(RUN, qrels.drop(qrels.columns[-1]), "nDCG")["nDCG"]
 
 
-@pytest.mark.parametrize(
+@few(3)(
     "qrels",
     [
         judged("sterne", [0.0, 2.5, 3.0, 0.5]),
@@ -273,7 +274,7 @@ def test_one_way_of_a_pair_is_not_offered_alone_because_an_id_repeats():
     assert not asked(named).calls  # a repeated id is an error of its own
 
 
-@pytest.mark.parametrize("name", ["missed", "matched_ids", "missing", "irrelevant", "reciprocal"])
+@few(2)("name", ["missed", "matched_ids", "missing", "irrelevant", "reciprocal"])
 def test_ids_that_both_lists_give_are_not_offered_as_relevant(name):
     derived = {"treffer": [["x", "y"], ["u", "v"]], name: [["y"], ["v"]]}
     assert not asked(hits(**derived)).calls

@@ -875,7 +875,7 @@ def test_null_is_not_judged_and_noted(tmp_path):
     )
 
 
-@few(2)("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
+@few(1)("cells", ["b", "b,c", "b c", "['b', 'c']", '["b"]', '[{"id": "b"}]'])
 def test_null_in_a_column_of_text_says_that_nothing_is_relevant(cells, tmp_path):
     """An empty cell of a CSV is NULL, whatever the other cells look like."""
     table = pl.DataFrame({

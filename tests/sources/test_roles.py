@@ -16,7 +16,7 @@ RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 
 
-@few(10)(("case", "form"), cycled([
+@few(4)(("case", "form"), cycled([
     (("score",), {"rel": "score"}, "score column"),
     (("rating",), {"score": "rating"}, "grade"),
     (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade"),

@@ -8,7 +8,7 @@ from support.parameters import few
 
 
 @pytest.mark.skipif(duckdb.__version__ < "2", reason="the numbers are those of DuckDB 2.0")
-@few(6)("macro", copies.MACROS)
+@few(3)("macro", copies.MACROS)
 def test_a_macro_names_its_arguments_no_more_often_than_before(macro):
     assert copies.count(macro) == copies.read()[macro], "if lower, run tests/generate.py arguments"
 

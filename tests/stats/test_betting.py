@@ -7,6 +7,7 @@ import pytest
 
 from rankql.errors import RankqlError
 from rankql.stats.anytime import MOST_BET, ROWS, bet, choose_bets, log_capital
+from support.parameters import few
 
 ALPHA = 0.05
 GRID = np.linspace(0, 1, 20_001)
@@ -52,7 +53,7 @@ def brute_ends(values, alpha):
     return inside[0], inside[-1]
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.4])
+@few(6)("alpha", [0.05, 0.4])
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_values_against_a_grid(n, draw, alpha):
