@@ -8,7 +8,7 @@ from typing import Any
 
 from rankql.evaluation.checks.counters import Counters, leave_out_unjudged
 from rankql.evaluation.checks.record import Evidence
-from rankql.evaluation.checks.tables import is_nan, is_numeric
+from rankql.evaluation.checks.tables import is_numeric
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluation import Evaluation
 from rankql.evaluation.ties import score_order
@@ -18,7 +18,7 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Beyond, Inputs
 from rankql.sources.open.reader import fetch, fetch_frame
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, text_number
+from rankql.sources.tables import Table, is_nan, text_number
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rankql.registry.column_names import SPLITS, find_name
 from rankql.sources.names.candidates import assign_roles
 from rankql.sources.open.reader import count_values, fetch, fetch_frame
 from rankql.sources.open.session import duckdb_errors, open_session
-from rankql.sources.tables import Data, require_column, same_kind
+from rankql.sources.tables import Data, is_nan, require_column, same_kind
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 
@@ -94,7 +94,7 @@ def count_and_rank(
             require_ids(table.label, *count_values(session, table, [*table.roles.values()]))
             for name in table.roles.values():
                 if table.columns[name] in ("FLOAT", "DOUBLE"):
-                    counts = f"SELECT count_if(isnan({quote(name)})), count(*) FROM {table.sql}"
+                    counts = f"SELECT count_if({is_nan(quote(name))}), count(*) FROM {table.sql}"
                     nan, rows = session.row(counts)
                     wrong = f"{table.label}: {name} is NaN in {nan} of {rows} rows"
                     require(not nan, f"{wrong}. Leave them out")

@@ -243,9 +243,13 @@ def test_options_are_checked_without_rows(name, options, message):
     assert_table_refused(name, pl.DataFrame(TABLES[name]).clear(), options, message)
 
 
+@pytest.mark.parametrize("form", ["frame", "parquet"])
 @pytest.mark.parametrize("column", ["user", "item"])
-def test_ids_that_are_not_numbers_are_refused(column):
+def test_ids_that_are_not_numbers_are_refused(column, form, tmp_path):
     log = pl.DataFrame({"user": [1.0, 2.0], "item": [1.0, 2.0]})
     nan = pl.when(pl.col(column) > 1).then(float("nan")).otherwise(column)
+    log = log.with_columns(nan.alias(column))
+    if form == "parquet":
+        log.write_parquet(log := tmp_path / "log.parquet")
     with pytest.raises(rankql.RankqlError, match=f"{column} is NaN in 1 of 2 rows"):
-        rankql.most_popular(log.with_columns(nan.alias(column)))
+        rankql.most_popular(log)

@@ -7,16 +7,7 @@ from typing import Any, Literal
 from rankql.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
 from rankql.evaluation.checks.record import Check
 from rankql.sources.doubts.spelling import respell
-from rankql.sources.tables import Table, same_kind
-
-
-def is_nan(column: str) -> str:
-    """The condition that a number is NaN.
-
-    isnan() of DuckDB 2.0 misses NaN in Parquet files, whose statistics leave it out (duckdb issue
-    25521).
-    """
-    return f"(NOT isfinite({column}) AND NOT isinf({column}))"
+from rankql.sources.tables import Table, is_nan, same_kind
 
 
 def is_numeric(table: Table, *columns: str) -> bool:

@@ -12,7 +12,7 @@ from rankql.macros import quote
 from rankql.sources.open.padding import LOWEST
 from rankql.sources.open.reader import numbers_in_memory
 from rankql.sources.open.session import Session
-from rankql.sources.tables import FLOATS, Table, is_number, is_text, text_number
+from rankql.sources.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
 from rankql.text import format_count, is_or_are
 
 # How text says yes and no.
@@ -40,7 +40,7 @@ def read_numbers(session: Session, table: Table) -> Table:
         elif (first or "").startswith("[{") and session.value(rated):
             table = table.with_values(name, f"regexp_extract({text}, {_RATING}, 1)", "VARCHAR")
     elif table.nan and kind.startswith(FLOATS):
-        counts = f"count(*) FILTER (isnan({value})), count(*)"
+        counts = f"count(*) FILTER ({is_nan(value)}), count(*)"
         missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
         if missing:
             session.note(
@@ -48,7 +48,7 @@ def read_numbers(session: Session, table: Table) -> Table:
                 f"{missing:,} of {rows:,} values of {name} are NaN, as pandas "
                 "writes missing ones, and count as unjudged",
             )
-            grade = f"CASE WHEN NOT isnan({value}) THEN {value} END"
+            grade = f"CASE WHEN NOT {is_nan(value)} THEN {value} END"
             table = table.with_values(name, grade, kind)
     for role in ("rel", "score", "pos"):
         name = table.roles.get(role, "")
@@ -124,7 +124,7 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
     high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
     # The first condition spares a file of other ids, by its statistics.
-    fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND isnan({score})))"
+    fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND {is_nan(score)}))"
     counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
     count, value, is_score = session.row(f"{counts} WHERE {fill}")
     if not count:
