@@ -432,7 +432,7 @@ AS_MACROS = {"interval": None, "missing": "skip", "threshold": 1}
 
 @dataclass
 class EvaluateJoined:
-    """rankql.evaluate(run, qrels, "nDCG@10", ties="item").per_query, by positions or by scores
+    """rankql.evaluate(run, qrels, "nDCG@10", ties="item"), by positions or by scores
 
     With `rows`, the groups have scores and items; otherwise the score is -pos.
     """
@@ -454,8 +454,9 @@ class EvaluateJoined:
         ties = {"ties": options.pop("ties")} if "ties" in options else {}
         text, discounts = name_of(metric.removesuffix("_by_score"), options)
         result = rankql.evaluate(run, qrels, text, query="g", **AS_MACROS, **ties, **discounts)
-        values = result.per_query.filter(pl.col("g") >= 0)
-        return in_order(of_frame(values.rename({next(iter(result)): "value"})), groups)
+        # With the values of missing queries, which the mean leaves out.
+        values = result.frame().select("g", value=next(iter(result))).filter(pl.col("g") >= 0)
+        return in_order(of_frame(values), groups)
 
     def cannot(self, metric, options, group):
         if self.rows or metric.endswith("_by_score"):
