@@ -47,7 +47,14 @@ from rankql.sources.open.files import CSV, JSON, PARQUET, open_file, read_text, 
 from rankql.sources.open.private import private_connection
 from rankql.sources.open.reader import fetch_frame, list_in_order
 from rankql.sources.open.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, is_number, require_column, text_number
+from rankql.sources.tables import (
+    Data,
+    Table,
+    has_decimal_comma,
+    is_number,
+    require_column,
+    text_number,
+)
 from rankql.text import join_words
 from rankql.writing import is_path, remember_inputs
 
@@ -285,7 +292,7 @@ def _find_text(session: Session, table: Table, name: str) -> str | None:
 def describe_commas(session: Session, table: Table, names: Iterable[str]) -> str:
     """What to pass if a column of a text file has numbers such as 0,5; '' if none has."""
     for name in names:
-        if re.fullmatch(r"[-+]?\d*,\d+", value := _find_text(session, table, name) or ""):
+        if has_decimal_comma(value := _find_text(session, table, name) or ""):
             return (
                 f". The values of {name} have decimal commas, such as {value}: write points, or "
                 "pass pl.read_csv(path, separator=';', decimal_comma=True)"

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.sources.tables import Runs, Table, same_kind
+from rankql.sources.tables import Runs, Table, is_text, same_kind
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,12 @@ class Inputs:
         """All tables."""
         others = (self.qrels, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
+
+    @property
+    def has_text_items(self) -> bool:
+        """Are the items of a table text?"""
+        tables = (table for table in self.tables if "item" in table.roles)
+        return any(is_text(table.columns[table.roles["item"]]) for table in tables)
 
     def with_beyond(self, **changes: Any) -> Inputs:
         """The same with other fields of `beyond`."""

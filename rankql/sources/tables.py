@@ -457,6 +457,11 @@ def is_nan(column: str) -> str:
     return f"(NOT isfinite({column}) AND NOT isinf({column}))"
 
 
+def has_decimal_comma(value: str) -> bool:
+    """Is a text a number such as 0,5?"""
+    return re.fullmatch(r"[-+]?\d*,\d+", value) is not None
+
+
 def is_rounded(column: str, kind: str) -> str:
     """The condition that a floating-point number may stand for several ids."""
     most = 2**24 if kind[0] == "F" else 2**53  # of Parquet, DuckDB 2.0 takes no NaN to be above it

@@ -147,9 +147,9 @@ class Causes:
     def spelled(self) -> bool:
         """May ids be spelled differently in run and judgments?"""
         session, inputs = self.reduction.evaluation.session, self.reduction.inputs
-        tables = [table for table in inputs.tables if "item" in table.roles]
-        if inputs.qrels is None or not any(is_text(x.columns[x.roles["item"]]) for x in tables):
+        if inputs.qrels is None or not inputs.has_text_items:
             return False
+        tables = [table for table in inputs.tables if "item" in table.roles]
         frames = [(session.frames.get(x.sql), x.roles["item"]) for x in tables]
         columns = [frame[name] for frame, name in frames if frame is not None and name in frame]
         if len(columns) < len(tables):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from rankql.errors import HIGHEST_GRADE, RankqlError, require
@@ -10,7 +9,14 @@ from rankql.macros import quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.open.reader import count_values, fetch, numbers_in_memory, refuse_rounded
 from rankql.sources.open.session import Session, duckdb_errors
-from rankql.sources.tables import Table, format_mapping, is_text, quote_name, text_number
+from rankql.sources.tables import (
+    Table,
+    format_mapping,
+    has_decimal_comma,
+    is_text,
+    quote_name,
+    text_number,
+)
 
 
 def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
@@ -114,7 +120,7 @@ def _describe_repair(table: Table, role: str, line: str) -> str:
     text = is_text(table.columns[table.roles[role]])
     if table.roles[role] not in table.own_columns:
         return ""
-    if text and re.fullmatch(r"[-+]?\d*,\d+", value):
+    if text and has_decimal_comma(value):
         repair = f"replace({name}, ',', '.')"
         return f". If the comma is a decimal point, pass {role}={repair!r}"
     if value.lower() != "nan":

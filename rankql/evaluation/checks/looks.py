@@ -23,7 +23,6 @@ from rankql.sources.doubts.spelling import (
 from rankql.sources.inputs import Inputs
 from rankql.sources.open.reader import fetch
 from rankql.sources.open.session import Session
-from rankql.sources.tables import is_text
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -176,8 +175,7 @@ _LACKING = """,
 def look_at_ids(sample: SampledRows) -> list[Spelling]:
     """The ways in which each system spells relevant ids that it does not find."""
     evaluation, inputs = sample.evaluation, sample.evaluation.inputs
-    kinds = [table.columns[table.roles["item"]] for table in inputs.tables if "item" in table.roles]
-    if inputs.qrels is None or not any(map(is_text, kinds)):
+    if inputs.qrels is None or not inputs.has_text_items:
         return []
     keys = inputs.keys.split(", ")
     sql = _LACKING.format(
