@@ -11,6 +11,7 @@ import math
 import os
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -499,16 +500,20 @@ def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
 def cut_in_middle(names: Iterable[str], most: int) -> dict[str, str]:
     """Cut names in the middle, to so many display columns or to as many as keep them apart."""
     names = list(dict.fromkeys(names))
-    for width in range(most, max(map(text.display_width, names), default=0)):
-        cut = {name: _cut_middle(name, width) for name in names}
-        if len({*cut.values()}) == len(names):
-            return cut
-    return {name: name for name in names}
+
+    def cut(width: int) -> dict[str, str]:
+        return {name: _cut_middle(name, width) for name in names}
+
+    widths = range(most, max(map(text.display_width, names), default=0))
+    enough = bisect_left(widths, True, key=lambda width: len({*cut(width).values()}) == len(names))
+    return cut(most + enough)
 
 
 def _cut_middle(name: str, width: int) -> str:
-    cut, size = name, len(name)
-    while text.display_width(cut) > width and size > 1:
-        size -= 1
-        cut = f"{name[: (size + 1) // 2]}…{name[len(name) - size // 2 :]}"
-    return cut
+    def cut(size: int) -> str:
+        return f"{name[: (size + 1) // 2]}…{name[len(name) - size // 2 :]}"
+
+    if text.display_width(name) <= width:
+        return name
+    sizes = range(2, len(name))
+    return cut(1 + bisect_right(sizes, width, key=lambda size: text.display_width(cut(size))))
