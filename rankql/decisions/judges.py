@@ -193,9 +193,11 @@ def judges(
                     "of one table rel= with the column of people and judge_rel= with that of "
                     "the model, or annotators= and models="
                 )
-            columns["rel"], rels = _find_labels(
-                session, human, tables, options.get("rel"), judge_rel
-            )
+            of_people, rels = _find_labels(session, human, tables, options.get("rel"), judge_rel)
+            columns["rel"], (own, *_) = of_people, rels.values()
+            own = own[0] if isinstance(own, tuple) else own
+            if not is_several_runs(llm) and isinstance(own, str) and own != of_people:
+                tables, rels = {own: llm}, {own: rels["llm"]}  # called like its column
             people = _read_labels(session, human, "human", columns)
             labels = {
                 x: _read_labels(

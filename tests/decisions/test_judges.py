@@ -411,6 +411,23 @@ def test_two_columns_of_one_table(tmp_path):
     assert "Pass --rel human --judge-rel llm" in printed.stderr
 
 
+def test_a_judge_is_called_like_the_column_of_its_labels():
+    table, key = both_labels().rename({"llm": "gpt4o"}), {"query": "prompt_id"}
+    people, judge = table.drop("gpt4o"), table.drop("human")
+    named = {**key, "rel": "human", "judge_rel": "gpt4o"}
+    words = table.with_columns(pl.col("gpt4o").replace_strict({0: "no", 1: "part", 2: "yes"}))
+    named_words = {**named, "judge_rel": ("gpt4o", {"no": 0, "part": 1, "yes": 2})}
+    for report in (judges(table, **named), judges(judge, people, **key),
+                   judges(words, **named_words)):  # fmt: skip
+        assert report.table["judge"].unique().to_list() == ["gpt4o"]
+    runs = {x: people.select("prompt_id", "passage_id", score=y) for x, y in
+            (("old", pl.int_range(pl.len())), ("new", "human"))}  # fmt: skip
+    report = judges(table, None, runs, "P@1", **named)
+    assert report.title.startswith("May gpt4o replace people to compare old and new on P@1?")
+    same = judges(judge.rename({"gpt4o": "rel"}), people.rename({"human": "rel"}), **key)
+    assert same.table["judge"].unique().to_list() == ["llm"]
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("human", "llm"),
