@@ -123,13 +123,19 @@ def name_arguments(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def did_you_mean(name: object, choices: Sequence[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar one, then all."""
+def closest(name: object, choices: Iterable[str]) -> str:
+    """The most similar name, '' if none is similar."""
     import difflib  # not at the top, as statistics: a command without an error starts faster
 
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    hint = f" Did you mean {lower[close[0]]!r}?" if close else ""
+    return lower[close[0]] if close else ""
+
+
+def did_you_mean(name: object, choices: Sequence[str]) -> str:
+    """Return the end of an error about an unknown name: the most similar one, then all."""
+    close = closest(name, choices)
+    hint = f" Did you mean {close!r}?" if close else ""
     return f".{hint} Available: {', '.join(choices)}" if choices else ". There are none"
 
 
