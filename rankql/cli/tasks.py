@@ -560,7 +560,10 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:
     """The paths by name; refuse the same name twice."""
-    by_name = dict(map(split_name, runs))
+    pairs = [*map(split_name, runs)]
+    by_name = dict(pairs)
+    if len(by_name) < len(runs) and all(x is y for (_, x), y in zip(pairs, runs, strict=True)):
+        by_name = {Path(os.fspath(x)).parent.name: x for x in runs}  # bm25/nq.run, dense/nq.run
     if len(by_name) < len(runs):
         raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
     return by_name

@@ -17,6 +17,7 @@ from rankql import text
 from rankql.errors import (
     Question,
     RankqlError,
+    as_arguments,
     require,
     require_choice,
     require_package,
@@ -406,6 +407,10 @@ def _read_labels(
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
     except RankqlError as error:
+        if isinstance(error, Question):  # labels of one value say nothing
+            calls = [call for call in error.calls if call.get("rel") != "1"]
+            error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
+            error.args = (error.format(as_arguments),)
         if argument == "rel":
             raise
         raise RankqlError(re.sub(r"\brel=", f"{argument}=", str(error))) from error

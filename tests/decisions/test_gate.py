@@ -776,6 +776,18 @@ def test_an_unknown_slice_is_refused():
         gate_slices(DIETS, minimum="diet=vegan: RR>=0.1", by="time")
 
 
+def test_values_without_a_known_query_are_asked_for_it(tmp_path):
+    path = str(tmp_path / "values.csv")
+    DIETS.drop("time").rename({"query": "suche", "RR": "umsatz"}).write_csv(path)
+    for more, code, text in (([], 2, "No query column in"), (["--query", "suche"], 0, "umsatz")):
+        done = CliRunner().invoke(main, ["gate", path, "--min", "diet=vegan: umsatz>=0.1", *more])
+        assert done.exit_code == code and text in done.output
+    run, qrels = RUN.rename({"query": "suche"}), QRELS.rename({"query": "suche"})
+    rankql.evaluate(run, qrels, "RR", query="suche", output=tmp_path / "rr.parquet")
+    result = ["gate", str(tmp_path / "rr.parquet"), "--min", "RR>=0.1"]
+    assert CliRunner().invoke(main, result).exit_code == 0
+
+
 def test_limits_name_the_slices_of_a_gate_without_by():
     every = gate_slices(DIETS, minimum="diet=vegan: RR>=0.8, RR>=0.1, all: RR>=0.2", by=())
     assert every.table["slice"].to_list() == ["diet=vegan", "all", "all"]

@@ -9,6 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 import rankql
 from rankql import RankqlError, judges
 from rankql.cli.main import main
+from rankql.errors import Question
 from support import judged_runs
 from support.paths import ROOT
 
@@ -409,6 +410,21 @@ def test_two_columns_of_one_table(tmp_path):
     assert f"llm,exact_agreement,{expected}" in printed.stdout
     printed = CliRunner().invoke(main, command)
     assert "Pass --rel human --judge-rel llm" in printed.stderr
+
+
+def test_a_question_about_labels_offers_no_constant(tmp_path):
+    """That each label is 1 says nothing on agreement, and labels have no score."""
+    table = both_labels().rename({"prompt_id": "frage_id", "passage_id": "stelle"})
+    paths = [str(tmp_path / name) for name in ("llm.csv", "human.csv")]
+    for column, path in zip(("llm", "human"), paths, strict=True):
+        table.select("frage_id", "stelle", note=column).write_csv(path)
+    with pytest.raises(Question) as asked:
+        judges(*paths)
+    names = {"query": "frage_id", "item": "stelle", "rel": "note"}
+    assert asked.value.calls == [names, {**names, "query": "stelle", "item": "frage_id"}]
+    assert str(asked.value).endswith("Fill in: query='...', item='...', rel='...'")
+    assert "each value" not in str(asked.value)
+    assert agreement(judges(*paths, **names)) == (table["human"] == table["llm"]).mean()
 
 
 def test_a_judge_is_called_like_the_column_of_its_labels():

@@ -145,6 +145,21 @@ def test_an_attribute_of_another_name_is_answered():
     assert not hasattr(result, "_hidden") and not hasattr(result, "tolist")
 
 
+def test_a_function_names_its_arguments():
+    log = RUN.with_columns(klick=1, propensity=0.5)
+    with pytest.raises(
+        TypeError, match=r"^debiased takes click=, .*by=: got an unexpected .*query"
+    ):
+        rankql.debiased(log, query="kunde", click="klick")
+    assert rankql.debiased(log, by=["kunde", "artikel"], click="klick").height == 4
+
+
+def test_metrics_may_be_a_set():
+    """As pytrec_eval takes them; they are sorted, because a set has no order."""
+    result = rankql.evaluate(RUN, QRELS, {"map", "P_5", "RR"}, query="kunde", item="artikel")
+    assert result.metrics == ["P_5", "RR", "map"]
+
+
 def test_sets_of_metrics_are_answered_by_a_list():
     with pytest.raises(RankqlError, match="'all_trec' of trec_eval: sets of measures") as error:
         rankql.evaluate(RUN, QRELS, "all_trec", query="kunde", item="artikel")
