@@ -76,8 +76,7 @@ def check(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     rules = RankingRules.of(options, check, ReadingOptions)
-    if options.get("part") is None:
-        require_one_collection(run, qrels, "check")
+    require_one_collection(run, qrels, options.get("part"), "check")
     with open_session(con, run, qrels, train) as session:
         session.asks = False
         request = Request(run, qrels, (), rules, train=train)

@@ -121,8 +121,7 @@ def _open(
 ) -> Iterator[Evaluation]:
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
-    if options.get("part") is None:
-        require_one_collection(run, qrels, "explain")
+    require_one_collection(run, qrels, options.get("part"), "explain")
     metrics = parse(name, rules.conventions.profile)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
