@@ -45,9 +45,10 @@ def __getattr__(name: str) -> object:
         module = Path(__file__).with_name(name)
         if name.startswith("_") or module.exists() or module.with_suffix(".py").exists():
             raise
+        from rankql.macros import nearest_names
         from rankql.registry.parse import function_called
 
-        if function := function_called(name):
-            hint = f"rankql has no {name!r}. Use rankql.{function}"
-            raise AttributeError(hint) from None
-        raise
+        known = function_called(name)
+        names = [f"rankql.{x}" for x in ([known] if known else nearest_names(name, __dir__()))]
+        use = f". Use {' or '.join(names)}" if names else ""
+        raise AttributeError(f"rankql has no {name!r}{use}") from None

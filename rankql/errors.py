@@ -6,7 +6,8 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Real
@@ -109,27 +110,40 @@ def database_message(error: Exception) -> str:
 def name_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Let the TypeError of a call with other arguments name those that there are."""
     parameters = inspect.signature(function)
-    names = ", ".join(f"{name}=" for name in [*parameters.parameters][1:])
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
-        try:
+        with arguments_of(function.__name__, [*parameters.parameters][1:]):
             parameters.bind(*args, **options)
-        except TypeError as error:
-            takes = f"takes {names}" if names else "takes no arguments. Filter the frame"
-            raise TypeError(f"{function.__name__} {takes}: {error}") from None
         return function(*args, **options)
 
     return call
 
 
-def did_you_mean(name: object, choices: Sequence[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar one, then all."""
+@contextmanager
+def arguments_of(function: str, names: Iterable[str]) -> Iterator[None]:
+    """Let a TypeError about the arguments of a function name those that there are."""
+    try:
+        yield
+    except TypeError as error:
+        known = ", ".join(f"{name}=" for name in names)
+        takes = f"takes {known}" if known else "takes no arguments. Filter the frame"
+        raise TypeError(f"{function} {takes}: {error}") from None
+
+
+def closest(name: object, choices: Iterable[str]) -> str:
+    """The most similar name, '' if none is similar."""
     import difflib  # not at the top, as statistics: a command without an error starts faster
 
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    hint = f" Did you mean {lower[close[0]]!r}?" if close else ""
+    return lower[close[0]] if close else ""
+
+
+def did_you_mean(name: object, choices: Sequence[str]) -> str:
+    """Return the end of an error about an unknown name: the most similar one, then all."""
+    close = closest(name, choices)
+    hint = f" Did you mean {close!r}?" if close else ""
     return f".{hint} Available: {', '.join(choices)}" if choices else ". There are none"
 
 

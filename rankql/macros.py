@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankql.errors import RankqlError, require
+from rankql.errors import RankqlError, closest, require
 
 if TYPE_CHECKING:
     import duckdb
@@ -79,6 +79,15 @@ def read_sql() -> str:
 def read_comments() -> dict[str, str]:
     """Read the description of each metric, in one line."""
     return {name: text.replace("''", "'") for name, text in _COMMENT.findall(read_sql())}
+
+
+def nearest_names(word: str, names: Iterable[str]) -> list[str]:
+    """The name that is most like a word, or else the few functions whose description has it."""
+    if close := closest(word, names):
+        return [close]
+    some = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
+    found = [name for name, line in read_comments().items() if some.search(line)]
+    return found if len(found) <= 3 < len(word) else []
 
 
 @cache

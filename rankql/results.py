@@ -26,7 +26,7 @@ import polars as pl
 
 from rankql import text
 from rankql.arrow import polars_to_pandas, require_pyarrow
-from rankql.errors import require_package
+from rankql.errors import did_you_mean, require_package
 from rankql.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
 from rankql.text import Name, Note
 from rankql.writing import CALL_PATHS, output_path, write_file
@@ -129,6 +129,8 @@ class TableResult:
     _page_chart = ""
     # The displayed frames by attribute; those without rows are left out.
     _shown: Sequence[str] = ("table",)
+    # The caption of the caller, as LaTeX.
+    _latex_caption = ""
     # The paths that the arguments named, which `save` does not overwrite.
     input_paths: Sequence[str]
 
@@ -174,6 +176,14 @@ class TableResult:
 
     else:
         sentences, title, caption, method, sql = (), "", "", "", ""
+
+    if not TYPE_CHECKING:  # which would allow any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the nearest attribute, instead of one that another tool has."""
+            known = [] if name[0] == "_" else [x for x in dir(self) if x[0] != "_"]
+            nearest = did_you_mean(name, known) if known else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest}")
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -236,6 +246,7 @@ class TableResult:
     ) -> str:  # fmt: skip
         """The blocks for LaTeX, with lines that are comments."""
         parts = [text.format_latex(x.rows, x.right, x.title, x.heads) for x in blocks]
+        own_caption = own_caption or self._latex_caption
         if self.caption or method or own_caption or own_label:
             method = f" {method[0].upper()}{method[1:]}." if method else ""
             caption = own_caption or text.escape_latex(f"{self.caption}.")

@@ -30,7 +30,7 @@ from rankql.cli.options import (
     split_commas,
     split_path,
 )
-from rankql.registry.conventions import ConventionOptions
+from rankql.registry.conventions import ConventionOptions, option_remedy
 from rankql.sources.request import RowOptions
 from rankql.writing import DATA_SUFFIXES, PARQUET, STDOUT, named_paths, output_path
 
@@ -100,14 +100,18 @@ class Command(click.Command):
         return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. --group means one of two things."""
+        """Parse the arguments. An option of another tool is answered by what it is here."""
+        words = [x.partition("=")[0] for x in args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name not in ("--group", "--group-by"):
+            option = error.option_name
+            known = [str(parameter.name) for parameter in self.params]
+            remedy = option_remedy(option.lstrip("-").replace("-", "_"), known)
+            if not remedy or option not in words:  # but -c of -conventions
                 raise
-            both = "--query ranks within it, --by gives slices."
-            raise click.UsageError(f"No such option {error.option_name!r}. {both}") from None
+            message = f"No such option {option!r}. {as_cli_options(remedy)}."
+            raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""
@@ -212,6 +216,9 @@ COLUMNS = remembered(
     "--columns", metavar="NAME,...", multiple=True, help="Names of the columns of text files "
     "without a header, such as query,item,rel. Repeat it if those of run and judgments differ.",
 )  # fmt: skip
+_CAPTION = remembered(
+    "--caption", metavar="LATEX", help="Caption of LaTeX: of --format latex, or a .tex file."
+)
 
 
 def task(
@@ -221,7 +228,7 @@ def task(
 
     def decorate(callback: Callable[..., Any]) -> Command:
         make = command(name, *examples, function=function, leave_out=leave_out)
-        return make(_DATABASE(COLUMNS(_OUTPUT(FORMAT(_QUIET(callback))))))
+        return make(_DATABASE(COLUMNS(_OUTPUT(_CAPTION(FORMAT(_QUIET(callback)))))))
 
     return decorate
 
@@ -256,6 +263,7 @@ def show(result: Any) -> None:
     output, form = meta["output"], meta["format"]
     method = next((method for option, method in VIEWS.items() if meta[option]), None)
     view = getattr(result, method)() if method else result
+    vars(view)["_latex_caption"] = meta.get("caption") or ""
     if output:
         # Files of data have the same rows, whatever is displayed.
         (result if output.lower().endswith(DATA_SUFFIXES) else view).save(output)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from typing import Any
 
 import click
 
@@ -31,6 +32,18 @@ class _Group(Command, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The command. Another name is answered by the nearest one, or by a function."""
+        word = args[0]
+        if not (word in self.commands or word[:1] == "-" or ctx.resilient_parsing):
+            from rankql.macros import nearest_names
+
+            names = nearest_names(word, self.commands)
+            known = [repr(x) if x in self.commands else f"rankql.{x} in Python" for x in names]
+            hint = f" Did you mean {' or '.join(known)}?" if known else ""
+            raise click.UsageError(f"No such command {word!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # of `run`

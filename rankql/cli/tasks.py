@@ -539,10 +539,14 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
     if any(options.get(name) is not None for name in runs) or not isinstance(query, str | None):
         return {}
     limits = itertools.chain(*(options.get(x) or () for x in _LIMITS))
-    metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
     # The name of a metric stands between that of a slice and the number.
-    metrics += [re.sub("[<>=:]+[^<>=:]*$", "", x).rpartition(": ")[2].strip() for x in limits]
+    named = [re.sub("[<>=:]+[^<>=:]*$", "", x).rpartition(":") for x in limits]
+    metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
+    metrics += [metric.strip() for _, _, metric in named]
     attributes = [*itertools.chain(*(options.get("by") or ()))]
+    attributes += [
+        x for part, _, _ in named for x in re.findall(r"([^=,\"' ][^=,\"']*)[\"']? *=", part)
+    ]
     attributes += [x for name in ("cluster", "weight", "time") if (x := options.get(name))]
     read = {
         os.fspath(path): read_values_file(path, query, metrics, attributes, system)
@@ -556,7 +560,10 @@ def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:
     """The paths by name; refuse the same name twice."""
-    by_name = dict(map(split_name, runs))
+    pairs = [*map(split_name, runs)]
+    by_name = dict(pairs)
+    if len(by_name) < len(runs) and all(x is y for (_, x), y in zip(pairs, runs, strict=True)):
+        by_name = {Path(os.fspath(x)).parent.name: x for x in runs}  # bm25/nq.run, dense/nq.run
     if len(by_name) < len(runs):
         raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
     return by_name

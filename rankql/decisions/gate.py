@@ -82,7 +82,8 @@ def gate(
         separated by commas. {"nDCG@10": 0.45} is the same, and the highest one of metrics that are
         better if they are lower. With `by`, a limit is on all queries and on every slice, or on one
         that it names: 'country=DE: nDCG@10>=0.6', 'all: nDCG@10>=0.4', and 'mean of slices: ...',
-        in which each slice counts once. Quote values with ":", "=" or ",": 'time="12:30": AP>=0.5'.
+        in which each slice counts once. Without `by`, slices are those that limits name, and other
+        limits are on all queries. Quotes around values are optional: 'time="12:30": AP>=0.5'.
     max_drop : str, list of str or dict, optional
         How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 
@@ -186,6 +187,11 @@ def gate(
     if not (minima or drops):
         remedy = "minimum= or baseline=" if baseline is None else "minimum= or max_drop="
         raise errors.RankqlError(f"Nothing to check. Pass {remedy}")
+    averaged = any(limit.part == MEAN_OF_SLICES for limit in [*minima, *drops])
+    if not (groups or averaged):  # limits that name no slice are then on all queries
+        groups = parse_groupings([x.attributes for x in [*minima, *drops] if x.attributes])
+        every = "all" if groups else ""
+        minima, drops = ([replace(x, part=x.part or every) for x in y] for y in (minima, drops))
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
 
     def evaluate_one(name: str, **columns: str) -> Result:
@@ -229,7 +235,7 @@ def gate(
     )
     if anytime:
         require_one_mean(meta, 1)
-    if any(limit.part == MEAN_OF_SLICES for limit in [*minima, *drops]):
+    if averaged:
         no_order = "a limit on the mean of slices. Name a slice"
         errors.require(not anytime, f"interval='anytime' does not support {no_order}")
         meta = average_slices(replace(meta, cluster=cluster))

@@ -71,6 +71,11 @@ class GateLimit:
             return self.bound, 1 if self.operator.startswith(">") else -1
         return (self.bound, -1) if lower_is_better != (self.side == "gain") else (-self.bound, 1)
 
+    @property
+    def attributes(self) -> list[str]:
+        """The attributes of the slice that it names."""
+        return re.findall("(?:^|, )([^=,]+)=", self.part)
+
     def takes(self, part: str) -> bool:
         """Is it on this slice? Without a name, it is on all but the mean of slices."""
         if not self.part:
@@ -222,8 +227,7 @@ def limit_rows(
         if not of_metric:
             known = [x.slice for x in pairs if x.metric == metric]
             unknown = describe_unknown("slice", limit.part, known)
-            by = f". Pass by={limit.part.partition('=')[0]!r}"
-            raise RankqlError(f"A limit on {limit.spelling}: {unknown[:-1]}{by * (len(known) < 2)}")
+            raise RankqlError(f"A limit on {limit.spelling}: {unknown[:-1]}")
         by_interval = limit.operator or limit.is_default
         if alpha is not None and by_interval and of_metric[0].overall is not None:
             raise RankqlError(

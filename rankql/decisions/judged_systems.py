@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,7 +28,6 @@ def compare_systems(
 
     An order has Kendall's tau-b of both, and the pairs that they order differently.
     """
-
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
     same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
     judge = replace(judge, values=judge.frame().filter(same), _summary=None)
@@ -63,50 +61,37 @@ def compare_systems(
         frames["orders"].append(order)
         if means.height == 2:
             a, b = human.systems
-            pair = LabelledPair(metric, a, b, *names)
-            sentences += describe_answer(pair, values, key, confidence, not sentences)
+            one, two = (values.filter(system=name) for name in (a, b))
+            changes = one.join(two, on=key, suffix="_b").select(
+                people=pl.col("human_b") - pl.col("human"), model=pl.col("llm_b") - pl.col("llm")
+            )
+            word, findings = describe_changes(changes, metric_range(metric), confidence, names)
+            if not sentences:
+                answers = {"same order": "Yes: same order", "swapped": "No: swapped"}
+                what = f"May {names[1]} replace {names[0]} to compare {a} and {b} on {metric}?"
+                sentences.append(f"{what} {answers.get(word, 'Undecided')}")
+            sentences.append(f"{metric}, {b} - {a}: {findings}")
     return frames, sentences
 
 
-class LabelledPair(NamedTuple):
-    """Two systems on a metric, and who labelled their items."""
-
-    metric: str
-    a: str
-    b: str
-    people: str
-    model: str
-
-
-def describe_answer(
-    pair: LabelledPair, values: pl.DataFrame, key: str, confidence: float, has_title: bool
-) -> Iterator[str]:
+def describe_changes(
+    changes: pl.DataFrame, limits: tuple[float, float], confidence: float, names: tuple[str, str]
+) -> tuple[str, str]:
     """Whether both labels order two systems alike, and the difference of their differences."""
-    one, two = (values.filter(system=name) for name in (pair.a, pair.b))
-    both = one.join(two, on=key, suffix="_b")
-    changes = both.select(people=pl.col("human_b") - pl.col("human"),
-                          model=pl.col("llm_b") - pl.col("llm"))  # fmt: skip
     changes = changes.with_columns(differ=pl.col("model") - pl.col("people"))
-    low, high = metric_range(pair.metric)
-    parts, signs = dict[str, str](), dict[str, int]()
-    for name, times in (("people", 1), ("model", 1), ("differ", 2)):
-        sample = Sample(changes[name].to_numpy(), None, None, times * (low - high),
-                        times * (high - low))  # fmt: skip
+    parts, order, width = list[str](), 1, limits[1] - limits[0]
+    for name, most in (("people", width), ("model", width), ("differ", 2 * width)):
+        sample = Sample(changes[name].to_numpy(), None, None, -most, most)
         lo = hi = None
         if sample.units > 1 and not SkewedStudent().explain_untestable(sample):
             lo, hi = SkewedStudent().test(sample, 1 - confidence)[1]
         number, ends = text.format_ends([sample.mean, lo, hi], "+")
-        level = text.format_percent(confidence)
-        parts[name] = f"{number} ({level} CI {ends})" if ends else f"{number} (no interval)"
-        signs[name] = 0 if lo is None or hi is None else (lo > 0) - (hi < 0)
-    order = signs["people"] * signs["model"]
-    answer = {1: "Yes: same order", -1: "No: swapped", 0: "Undecided"}[order]
-    if has_title:
-        what = f"to compare {pair.a} and {pair.b} on {pair.metric}"
-        yield f"May {pair.model} replace {pair.people} {what}? {answer}"
+        interval = f"{text.format_percent(confidence)} CI {ends}" if ends else "no interval"
+        parts.append(f"{number} ({interval})")
+        if name != "differ":
+            order *= 0 if lo is None or hi is None else (lo > 0) - (hi < 0)
     word = {1: "same order", -1: "swapped", 0: "undecided"}[order]
-    yield (
-        f"{pair.metric}, {pair.b} - {pair.a}: {parts['people']} by {pair.people}, {parts['model']} "
-        f"by {pair.model}, {word}. The differences differ by {parts['differ']} on "
-        f"{text.format_queries(len(changes))}"
+    return word, (
+        f"{parts[0]} by {names[0]}, {parts[1]} by {names[1]}, {word}. The differences differ by "
+        f"{parts[2]} on {text.format_queries(len(changes))}"
     )

@@ -17,6 +17,7 @@ from rankql import text
 from rankql.errors import (
     Question,
     RankqlError,
+    as_arguments,
     require,
     require_choice,
     require_package,
@@ -193,9 +194,11 @@ def judges(
                     "of one table rel= with the column of people and judge_rel= with that of "
                     "the model, or annotators= and models="
                 )
-            columns["rel"], rels = _find_labels(
-                session, human, tables, options.get("rel"), judge_rel
-            )
+            of_people, rels = _find_labels(session, human, tables, options.get("rel"), judge_rel)
+            columns["rel"], (own, *_) = of_people, rels.values()
+            own = own[0] if isinstance(own, tuple) else own
+            if not is_several_runs(llm) and isinstance(own, str) and own != of_people:
+                tables, rels = {own: llm}, {own: rels["llm"]}  # called like its column
             people = _read_labels(session, human, "human", columns)
             labels = {
                 x: _read_labels(
@@ -404,6 +407,10 @@ def _read_labels(
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
     except RankqlError as error:
+        if isinstance(error, Question):  # labels of one value say nothing
+            calls = [call for call in error.calls if call.get("rel") != "1"]
+            error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
+            error.args = (error.format(as_arguments),)
         if argument == "rel":
             raise
         raise RankqlError(re.sub(r"\brel=", f"{argument}=", str(error))) from error

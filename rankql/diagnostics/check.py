@@ -21,6 +21,7 @@ from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.evaluation.checks.record import Check, Facts, write
 from rankql.evaluation.checks.sampled import SAMPLED
 from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
+from rankql.evaluation.collections import require_one_collection
 from rankql.evaluation.plan import read_rankings
 from rankql.macros import quote
 from rankql.registry.column_names import SUBTOPICS
@@ -75,6 +76,7 @@ def check(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     rules = RankingRules.of(options, check, ReadingOptions)
+    require_one_collection(run, qrels, options.get("part"), "check")
     with open_session(con, run, qrels, train) as session:
         session.asks = False
         request = Request(run, qrels, (), rules, train=train)

@@ -17,6 +17,7 @@ from rankql.evaluation.checks.duplicates import require_unique_rows
 from rankql.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.evaluation.checks.record import Evidence, inspect
 from rankql.evaluation.checks.sampled import SAMPLED
+from rankql.evaluation.collections import require_one_collection
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.evaluate import open_evaluation
@@ -120,6 +121,7 @@ def _open(
 ) -> Iterator[Evaluation]:
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
+    require_one_collection(run, qrels, options.get("part"), "explain")
     metrics = parse(name, rules.conventions.profile)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")

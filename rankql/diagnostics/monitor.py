@@ -335,7 +335,7 @@ def monitor(
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
-                    f"one column: {role}=")  # fmt: skip
+                    f"one column: {role}=. Found: {', '.join(run.own_columns)}")  # fmt: skip
         for name in options.keys() - {"query"} if values else ():
             columns = text.join_words(values)
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")

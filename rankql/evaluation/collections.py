@@ -59,6 +59,15 @@ def find_collections(runs: Any, qrels: Any) -> Collections | None:
     return {name: (each, qrels[name]) for name, each in of.items()}
 
 
+def require_one_collection(run: Any, qrels: Any, part: Any, function: str) -> None:
+    """Refuse runs on several collections, which a function cannot read, unless a part is named."""
+    if part is not None:
+        return
+    if found := find_collections(run, qrels) or find_collections({"run": run}, qrels):
+        names = f"{join_words([*map(repr, found)])} of run and qrels are collections"
+        raise RankqlError(f"{names}. {function} reads one: pass its run and its qrels")
+
+
 def _is_complete(data: Any, *more: str) -> bool:
     """Is it a file, a frame, or {query: {item: number}}, and not the items of one query?"""
     if isinstance(data, str | os.PathLike):

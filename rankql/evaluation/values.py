@@ -172,12 +172,15 @@ def read_values_file(
     columns = table.columns if table else {}
     key = query or find_name(columns, (*ROLES["query"], *TIMES))
     named = [name for name in dict.fromkeys(metrics) if name in columns and name != key]
+    of_runs = map(table.known, ("item", "rel", "score", "pos")) if table else ()
+    runs = {*itertools.chain(*of_runs)}
+    if named and key not in columns and not runs and MISSING not in columns:
+        raise column_names.missing_column("query", f" in {os.fspath(path)!r}", [*columns])
     taken = (key, system, *attributes, *named)
     known = (*SYSTEMS, *TIMES, *column_names.ROW_NUMBERS)
     others = [x for x in columns if x not in taken and not column_names.is_called(x, known)]
     if table is None or key not in columns or not (named or others):
         return None
-    runs = {*itertools.chain(*map(table.known, ("item", "rel", "score", "pos")))}
     if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
         return None
     with open_session(None) as session:

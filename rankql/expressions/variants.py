@@ -14,6 +14,7 @@ import polars as pl
 from rankql.arrow import polars_to_pandas
 from rankql.errors import (
     RankqlError,
+    arguments_of,
     did_you_mean,
     parse_number,
     require,
@@ -128,7 +129,8 @@ def metric(
                 frame = pl.DataFrame(frame)
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
-            given = signature.bind_partial(*args, **options).arguments
+            with arguments_of(name, [*signature.parameters, "by"]):
+                given = signature.bind_partial(*args, **options).arguments
             options |= recognise_defaults(defaults, given, known)
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)

@@ -24,8 +24,9 @@ from rankql.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_p
 from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.column_names import recognise, recognise_defaults
-from rankql.sources.open.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.open.reader import infer_types
+from rankql.sources.open.session import duckdb_errors, open_session
+from rankql.sources.tables import Data
 
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 Columns: TypeAlias = Mapping[str, "Column | None"]
@@ -72,7 +73,8 @@ def table_function(
                     hint = f"has no argument {name}=. Pass the column as {role}="
                     known = recognise(role, [name]) is not None
                     errors.require(not known, f"{function.__name__} {hint}")
-            call = signature.bind(*args, **options)
+            with errors.arguments_of(function.__name__, [*signature.parameters][1:]):
+                call = signature.bind(*args, **options)
             macro, pandas = function.__name__, is_pandas(call.arguments.get("frame"))
             if "annotator" in of_columns and isinstance(call.arguments.get("label"), list | tuple):
                 call.arguments.update(_unpivot_labels(call.arguments))
@@ -266,28 +268,8 @@ def read_rows(data: Data, columns: Iterable[Column | None] | None = None) -> Fra
     with open_session(None, data) as session:
         session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
-        source = _infer_types(session, table) if session.loaded else table.sql
-        return _select_columns(session.con.sql(f"FROM {source}"), columns)
-
-
-def _infer_types(session: Session, table: Table) -> str:
-    """A text file with numbers, times and booleans where all rows have them."""
-    times = ("TIMESTAMP", "TIMESTAMPTZ")
-    kinds = ("BIGINT", "DOUBLE", *times, "BOOLEAN") if table.text else times
-    casts = []
-    for name in (macros.quote(name) for name, kind in table.columns.items() if kind == "VARCHAR"):
-        for kind in kinds:
-            value = f"TRY_CAST({name} AS {kind})"
-            other = f"{value} IS NULL OR regexp_matches({name}, '^[+-]?0[0-9]')"
-            if kind == "BIGINT":  # '1.5' would be 2
-                other += f" OR CAST({value} AS VARCHAR) <> {name}"
-            if kind == "TIMESTAMP":  # the cast ignores an offset
-                other += f" OR regexp_matches({name}, ':[0-9.]+ *([+-][0-9]|[Zz]$)')"
-            sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
-            if not session.rows(sql):
-                casts.append(f"CAST({name} AS {kind}) AS {name}")
-                break
-    return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {table.sql})" if casts else table.sql
+        table = infer_types(session, table) if session.loaded else table
+        return _select_columns(session.con.sql(f"FROM {table.sql}"), columns)
 
 
 def _select_columns(

@@ -162,16 +162,28 @@ def choose(options: Mapping[str, Any]) -> Conventions:
 
 def describe_option(name: str, known: list[str]) -> str:
     """Return an error about an unknown option."""
-    if name in ("k", "cutoff", "top_k"):
-        return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
-    if name in ("group", "group_by", "groupby", "user"):
-        return f"Unknown option {name!r}. query= ranks within it, by= gives slices"
-    if name in ("query_id", "qid") and "worst" in known:  # of explain
-        return f"Unknown option {name!r}. The id of the query is the third argument: of='q1'"
-    for role, names in ROLES.items():
-        if role in known and is_called(name, names):
-            return f"Unknown option {name!r}. Pass the column as {role}="
+    if remedy := option_remedy(name, known):
+        return f"Unknown option {name!r}. {remedy}"
     return errors.describe_unknown("option", name, known)
+
+
+def option_remedy(name: str, known: Sequence[str]) -> str:
+    """What to pass instead of an option of another name or tool, '' if that is not known."""
+    if name in ("query_id", "qid") and "worst" in known:  # of explain
+        return "The id of the query is the third argument: of='q1'"
+    role = next((x for x, names in ROLES.items() if x in known and is_called(name, names)), "")
+    return _ELSEWHERE.get(name) or (f"Pass the column as {role}=" if role else "")
+
+
+# Options of other tools, such as -c, -l and -M of trec_eval.
+_ELSEWHERE = {
+    **dict.fromkeys(("k", "cutoff", "top_k", "M"), "Write the cutoff in the metric: nDCG@10"),
+    **dict.fromkeys(
+        ("group", "group_by", "groupby", "user"), "query= ranks within it, by= gives slices"
+    ),
+    "c": "missing='zero' counts queries that the run lacks as 0",
+    "l": "threshold= is the lowest grade that is relevant",
+}
 
 
 def _valid(name: str, value: Any) -> Any:

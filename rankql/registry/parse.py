@@ -101,7 +101,12 @@ def split_metrics(text: Any) -> list[Any]:
 
 
 def list_metrics(metrics: Any) -> Any:
-    """Metrics as texts: a dict, or one in a list, holds the user's own as label: SQL."""
+    """Metrics as texts: a dict, or one in a list, holds the user's own as label: SQL.
+
+    A set, as pytrec_eval takes, has no order of its own.
+    """
+    if isinstance(metrics, set | frozenset):
+        return sorted(map(str, metrics))
     if isinstance(metrics, Mapping):
         for label in metrics:
             plain = "=" not in str(label)

@@ -37,7 +37,7 @@ from rankql.sources.numbers.values import (
     without_fill_rows,
 )
 from rankql.sources.open.frames import export_call
-from rankql.sources.open.reader import list_in_order
+from rankql.sources.open.reader import infer_types, list_in_order
 from rankql.sources.open.session import Session, is_several_runs
 from rankql.sources.request import Request
 from rankql.sources.tables import (
@@ -97,9 +97,26 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     try:
         return read({})
     except Question as question:
+        asked = question
+        if any(table and table.text for table in (*runs.values(), *tables.values())):
+            runs = {x: infer_types(session, table) for x, table in runs.items()}
+            tables = {x: table and infer_types(session, table) for x, table in tables.items()}
+            try:  # with types, few columns may have a role
+                read({})
+            except Question as typed:
+                asked = typed
+                asked.hint = question.hint
+            except RankqlError:
+                pass
+        item = options["item"]
+        if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
+            asked.calls = [
+                {x: [y, item[1]] if x == "item" else y for x, y in call.items()}
+                for call in asked.calls
+            ]
+        tried = verified(asked, is_answer)
         opened_tables = [*runs.values(), *filter(None, [tables["qrels"]])]
-        tried = verified(question, is_answer)
-        raise with_columns(session, tried, opened_tables) from None
+        raise with_columns(session, tried, opened_tables, bool(runs)) from None
 
 
 def _read_tables(

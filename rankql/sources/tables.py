@@ -307,9 +307,17 @@ def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlE
 
     columns = list(dict.fromkeys(column for table in tables for column in table.own_columns))
     labels = join_words([*dict.fromkeys(table.label for table in tables)])
+    in_lists = re.compile(rf'STRUCT\((.*, )?"?{re.escape(name)}"? ')
+    rows = any(in_lists.match(kind) for table in tables for kind in table.columns.values())
     return RankqlError(
         f"{argument}={name!r}: no column of that name in {labels}{did_you_mean(name, columns)}"
+        + f". The lists have it: {AS_FRAMES}" * (rows and argument == "query")
     )
+
+
+# The columns of a dict of objects by query. Rows of systems that are read so are passed as frames.
+OF_OBJECTS = ["query", "retrieved"]
+AS_FRAMES = "pass rows as frames, such as {'system': pl.DataFrame(rows)}"
 
 
 def require_column(table: Table, name: str, argument: str) -> str:

@@ -34,6 +34,21 @@ def test_judgments_may_be_named(command, tmp_path, monkeypatch):
         assert code == 2 and "named twice" in printed
 
 
+def test_runs_of_one_file_name_are_called_like_their_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, score in (("bm25", 1), ("dense", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nq.run").write_text(f"q Q0 a 1 {score} x\nq Q0 b 2 1.5 x\n")
+    (tmp_path / "nq.qrels").write_text("q 0 a 1\n")
+    files = ["bm25/nq.run", "dense/nq.run"]
+    printed = CliRunner().invoke(main, ["eval", *files, "nq.qrels", "-m", "RR", "--format", "csv"])
+    assert "bm25,all,RR,0.5," in printed.stdout and "dense,all,RR,1.0," in printed.stdout
+    named = ["eval", *(f"a={x}" for x in files), "nq.qrels", "-m", "RR"]
+    assert "Two runs have the same name. Name each run" in CliRunner().invoke(main, named).stderr
+    same = ["eval", files[0], files[0], "nq.qrels", "-m", "RR"]
+    assert "Two runs have the same name. Name each run" in CliRunner().invoke(main, same).stderr
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("Hits@3", "closest in rankql: Success@3"), ("p-MRR", "'p-MRR' of FollowIR")],

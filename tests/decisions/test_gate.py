@@ -754,9 +754,10 @@ def test_drops_of_a_slice(tmp_path):
     paths = [tmp_path / "new.csv", tmp_path / "old.csv"]
     for frame, path in zip((LOST, DIETS), paths, strict=True):
         frame.write_csv(path)
-    command = ["gate", str(paths[0]), "--baseline", str(paths[1]), "--by", "diet"]
-    done = CliRunner().invoke(main, [*command, "--max-drop", "diet=vegan: RR:0.1"])
-    assert done.exit_code == 1 and "diet=vegan" in done.stdout, done.output
+    command = ["gate", str(paths[0]), "--baseline", str(paths[1]), "--max-drop", "diet=vegan:RR:.1"]
+    for by in (["--by", "diet"], []):
+        done = CliRunner().invoke(main, [*command, *by])
+        assert done.exit_code == 1 and "diet=vegan" in done.stdout, done.output
 
 
 def test_a_named_slice_of_few_queries_is_inconclusive():
@@ -771,8 +772,38 @@ def test_an_unknown_slice_is_refused():
     unknown = r"A limit on RR: Unknown slice 'diet=vegn'\. Did you mean 'diet=vegan'\?"
     with pytest.raises(rankql.RankqlError, match=unknown):
         gate_slices(DIETS, minimum="diet=vegn: RR>=0.1")
-    with pytest.raises(rankql.RankqlError, match=r"Available: all\. Pass by='diet'"):
-        gate_slices(DIETS, minimum="diet=vegan: RR>=0.1", by=())
+    with pytest.raises(rankql.RankqlError, match=r"Unknown slice 'diet=vegan'"):
+        gate_slices(DIETS, minimum="diet=vegan: RR>=0.1", by="time")
+
+
+def test_values_without_a_known_query_are_asked_for_it(tmp_path):
+    path = str(tmp_path / "values.csv")
+    DIETS.drop("time").rename({"query": "suche", "RR": "umsatz"}).write_csv(path)
+    for more, code, text in (([], 2, "No query column in"), (["--query", "suche"], 0, "umsatz")):
+        done = CliRunner().invoke(main, ["gate", path, "--min", "diet=vegan: umsatz>=0.1", *more])
+        assert done.exit_code == code and text in done.output
+    run, qrels = RUN.rename({"query": "suche"}), QRELS.rename({"query": "suche"})
+    rankql.evaluate(run, qrels, "RR", query="suche", output=tmp_path / "rr.parquet")
+    result = ["gate", str(tmp_path / "rr.parquet"), "--min", "RR>=0.1"]
+    assert CliRunner().invoke(main, result).exit_code == 0
+
+
+def test_limits_name_the_slices_of_a_gate_without_by():
+    every = gate_slices(DIETS, minimum="diet=vegan: RR>=0.8, RR>=0.1, all: RR>=0.2", by=())
+    assert every.table["slice"].to_list() == ["diet=vegan", "all", "all"]
+    (alone,) = gate_slices(DIETS, minimum="diet=vegan: RR>=0.8").table.rows()
+    assert every.table.rows()[0] == alone
+    limits = ["diet=vegan: RR:0.1", "diet=no fish, time=12:30: RR:0.5", "RR:0.3"]
+    lost = gate_slices(LOST, baseline=DIETS, max_drop=limits, by=()).table
+    assert lost.select("slice", "status").rows() == [
+        ("diet=vegan", "failed"), ("diet=no fish, time=12:30", "passed"), ("all", "passed")
+    ]  # fmt: skip
+    drops = gate_slices(LOST, baseline=DIETS, minimum="diet=vegan: RR>=0.3", by=()).table
+    assert drops["slice"].to_list() == ["diet=vegan", "all"]  # the drop of 0 is on all
+    with pytest.raises(rankql.RankqlError, match="meal"):
+        gate_slices(DIETS, minimum="meal=noon: RR>=0.1", by=())
+    with pytest.raises(rankql.RankqlError, match="Pass by="):  # which slices, nobody says
+        gate_slices(DIETS, minimum="mean of slices: RR>=0.1, diet=vegan: RR>=0.1", by=())
 
 
 def test_slices_that_are_not_shown_are_counted():

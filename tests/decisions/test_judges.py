@@ -9,6 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 import rankql
 from rankql import RankqlError, judges
 from rankql.cli.main import main
+from rankql.errors import Question
 from support import judged_runs
 from support.paths import ROOT
 
@@ -246,9 +247,7 @@ def test_labels_are_read_as_judgments_are():
     for each in reports:
         assert each.table.filter(measure="exact_agreement")["value"].item() == 1
     assert "human: 2 of 4 values of rel are NaN, as pandas writes missing ones" in repr(reports[2])
-    with pytest.raises(
-        RankqlError, match=r"Is anna the grade of item\? Pass rel='anna' or rel='1'"
-    ):
+    with pytest.raises(RankqlError, match=r"Is anna the grade of item\? Pass rel='anna'$"):
         judges(llm, words.select("query", "item", anna=pl.Series([1, 0, 2, 0])))
 
 
@@ -409,6 +408,38 @@ def test_two_columns_of_one_table(tmp_path):
     assert f"llm,exact_agreement,{expected}" in printed.stdout
     printed = CliRunner().invoke(main, command)
     assert "Pass --rel human --judge-rel llm" in printed.stderr
+
+
+def test_a_question_about_labels_offers_no_constant(tmp_path):
+    """That each label is 1 says nothing on agreement, and labels have no score."""
+    table = both_labels().rename({"prompt_id": "frage_id", "passage_id": "stelle"})
+    paths = [str(tmp_path / name) for name in ("llm.csv", "human.csv")]
+    for column, path in zip(("llm", "human"), paths, strict=True):
+        table.select("frage_id", "stelle", note=column).write_csv(path)
+    with pytest.raises(Question) as asked:
+        judges(*paths)
+    names = {"query": "frage_id", "item": "stelle", "rel": "note"}
+    assert asked.value.calls == [names, {**names, "query": "stelle", "item": "frage_id"}]
+    assert str(asked.value).endswith("Fill in: query='...', item='...', rel='...'")
+    assert "each value" not in str(asked.value)
+    assert agreement(judges(*paths, **names)) == (table["human"] == table["llm"]).mean()
+
+
+def test_a_judge_is_called_like_the_column_of_its_labels():
+    table, key = both_labels().rename({"llm": "gpt4o"}), {"query": "prompt_id"}
+    people, judge = table.drop("gpt4o"), table.drop("human")
+    named = {**key, "rel": "human", "judge_rel": "gpt4o"}
+    words = table.with_columns(pl.col("gpt4o").replace_strict({0: "no", 1: "part", 2: "yes"}))
+    named_words = {**named, "judge_rel": ("gpt4o", {"no": 0, "part": 1, "yes": 2})}
+    for report in (judges(table, **named), judges(judge, people, **key),
+                   judges(words, **named_words)):  # fmt: skip
+        assert report.table["judge"].unique().to_list() == ["gpt4o"]
+    runs = {x: people.select("prompt_id", "passage_id", score=y) for x, y in
+            (("old", pl.int_range(pl.len())), ("new", "human"))}  # fmt: skip
+    report = judges(table, None, runs, "P@1", **named)
+    assert report.title.startswith("May gpt4o replace people to compare old and new on P@1?")
+    same = judges(judge.rename({"gpt4o": "rel"}), people.rename({"human": "rel"}), **key)
+    assert same.table["judge"].unique().to_list() == ["llm"]
 
 
 @pytest.mark.few(2)

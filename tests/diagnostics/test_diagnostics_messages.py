@@ -65,7 +65,8 @@ MESSAGES = [
     (lambda: days(period="month"), "period must be 'day' or 'week', not 'month'"),
     (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
     (lambda: days(baseline=10**12), "not '1000000000000'"),
-    (lambda: days(DAYS.rename({"query": "asked"})), "has no column 'query'. Name one"),
+    (lambda: days(DAYS.rename({"query": "asked"})),
+     "has no column 'query'. Name one column: query=. Found: day, asked"),
     (lambda: days(states="folder"), "Unknown option 'states'."),
 ]  # fmt: skip
 

@@ -280,6 +280,20 @@ def test_collections_of_one_system_need_its_name():
     )
 
 
+def test_functions_of_one_collection_say_so():
+    frames = {s: {c: as_frame(x, "score") for c, x in of.items()} for s, of in RUNS.items()}
+    judged = {c: as_frame(x, "rel") for c, x in QRELS.items()}
+    asked = "and 'fiqa' of run and qrels are collections. {} reads one: pass its run and its qrels$"
+    data = [(RUNS, QRELS), (RUNS["bm25"], QRELS), (frames, judged), (frames["bm25"], judged)]
+    for function in (rankql.explain, rankql.check):
+        for run, qrels in data:
+            with pytest.raises(RankqlError, match=asked.format(function.__name__)):
+                function(run, qrels)
+        function(RUNS["bm25"]["fiqa"], QRELS["fiqa"])
+    part = {"per_question": {"q1": {"d1": 1.0, "d2": 0.5}}, "mean": {"q": {"d": 1.0}}}
+    assert rankql.check(part, part, part=["per_question"] * 2)
+
+
 def test_a_gate_on_collections():
     by = {x: rankql.evaluate({x: RUNS[x]}, QRELS, "AP") for x in ("dense", "bm25")}
     limits = {"minimum": "AP>=0.1, mean of slices: AP>=0.1", "max_drop": "AP:0.5"}

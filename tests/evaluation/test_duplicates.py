@@ -138,5 +138,12 @@ def test_the_files_of_a_glob_may_be_runs(tmp_path):
     with pytest.raises(RankqlError, match=rf"duplicates: (?!.*{several})"):
         rankql.evaluate(str(tmp_path / "b*.csv"), qrels, "RR")
     for runs in (str(tmp_path / "*.csv"), {"all": str(tmp_path / "*.csv")}):
-        with pytest.raises(RankqlError, match=f"duplicates: .*{several}$"):
+        with pytest.raises(RankqlError, match=rf"duplicates: .*'\. {several}\. Else keep one row"):
             rankql.evaluate(runs, qrels, "RR")
+    files = {name: str(tmp_path / f"{name}.csv") for name in "ac"}
+    run.write_csv(files["c"])
+    assert rankql.evaluate(files, qrels, "RR").summary["mean"].to_list() == [1, 1]
+    for part in (1, 2):  # parts of one run, or of one run by attribute
+        run.write_csv(tmp_path / f"part-{part}.csv")
+    with pytest.raises(RankqlError, match=f"Keep one row of each.*{several}$"):
+        rankql.evaluate(str(tmp_path / "part*.csv"), qrels, "RR")

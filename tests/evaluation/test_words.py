@@ -1,4 +1,6 @@
-"""user=, doc= and product= stand for query= and item=; group= means one of two things."""
+"""Words of other tools: user=, doc= and product= stand for roles, and others are answered."""
+
+import re
 
 import polars as pl
 import pytest
@@ -91,3 +93,91 @@ def test_the_functions_of_bigquery_come_first(tmp_path):
     assert f"{first} DATASET. Here `dataset` is a placeholder: pass --schema" in done.stderr
     named = CliRunner().invoke(main, [*command, "--schema", "shop"])
     assert "`shop`.rr(" in named.stdout and named.stderr == f"{first} shop\n"
+
+
+@few(1)(
+    ("arguments", "remedy"),
+    [
+        (["-c"], "--missing zero counts queries that the run lacks as 0."),
+        (["-l", "2"], "--threshold is the lowest grade that is relevant."),
+        (["--cutoff", "5"], "Write the cutoff in the metric: nDCG@10."),
+        (["--qid=kunde"], "Pass the column as --query."),
+    ],
+)
+def test_an_option_of_another_tool_is_answered(tmp_path, arguments, remedy):
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    for frame, path in zip((RUN, QRELS), paths, strict=True):
+        frame.write_csv(path)
+    command = ["eval", *paths, "-m", "RR", "--query", "kunde", "--item", "artikel"]
+    wrong = CliRunner().invoke(main, [*command, *arguments])
+    option = arguments[0].partition("=")[0]
+    assert wrong.exit_code == 2 and f"No such option '{option}'. {remedy}" in wrong.stderr
+    for works in (["--missing", "zero"], ["--threshold", "2"]):
+        assert CliRunner().invoke(main, [*command, *works]).exit_code == 0
+    other = CliRunner().invoke(main, [*command, "--conventoins", "trec_eval"])
+    assert "--conventions" in other.stderr and "--missing" not in other.stderr
+
+
+def test_a_function_of_another_name_is_answered():
+    with pytest.raises(
+        AttributeError, match=r"rankql has no 'interleave'\. Use rankql.team_draft$"
+    ):
+        _ = rankql.interleave
+    with pytest.raises(AttributeError, match=r"rankql has no 'evalute'\. Use rankql.evaluate$"):
+        _ = rankql.evalute
+    with pytest.raises(AttributeError, match=r"rankql has no 'items'$"):  # many have the word
+        _ = rankql.items
+    assert callable(rankql.team_draft)
+    draft = CliRunner().invoke(main, ["interleave", "a.run", "b.run"])
+    answer = "No such command 'interleave'. Did you mean rankql.team_draft in Python?"
+    assert answer in draft.stderr
+    assert "Did you mean 'compare'?" in CliRunner().invoke(main, ["comparr"]).stderr
+
+
+def test_an_attribute_of_another_name_is_answered():
+    result = rankql.evaluate(RUN, QRELS, "RR", query="kunde", item="artikel")
+    with pytest.raises(AttributeError, match=r"Result has no attribute 'sumary'\. Did you mean 's"):
+        _ = result.sumary
+    comparison = rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", query="kunde", item="artikel")
+    error = r"Comparison has no attribute 'losers'\. .*Available: .*differences, .*leaderboard"
+    with pytest.raises(AttributeError, match=error):
+        _ = comparison.losers
+    assert not hasattr(result, "_hidden") and not hasattr(result, "tolist")
+
+
+def test_a_function_names_its_arguments():
+    log = RUN.with_columns(klick=1, propensity=0.5)
+    with pytest.raises(
+        TypeError, match=r"^debiased takes click=, .*by=: got an unexpected .*query"
+    ):
+        rankql.debiased(log, query="kunde", click="klick")
+    assert rankql.debiased(log, by=["kunde", "artikel"], click="klick").height == 4
+
+
+def test_metrics_may_be_a_set():
+    """As pytrec_eval takes them; they are sorted, because a set has no order."""
+    result = rankql.evaluate(RUN, QRELS, {"map", "P_5", "RR"}, query="kunde", item="artikel")
+    assert result.metrics == ["P_5", "RR", "map"]
+
+
+def test_sets_of_metrics_are_answered_by_a_list():
+    with pytest.raises(RankqlError, match="'all_trec' of trec_eval: sets of measures") as error:
+        rankql.evaluate(RUN, QRELS, "all_trec", query="kunde", item="artikel")
+    metrics = re.search("such as (.*)$", str(error.value))[1]
+    result = rankql.evaluate(RUN, QRELS, metrics, query="kunde", item="artikel")
+    assert len(result.metrics) == 7
+
+
+def test_the_command_line_has_a_caption_of_ones_own(tmp_path):
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    for frame, path in zip((RUN, QRELS), paths, strict=True):
+        frame.write_csv(path)
+    caption = r"\textbf{Kunden} in Bonn"
+    command = ["eval", *paths, "-m", "RR", "--query", "kunde", "--item", "artikel"]
+    command += ["--caption", caption]
+    for more in ([], ["--quiet"], ["--long"]):
+        printed = CliRunner().invoke(main, [*command, *more, "--format", "latex"])
+        assert f"\\caption{{{caption}}}" in printed.stdout, printed.output
+    file = tmp_path / "table.tex"
+    assert CliRunner().invoke(main, [*command, "-o", str(file)]).exit_code == 0
+    assert f"\\caption{{{caption}}}" in file.read_text()

@@ -333,5 +333,5 @@ def test_arguments_called_like_their_columns(name, argument, role):
     message = f"^{name} has no argument {argument}=. Pass the column as {role}=$"
     with pytest.raises(rankql.RankqlError, match=message):
         getattr(rankql, name)(HISTORY, **{argument: "user"})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'days'"):
+    with pytest.raises(TypeError, match=f"^{name} takes .*moment=.*: got an unexpected .*'days'"):
         getattr(rankql, name)(HISTORY, days=3)

@@ -75,5 +75,5 @@ def test_the_command_line_has_options(tmp_path):
     pl.DataFrame({"foo": ["a"], "bar": ["x"], "baz": [1.5]}).write_csv(run)
     pl.DataFrame({"foo": ["a"], "bar": ["x"], "rel": [1]}).write_csv(gold)
     result = CliRunner().invoke(main, ["eval", str(run), str(gold)])
-    assert "run has foo VARCHAR (a), bar VARCHAR (x), baz VARCHAR (1.5)" in result.stderr
+    assert "run has foo VARCHAR (a), bar VARCHAR (x), baz DOUBLE (1.5)" in result.stderr
     assert result.stderr.strip().endswith("Fill in: --query ... --item ... --score ...")

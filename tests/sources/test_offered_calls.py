@@ -541,3 +541,58 @@ def test_a_column_that_one_run_has_is_not_asked_of_a_dict():
     )
     other = {"one": one, "two": one.rename({"frage": "kunde"})}
     refused(other, {"a": {"y": 1}}, **named, match="no column of that name in run 'two'")
+
+
+def test_a_text_file_is_asked_about_as_a_frame_with_types_is(tmp_path):
+    """All columns of a text file are text, so that few calls were tried before they ran out."""
+    frame = pl.DataFrame({
+        "suche": ["s1", "s1", "s2", "s2"], "artikel": ["a", "b", "a", "b"],
+        "punktzahl": [0.5, 1.5, 2.5, 0.1], "gesehen": ["2026-01-02 10:00", "2026-01-03 11:00"] * 2,
+    })  # fmt: skip
+    judged = frame.drop("punktzahl").with_columns(relevanz=pl.Series([2, 0, 0, 1]))
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    for data, path in zip((frame, judged), paths, strict=True):
+        data.write_csv(path)
+    question = asked(*paths)
+    first = {"query": "suche", "item": "artikel", "score": "punktzahl", "rel": "relevanz"}
+    assert (
+        question.calls[0] == first and "gesehen" not in str(question).partition(" run has ")[2][:9]
+    )
+    assert not question.others  # a time is no label
+    assert "punktzahl DOUBLE" in str(question) and "gesehen TIMESTAMP" in str(question)
+    assert question.blanks == dict.fromkeys(first, "...")
+    assert read(*paths, **first)["RR"] == read(frame, judged, **first)["RR"] == 0.5
+    grades = asked(*paths, query="suche", item="artikel", score="punktzahl")
+    assert "Is relevanz the grade" in str(grades)
+
+
+def test_rows_of_systems_under_own_names_are_passed_as_frames():
+    rows = [
+        {"suche": f"s{q}", "artikel": f"a{d}", "punkte": d + 0.5}
+        for q in range(3)
+        for d in range(2)
+    ]
+    judged = pl.DataFrame([{**row, "note": int(row["punkte"])} for row in rows]).drop("punkte")
+    names = {"query": "suche", "item": "artikel", "score": "punkte", "rel": "note"}
+    remedy = r"pass rows as frames, such as \{'system': pl.DataFrame\(rows\)\}$"
+    for options in ({}, names):
+        for qrels in (judged, judged.to_dicts()):
+            with pytest.raises(rankql.RankqlError, match=remedy):
+                rankql.evaluate({"alt": rows, "neu": rows}, qrels, "RR", **options)
+    frames = {"alt": pl.DataFrame(rows), "neu": pl.DataFrame(rows)}
+    assert asked(frames, judged).calls[0] == names
+    assert rankql.evaluate(frames, judged, "RR", **names).summary["mean"].to_list() == [1, 1]
+    hits = {"q": [{"schluessel": "x", "text": "y z"}]}  # of queries, it may be a field
+    assert {"item": "retrieved.schluessel"} in asked(hits, {"q": {"x": 1}}).calls
+
+
+@pytest.mark.parametrize("mark", ["", "#1"])
+def test_the_field_of_an_id_is_offered_with_the_other_list(mark):
+    """Chunks match no judged id before they are collapsed."""
+    rows = [{"frage": "f", "treffer": [{"stueck": f"d{mark}", "punkte": 0.5}], "richtig": ["d"]}]
+    options = {"query": "frage", "item": ["treffer", "richtig"]} | (
+        {"collapse": "#"} if mark else {}
+    )
+    (call,) = asked(rows, **options).calls
+    assert call == {"item": ["treffer.stueck", "richtig"]}
+    assert read(rows, **{**options, **call})["RR"] == 1

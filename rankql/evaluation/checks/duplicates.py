@@ -5,6 +5,7 @@ Hashes of the rows are compared. If two are the same, a query names three of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -124,11 +125,16 @@ def find_duplicates(
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             rel = quote_name(inputs.qrels.roles["rel"])
             hint += f", or pass rel='max({rel})', the highest of every {who}"
-    runs = evaluation.request.run if source == "run" and evaluation.request else None
+    runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
     for path in runs.values() if isinstance(runs, Mapping) else [runs]:
-        if isinstance(path, str) and len(expand_glob(path)) > 1:
-            hint += f". If each file of {path!r} is a run, pass one file for each system"
-    return f"{label} has duplicates: {examples}. Keep one row of each{hint}"
+        files = expand_glob(path) if isinstance(path, str) else []
+        names = {re.sub(r"\d+", "", file) for file in files if "=" not in file}
+        each = f"If each file of {path!r} is a run, pass one file for each system"
+        if 1 < len(names) == len(files):  # parts of one run differ in numbers
+            keep = f"{each}. Else keep"
+        elif len(files) > 1:
+            hint += f". {each}"
+    return f"{label} has duplicates: {examples}. {keep} one row of each{hint}"
 
 
 def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:

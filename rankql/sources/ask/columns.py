@@ -8,24 +8,30 @@ from typing import Any
 from rankql.errors import Question
 from rankql.macros import quote
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, is_nested
+from rankql.sources.tables import OF_OBJECTS, Table, is_nested
 
 # Columns that are listed of each table, the rows in which their values are sought, and the
 # characters of a value or a type.
 _COLUMNS, _ROWS, _LENGTH = 12, 20, 30
 
 
-def with_columns(session: Session, question: Question, tables: Sequence[Table]) -> Question:
+def with_columns(
+    session: Session, question: Question, tables: Sequence[Table], ranked: bool
+) -> Question:
     """The question about which columns are meant, with those that there are and their values."""
     asks_ids = not question.calls or any({"query", "item"} & {*call} for call in question.calls)
     if not (asks_ids and session.asks and session.reads_values) or any(t.lazy for t in tables):
         return question
     run, *others = tables
-    blanks: dict[str, Any] = {"query": "...", "item": "...", "score": "..."}
+    if run.own_columns == OF_OBJECTS:  # which no option names
+        return question
+    blanks: dict[str, Any] = {"query": "...", "item": "..."}
     if any(map(is_nested, run.columns.values())):  # lists are in order
-        blanks = {"query": "...", "item": "..." if others else ["...", "..."]}
-    elif not others:
-        blanks["rel"] = "..."
+        blanks["item"] = "..." if others else ["...", "..."]
+    else:
+        blanks |= {"score": "..."} if ranked else {}
+        graded = len(tables[-1].own_columns) > 2 and not tables[-1].known("rel")
+        blanks |= {"rel": "..."} if graded or not others else {}
     columns = "; ".join(_list_columns(session, table) for table in tables)
     return question.with_columns(columns, blanks)
 

@@ -159,7 +159,7 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
         return False
     judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
     tables = [*inputs.runs.values()] if inputs.qrels else []
-    if tables and not any(map(shares_item, tables)):
+    if tables and not collapse and not any(map(shares_item, tables)):  # chunks of judged ids
         return False
     constant = judging.computed.get(name) == []  # nothing is judged
     if (inputs.qrels or constant) and repeats(judging, judged_ids):

@@ -39,7 +39,16 @@ from rankql.sources.names.candidates import (
     wrong_type,
 )
 from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, is_id, is_nested, is_number, is_text, key_text
+from rankql.sources.tables import (
+    AS_FRAMES,
+    OF_OBJECTS,
+    Table,
+    is_id,
+    is_nested,
+    is_number,
+    is_text,
+    key_text,
+)
 
 # What separates several ids in one cell, by the reading of the cell: see `Ids`.
 SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
@@ -229,6 +238,7 @@ def find_items(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
             [{"item": f"{column}.{x}"} for x in keys],
+            f". If these are rows of systems, {AS_FRAMES}" * (table.own_columns == OF_OBJECTS),
         )
     return ids
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rankql.errors import Call, Question, RankqlError
+from rankql.errors import Call, Question
 from rankql.macros import quote
 from rankql.registry.column_names import (
     QUESTIONS,
@@ -19,7 +19,7 @@ from rankql.registry.column_names import (
     names_system,
 )
 from rankql.sources.choose.computed import column_name
-from rankql.sources.names.candidates import assign_roles, fields_of, find_ids
+from rankql.sources.names.candidates import assign_roles, find_ids
 from rankql.sources.open.session import Session
 from rankql.sources.tables import Runs, Table, is_id, is_text, unknown_column
 
@@ -31,10 +31,7 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
     """
     keyed, named = {}, column_name(name)
     if named is not None and not any(table.has(named) for table in runs.values()):
-        error = unknown_column("query", named, [*runs.values()])
-        kinds = [kind for table in runs.values() for kind in table.columns.values()]
-        rows = ". The lists have it: pass rows as frames, such as {'system': pl.DataFrame(rows)}"
-        raise RankqlError(f"{error}{rows * any(named in fields_of(kind) for kind in kinds)}")
+        raise unknown_column("query", named, [*runs.values()])
     for label, table in runs.items():
         key = table.find("query", named, QUESTIONS)
         others = [t for t in runs.values() if t is not table]

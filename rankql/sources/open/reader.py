@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -482,3 +483,27 @@ def _first_of_frame(
             return []
     first = [x.head(FIRST_ROWS).alias(str(i)) for i, x in enumerate(columns)]
     return pl.DataFrame(first).rows()
+
+
+def infer_types(session: Reader, table: Table) -> Table:
+    """The table of a text file with numbers, times and booleans where all rows have them."""
+    times = ("TIMESTAMP", "TIMESTAMPTZ")
+    kinds = ("BIGINT", "DOUBLE", *times, "BOOLEAN") if table.text else times
+    casts = []
+    for name in (quote(name) for name, kind in table.columns.items() if kind == "VARCHAR"):
+        for kind in kinds:
+            value = f"TRY_CAST({name} AS {kind})"
+            other = f"{value} IS NULL OR regexp_matches({name}, '^[+-]?0[0-9]')"
+            if kind == "BIGINT":  # '1.5' would be 2
+                other += f" OR CAST({value} AS VARCHAR) <> {name}"
+            if kind == "TIMESTAMP":  # the cast ignores an offset
+                other += f" OR regexp_matches({name}, ':[0-9.]+ *([+-][0-9]|[Zz]$)')"
+            sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
+            if not session.rows(sql):
+                casts.append(f"CAST({name} AS {kind}) AS {name}")
+                break
+    sql = f"(SELECT * REPLACE ({', '.join(casts)}) FROM {table.sql})"
+    if not casts:
+        return table
+    columns = session.describe(table.label, sql).columns
+    return replace(table, sql=sql, columns=columns, text=False)
