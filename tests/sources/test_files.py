@@ -76,7 +76,7 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
             function(path, QRELS)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("name", "text"),
     [
         ("a.csv", "query,item,score\nq1,x,1_0\n"),
@@ -93,9 +93,8 @@ def test_underscores_are_not_part_of_a_number(tmp_path, name, text):
 def test_a_nul_in_a_name_is_refused():
     """polars would end the process."""
     refused({"q1": {"x": 1}}, QRELS, {"a\0": "avg(rel)"}, match=r"a\\x00")
-    refused(
-        pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]}), QRELS, match=r"run: .*q\\x00"
-    )
+    named = pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]})
+    refused(named, QRELS, match=r"run: .*q\\x00")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +106,8 @@ def test_an_open_transaction_does_not_hide_the_cause(tmp_path, run, metrics, mon
     con = duckdb.connect()
     con.execute("CREATE TABLE texts AS SELECT 'q1' AS query, 'x' AS item, 1 AS pos")
     con.execute("BEGIN")
-    refused(
-        run, QRELS, metrics, con=con, match=r"without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"
-    )
+    cause = "without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"
+    refused(run, QRELS, metrics, con=con, match=cause)
 
 
 @pytest.mark.slow
@@ -226,7 +224,7 @@ def test_a_backslash_escapes_a_late_quote(tmp_path):
     assert values["RR"] == 1.0
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+@few(1)("name", ["log.csv", "log.jsonl"])
 def test_logs_have_the_types_of_all_rows(tmp_path, name):
     """Numbers and times are read as such if all rows have them; ids stay text."""
     rows = pl.DataFrame({

@@ -97,7 +97,7 @@ def test_a_folder_is_not_a_pattern(tmp_path):
     assert means(*sides) == pytest.approx(means(*all_days()), abs=1e-12)
 
 
-@pytest.mark.parametrize("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
+@few(4)("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
 @pytest.mark.parametrize("call", [rankql.evaluate, rankql.compare, rankql.check, rankql.register])
 def test_a_connection_to_another_database_is_refused(call, con):
     run = () if call == rankql.register else ("run",)
@@ -317,7 +317,7 @@ def test_what_is_no_table_is_named():
         refused(run, {"q1": ["b"]}, match=message)
 
 
-@pytest.mark.parametrize("count", [0, 3, 1_000, 1_500])
+@few(2)("count", [0, 3, 1_000, 1_500])
 def test_rows_of_lists_are_the_same_without_pyarrow(count, monkeypatch):
     lists = "[range, NULL, 2]::INTEGER[] AS places, [range / 4] AS rels, [range::VARCHAR] AS ids"
     query = f"SELECT {lists}, NULL::DOUBLE[] AS none FROM range({count})"

@@ -29,3 +29,9 @@ def few(n):
         return lambda test: pytest.mark.few(n)(mark(test))
 
     return parametrize
+
+
+def of_each_kind(n, cases):
+    """Parametrize by cases with names such as "kind: case": n are light, of each kind the first."""
+    pairs = [(name.partition(": ")[0], name) for name in cases]
+    return few(n)(("kind", "case"), pairs, ids=cases)
