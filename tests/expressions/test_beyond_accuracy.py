@@ -82,7 +82,7 @@ def test_freshness_of_timestamps():
     assert con.execute(query).fetchall() == [(1,)]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("created_at", "message"),
     [
         ("1", "created_at and shown_at must be of one kind, timestamps or numbers, not"),
@@ -99,7 +99,7 @@ def test_times_are_finite_and_of_one_kind(created_at, message):
         con.sql(f"FROM {rows}").pl().select(rankql.freshness())
 
 
-@pytest.mark.parametrize("n", [2, 3, 50])
+@few(1)("n", [2, 3, 50])
 def test_equal_vectors_are_at_no_distance(n):
     """Nothing below 0 is left of 1 - 1, be it by a hair."""
     rows = [([0.1, 0.7, 0.3], pos) for pos in range(1, n + 1)]
