@@ -31,7 +31,7 @@ def agree(metric, groups, options, values, names=NAMES, **types):
 KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
 
 
-@few(3)(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
+@few(2)(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_numbers_have_any_type(metric, kind):
     types = {n: kind for n in columns(metric) if metric_engines.BEYOND[n] in (pl.Float64, pl.Int64)}
     types = {n: k for n, k in types.items() if n not in metric_engines.NUMBERS}

@@ -103,7 +103,7 @@ CLOCKS = {
 }
 
 
-@few(3)(("case", "clock"), cycled(FADING, [*CLOCKS]))
+@few(2)(("case", "clock"), cycled(FADING, [*CLOCKS]))
 def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     (options, events, value), on_clock = case, CLOCKS[clock]
     options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}
@@ -111,7 +111,7 @@ def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
-@few(4)(
+@few(3)(
     ("frame", "grades", "value"),
     [
         ({"event": ["view", "buy"]}, "{'view': 1, 'buy': 2.5}", 2.5),

@@ -160,7 +160,7 @@ OFFERED = {
 }  # fmt: skip
 
 
-@of_each_kind(14, OFFERED)
+@of_each_kind(12, OFFERED)
 def test_offered_calls_have_these_values(kind, case):
     assert_offered(*OFFERED[case])
 
@@ -432,7 +432,7 @@ def test_an_array_of_ranks_has_a_call():
 WORDS = pl.DataFrame({x: [f"{x}1", f"{x}2"] for x in "abcdefgh"})
 
 
-@few(2)(
+@few(1)(
     ("run", "qrels", "offered_calls"),
     [
         (RUN.rename({"query": "frage", "item": "ware"}),

@@ -105,6 +105,7 @@ def test_the_same_is_printed(tmp_path):
     assert run_in(tmp_path, sys.executable, SCRIPT, failing(tmp_path)) == expected
 
 
+@pytest.mark.slow
 def test_what_needs_it_says_so(tmp_path):
     run_in(tmp_path, sys.executable, WRITE)
     require_refusals(run_in(tmp_path, sys.executable, REFUSED, failing(tmp_path)))
