@@ -151,7 +151,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(13, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 

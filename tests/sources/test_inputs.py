@@ -384,7 +384,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(8, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 
@@ -419,7 +419,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@of_each_kind(8, REFUSED)
+@of_each_kind(REFUSED)
 def test_what_is_refused(kind, case):
     run, qrels, options, message = REFUSED[case]
     refused(run, qrels, **options, match=message)

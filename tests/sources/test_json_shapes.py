@@ -162,7 +162,7 @@ READ = {
     "answers: one": (answer("d1", "d2"), {0: ["d2"]}, [0.5], "'query': 'row number'"),
     "answers: one with its query": (
         {"query": "a", **answer("d1", "d2")}, {"a": ["d2"]}, [0.5]),
-    **{f"an answer of an engine: {engine}": (found, {0: ["d2"]}, [0.5])
+    **{f"an answer of {engine}": (found, {0: ["d2"]}, [0.5])
        for engine, found in ENGINES.items()},
     **{f"engines: {engine}": (
         {"q1": found, "q2": found} if len(engine) % 2 else
@@ -200,7 +200,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(12, READ)
+@of_each_kind(READ)
 def test_an_object_and_its_file_are_read_alike(kind, case, write):
     run, qrels, values, *said = READ[case]
     alone, of_file = read(run, qrels), read(write("a.json", run), qrels)

@@ -131,7 +131,7 @@ OFFERED = {
 }  # fmt: skip
 
 
-@of_each_kind(5, OFFERED)
+@of_each_kind(OFFERED)
 def test_offered_calls(kind, case):
     assert_offered(*OFFERED[case])
 
@@ -167,7 +167,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(7, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 
@@ -192,7 +192,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@of_each_kind(4, REFUSED)
+@of_each_kind(REFUSED)
 def test_what_is_refused(kind, case):
     qrels, message = REFUSED[case]
     refused(RUN, qrels, "nDCG", match=message)

@@ -140,17 +140,17 @@ REFUSED = {
 }  # fmt: skip
 
 
-@of_each_kind(3, OFFERED)
+@of_each_kind(OFFERED)
 def test_offered_calls(kind, case):
     assert_offered(*OFFERED[case])
 
 
-@of_each_kind(4, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 
 
-@of_each_kind(6, REFUSED)
+@of_each_kind(REFUSED)
 def test_what_is_refused(kind, case):
     run, gold, options, message = REFUSED[case]
     refused(run, gold, **options, match=message)

@@ -160,7 +160,7 @@ OFFERED = {
 }  # fmt: skip
 
 
-@of_each_kind(12, OFFERED)
+@of_each_kind(OFFERED)
 def test_offered_calls_have_these_values(kind, case):
     assert_offered(*OFFERED[case])
 
@@ -214,7 +214,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(10, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 

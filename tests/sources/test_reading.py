@@ -81,24 +81,25 @@ WIDE = pl.DataFrame(
 PLACED_IDS = WIDE.drop("rel_1", "rel_2")
 BOUGHT = pl.DataFrame({"user": ["u", "v", "v"], "item": ["b", "c", "z"]})
 # Columns next to the retrieved ids a, b and c; RR says which of them has the relevant ids.
-BESIDE = [
-    # Texts, vectors and copies are no second list.
-    ({"relevant_ids": ["b"], "relevant_contexts": ["Red shoes are cheap", "Blue are not"]}, 1 / 2),
-    ({"relevant_ids": ["b"], "relevant_texts": ["Red shoes are cheap", "Blue are not"]}, 1 / 2),
-    ({"relevant_ids": ["b"], "ground_truth": ["red"]}, 1 / 2),
-    ({"relevant_ids": ["b"], "relevant_docs": ["b"]}, 1 / 2),
-    ({"relevant_ids": ["b"], "relevant_vector": [0.1, 0.2]}, 1 / 2),
+BESIDE = {
+    "texts": [
+        *(({"relevant_ids": ["b"], name: ["Red shoes are cheap", "Blue are not"]}, 1 / 2)
+          for name in ("relevant_contexts", "relevant_texts")),
+        ({"relevant_ids": ["b"], "ground_truth": ["red"]}, 1 / 2)],
+    "copies": [({"relevant_ids": ["b"], "relevant_docs": ["b"]}, 1 / 2)],
+    "vectors": [({"relevant_ids": ["b"], "relevant_vector": [0.1, 0.2]}, 1 / 2)],
     # Text next to relevant ids is an answer; alone it may be an id.
-    ({"ground_truth": "Yes b it is", "supporting_ids": ["c"]}, 1 / 3),
-    ({"expected": "It is a or b", "expected_ids": ["c"]}, 1 / 3),
-    ({"answer": "a", "gold": ["c"]}, 1 / 3),
-    ({"reference": "b a", "relevant_chunks": ["c"]}, 1 / 3),
-    *(({name: "b"}, 1 / 2) for name in ("ground_truth", "expected", "reference")),
+    "answers": [
+        ({"ground_truth": "Yes b it is", "supporting_ids": ["c"]}, 1 / 3),
+        ({"expected": "It is a or b", "expected_ids": ["c"]}, 1 / 3),
+        ({"answer": "a", "gold": ["c"]}, 1 / 3),
+        ({"reference": "b a", "relevant_chunks": ["c"]}, 1 / 3)],
+    "text alone": [({name: "b"}, 1 / 2) for name in ("ground_truth", "expected", "reference")],
     # A plain id is a list of one.
-    *(({name: "b"}, 1 / 2) for name in ("expected_id", "gold_doc_id")),
-    ({"retrieved_ids": [7, 8, 9], "target_id": 8}, 1 / 2),
-    ({"retrieved_ids": [7, 8, 9], "relevant_chunk_id": 8}, 1 / 2),
-]
+    "plain ids": [({name: "b"}, 1 / 2) for name in ("expected_id", "gold_doc_id")],
+    "numbers": [({"retrieved_ids": [7, 8, 9], name: 8}, 1 / 2)
+                for name in ("target_id", "relevant_chunk_id")],
+}  # fmt: skip
 NO_GRADES = {
     "lang": ["en"], "page": [1, 2, 3], "chunk_id": [3, 4], "timestamp": [3, 4], "source": [*"ab"],
     "title": [*"ABC"], "year": [2024, 2025], "shelf": [0, 1, 2],  # the last is a function of the id
@@ -236,8 +237,9 @@ READ = {
     "rows next to text are a part and no run": (
         {"name": "nightly", "results": [{"question": "q", "retrieved": ["b", "a"]}]},
         {"q": ["a"]}, {}, 1 / 2),
-    **{f"beside retrieved ids: {x}": ([RANKED | x], None, {}, value) for x, value in BESIDE},
-    "beside retrieved ids: named": (
+    **{f"{kind} beside retrieved ids: {x}": ([RANKED | x], None, {}, value)
+       for kind, cases in BESIDE.items() for x, value in cases},
+    "plain ids beside retrieved ids: named": (
         [RANKED | {"gold_doc_id": "b"}], None, {"item": ["retrieved_ids", "gold_doc_id"]}, 1 / 2),
     **{f"two lists of relevant ids: {name}": (
         [TWO_LISTS], None, {"item": ["retrieved_ids", name]}, value)
@@ -367,7 +369,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(42, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case):
     assert_read(*READ[case])
 
@@ -496,7 +498,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@of_each_kind(22, REFUSED)
+@of_each_kind(REFUSED)
 def test_what_is_refused(kind, case):
     run, gold, options, message = REFUSED[case]
     refused(run, gold, **options, match=message)

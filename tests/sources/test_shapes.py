@@ -137,7 +137,7 @@ READ = {
 }  # fmt: skip
 
 
-@of_each_kind(12, READ)
+@of_each_kind(READ)
 def test_what_is_read(kind, case, tmp_path):
     """A text is a file of judgments."""
     run, qrels, *expected = READ[case]

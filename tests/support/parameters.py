@@ -31,7 +31,7 @@ def few(n):
     return parametrize
 
 
-def of_each_kind(n, cases):
-    """Parametrize by cases with names such as "kind: case": n are light, of each kind the first."""
+def of_each_kind(cases):
+    """Parametrize by cases with names such as "kind: case", of which one of each kind is light."""
     pairs = [(name.partition(": ")[0], name) for name in cases]
-    return few(n)(("kind", "case"), pairs, ids=cases)
+    return few(len({kind for kind, _ in pairs}))(("kind", "case"), pairs, ids=cases)
