@@ -199,7 +199,7 @@ def wrong_rows():
     yield "err", [(1, 1), (0, 2)], {"stop": "rel", "max_rel": 4}, pattern, {}
 
 
-@few(8)(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
+@few(10)(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
 def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
 
@@ -304,7 +304,7 @@ def arguments():
                     tried.add(rule)
 
 
-@few(8)(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
+@few(10)(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
     options = {**REQUIRED.get(metric, {}), name: bad}

@@ -111,7 +111,7 @@ def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
-@few(3)(
+@few(4)(
     ("frame", "grades", "value"),
     [
         ({"event": ["view", "buy"]}, "{'view': 1, 'buy': 2.5}", 2.5),

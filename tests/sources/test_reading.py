@@ -59,7 +59,7 @@ def both_ways(metric, files, **options):
     return result
 
 
-# What is read, by a sentence: the run, the judgments, the options, RR.
+# Tables of the cases
 
 ZERO = pl.DataFrame({"query": [*"aab"], "item": [*"xyz"], "rank": [0, 1, 0]})
 OF_ROWS = pl.DataFrame({"id": range(9), "asked": [0, 0, 0, 1, 1, 1, 2, 2, 2], "item": [*"xyz"] * 3,
@@ -198,6 +198,7 @@ def scored_systems(name):
     return pl.DataFrame(rows, schema=[name, "query", "item", "score"], orient="row")
 
 
+# The run, the judgments, the options; RR, of several systems each; and what is said.
 READ = {
     "positions: from 0, plus 1": (ZERO, {"a": ["y"], "b": ["z"]}, {"pos": "rank + 1"}, 3 / 4),
     "an id: that both tables have": (BY_ID, THREE.rename({"query_id": "id"}), {}, 11 / 18),
