@@ -74,7 +74,7 @@ def test_a_frame_sql_and_a_stream_have_the_same_values():
     assert whole["ndcg"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
-@few(2)(
+@pytest.mark.parametrize(
     ("k", "message"),
     [
         (pl.col("pos").fill_null(9), "not 1 and 2"),

@@ -211,7 +211,7 @@ def test_columns_of_yes_and_no_are_grades(form, kind, tmp_path):
     assert read(placed, None, "nDCG@5", rel=FLAG_GRADES)["nDCG@5"] == BY_FLAGS
 
 
-@few(2)(("flags", "message"), [
+@pytest.mark.parametrize(("flags", "message"), [
     (FLAGS.with_columns(bought=2), "^qrels: bought has '2', but rel="),
     (FLAGS.with_columns(bought=pl.lit("often")), "^qrels: bought has 'often', but rel="),
     (FLAGS.with_columns(event=pl.lit("bought")), "may map the values of event, or the columns"),

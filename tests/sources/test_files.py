@@ -76,7 +76,7 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
             function(path, QRELS)
 
 
-@few(2)(
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.csv", "query,item,score\nq1,x,1_0\n"),
@@ -224,7 +224,7 @@ def test_a_backslash_escapes_a_late_quote(tmp_path):
     assert values["RR"] == 1.0
 
 
-@few(1)("name", ["log.csv", "log.jsonl"])
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
 def test_logs_have_the_types_of_all_rows(tmp_path, name):
     """Numbers and times are read as such if all rows have them; ids stay text."""
     rows = pl.DataFrame({

@@ -179,19 +179,19 @@ READ = {
         [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
          {"query": "b", "retrieved": ["x"], "relevant": []}], None, [0.5, None]),
     "rows: numbers": ([{"query": 1, "retrieved": [7, 8], "relevant": [8]}], None, [0.5]),
-    "rows: objects": (
+    "rows of objects": (
         [{"query": "a", "retrieved": [{"id": "x"}, {"id": "y", "page": 3}],
           "relevant": [{"id": "y", "grade": 2}]}], None, [0.5]),
     "rows: grades": (
         [{"query": "a", "retrieved": ["x", "y"], "relevant": {"y": 2}},
          {"query": "b", "retrieved": ["x", "y"], "relevant": {"x": 1.5}}], None, [0.5, 1]),
-    "rows: maps": (
+    "rows of maps": (
         [{"query": "a", "retrieved": MANY, "relevant": {"d7": 1}},
          {"query": "b", "retrieved": MANY, "relevant": {"d2": 1}}], None, [1 / 8, 1 / 3]),
-    "rows: of items": (
+    "rows of items": (
         [{"query": "a", "item": "x", "rank": 1, "rel": 0},
          {"query": "a", "item": "y", "rank": 2, "rel": 1}], None, [0.5]),
-    "rows: with empty objects": (
+    "rows with empty objects": (
         [{"query": "a", "retrieved": ["x", "y"], "relevant": {}, "more": {}},
          {"query": "b", "retrieved": ["x", "y"], "relevant": {"y": 1}, "more": {"n": {"m": 1}}}],
         None, [None, 0.5]),
@@ -328,7 +328,7 @@ def test_exports_of_quepid_are_read(write):
         assert error_of(run, write("bad.csv", "query,docid,rating\n" + rows)).startswith(message)
 
 
-@few(1)(
+@pytest.mark.parametrize(
     "rows",
     [
         [{"query": "a"}, 3],

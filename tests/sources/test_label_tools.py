@@ -150,17 +150,17 @@ READ = {
     # Tasks of Label Studio have a row for each annotation.
     "tasks": (RUN, TASKS, NDCG, RIGHT, "not read: text, annotator",
               "2 of 4 tasks have no annotation, or a skipped one: left out"),
-    "tasks: of several annotators": (RUN, SEVERAL, {**NDCG, "rel": "max(rating)"}, RIGHT),
-    "tasks: choices": (RUN, CHOICES, {**NDCG, "rel": {"no": 0, "yes, old": 3}}, RIGHT),
-    "tasks: parts of the text": (RUN, SPANS, NDCG, RIGHT, "part"),
+    "tasks of several annotators": (RUN, SEVERAL, {**NDCG, "rel": "max(rating)"}, RIGHT),
+    "tasks with choices": (RUN, CHOICES, {**NDCG, "rel": {"no": 0, "yes, old": 3}}, RIGHT),
+    "tasks with parts of the text": (RUN, SPANS, NDCG, RIGHT, "part"),
     "choices beside text": (
         RUN, MIXED, {**NDCG, "rel": ("label", {"no": 0, '{"choices": ["yes", "old"]}': 3})}, RIGHT),
     **{f"submitted responses: {type(qrels).__name__}": (
         RUN, qrels, NDCG, RIGHT, "not read: annotator",
         "1 of 3 responses are drafts or discarded: left out")
        for qrels in (RECORDS, pl.DataFrame(RECORDS))},
-    "suggestions: beside responses": (RUN, SUGGESTED, NDCG, RIGHT),
-    "suggestions: named": (
+    "suggestions beside responses": (RUN, SUGGESTED, NDCG, RIGHT),
+    "a suggestion that is named": (
         RUN, SUGGESTED, {**NDCG, "rel": "relevance.suggestion"}, 0.7967075809905066),
     "numbers that are not those of dlt": (
         BY_TYPE.rename({"score__v_double": "score_double"}).drop_nulls("score"), GRADED, NDCG, 0),

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
-from support.parameters import few
 from support.reading import read, refused
 
 RUN = pl.DataFrame({"query": ["q1", "q2"], "item": ["d1", "d3"], "score": [1.0, 0.5]})
@@ -19,7 +18,7 @@ def exporting(name, method):
     return type(name, (), {method: lambda self: RUN.to_dicts()})()
 
 
-@few(1)("method", ["to_df", "to_dataframe", "to_pandas", "to_dict"])
+@pytest.mark.parametrize("method", ["to_df", "to_dataframe", "to_pandas", "to_dict"])
 def test_the_error_has_their_call(method):
     ranked = exporting("Ranked", method)
     for run, qrels, label in ((ranked, QRELS, "run"), (RUN, ranked, "qrels")):

@@ -107,7 +107,7 @@ OFFERED = {
         rows(*([[{"path": x, place: kind(y)} for x, y in each] for each in side]
                for side in LINES)), None, {}, [(f"path, {place}", 0.5)])
        for place, kind in (("start_line", int), ("span", str))},
-    "a place is offered with what it is in: of rows": (
+    "a place in rows is offered with what it is in": (
         IN_ROWS[1].with_columns(score=9.0 - pl.row_index()), IN_ROWS[0], {},
         [("{'item': 'path, start_line'}", 0.5)]),
     **{f"numbers of relevant ids: {name} {values[0]}": (
@@ -144,7 +144,7 @@ OFFERED = {
     "one way of a pair: a repeated id": (
         hits(treffer=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]]), None, {},
         [(COLLAPSED("treffer", "soll"), 0.5), (PAIR("soll", "treffer"), 1)]),
-    "one way of a pair: a repeated relevant id": (
+    "one way of a pair with a repeated relevant id": (
         hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y", "y"], ["v"]]), None, {},
         [(PAIR("treffer", "soll"), 0.5), (COLLAPSED("soll", "treffer"), 1)]),
     "one way of a pair: both": (
@@ -153,7 +153,7 @@ OFFERED = {
     "a ranking beside an object of grades": (
         RANKING, None, NDCG,
         [(PAIR("ranking", "relevance"), (2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2)]),
-    "pairs: both lists are keys": (KEYED, None, {}, [(AS_KEY("retrieved"), (1 / 3 + 1) / 2)]),
+    "pairs of both lists as keys": (KEYED, None, {}, [(AS_KEY("retrieved"), (1 / 3 + 1) / 2)]),
     "pairs: of scores and grades": (
         pairs([[["d1", 2]], [["d2", 1]]], [[["d3", 0.9], ["d1", 0.5]], [["d2", 0.3]]]), None, {},
         [("{'rel': 'gold.2'}", 0.75), (HIT, 0.75)]),
@@ -177,7 +177,7 @@ READ = {
         rows(*map(objects("doc_id", "chunk"),
                   ([[("k", 1), ("k", 2)], [("m", 3)]], [[("z", 1), ("y", 2)], [("m", 3)]]))),
         None, {}, 0.5, "'item': 'retrieved.doc_id'"),
-    **{f"places that are ids or stand alone: {place}": (rows(*lists), None, {}, 0.75)
+    **{f"places in form {place} that are ids or stand alone": (rows(*lists), None, {}, 0.75)
        for place, lists in enumerate([
            ([[4], [1]], [[3, 4], [1, 4]]),
            (objects("page")([[(4,)], [(1,)]]), objects("chunk")([[(3,), (4,)], [(1,)]])),
@@ -207,7 +207,7 @@ READ = {
        for name in ("year", "gold_doc_indices", "line_no")},
     "labels beside a grade": (
         [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}], None, {}, 1),
-    **{f"arrays of ids: {place}": (run, qrels, {}, 0.75)
+    **{f"arrays of ids in form {place}": (run, qrels, {}, 0.75)
        for place, (run, qrels) in enumerate([
            (IDS, {0: [7], 1: [2]}), ((np.array([[0.1, 0.2, 0.3]] * 2), IDS), {0: [7], 1: [2]}),
            (IDS, np.array([[7, 5, 6, 8, 11], [2, 12, 13, 14, 15]]))])},
@@ -284,7 +284,7 @@ def test_files_of_several_collections_are_asked_about(tmp_path):
         assert read(str(tmp_path / f"{name}.run"), judged)["RR"] == value
 
 
-@few(2)(
+@pytest.mark.parametrize(
     ("parts", "value"),
     [
         ({"a": {"300": ranked("n1", "n2")}, "b": {"301": ranked("n3")}}, 0.75),
@@ -368,9 +368,10 @@ def test_judgments_of_neighbours_have_a_call_that_cuts_them():
     rows = [{"q": q, "retrieved": [*NEAR[q]], "gold": [*NEAR[q]][:5]} for q in NEAR]
     assert "item=[..., 'LIST[:2]']" in rankql.evaluate(rows, metrics="R@2").notes[0]
     assert rankql.evaluate(rows, metrics="R@2", item=["retrieved", "gold[:2]"])["R@2"] == 1
+    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
 
 
-@few(2)(
+@pytest.mark.parametrize(
     "qrels",
     [
         FIVE[:-1],
@@ -383,7 +384,6 @@ def test_judgments_of_neighbours_have_a_call_that_cuts_them():
 )
 def test_other_judgments_are_not_cut(qrels):
     assert "neighbours" not in "".join(rankql.evaluate(NEAR, qrels, ["R@2", "nDCG@2"]).notes)
-    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
 
 
 def test_a_part_in_a_part_is_named_with_dots(tmp_path):
@@ -408,7 +408,7 @@ def test_errors_of_other_functions_name_what_is_meant():
         rankql.evaluate(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")
 
 
-@few(1)("form", [list, np.array])
+@pytest.mark.parametrize("form", [list, np.array])
 def test_pairs_of_lists_have_a_call(form):
     data = [(form([1, 6, 2]), form([2, 3])), (form([4, 1]), form([4]))]
     with pytest.raises(rankql.RankqlError, match="run has pairs of lists, as of Spark") as caught:
@@ -432,7 +432,7 @@ def test_an_array_of_ranks_has_a_call():
 WORDS = pl.DataFrame({x: [f"{x}1", f"{x}2"] for x in "abcdefgh"})
 
 
-@few(1)(
+@few(2)(
     ("run", "qrels", "offered_calls"),
     [
         (RUN.rename({"query": "frage", "item": "ware"}),

@@ -305,7 +305,7 @@ READ = {
     **{f"padding at the end: {place}": (
         run, {0: [1], 1: [2, 0, 7]}, {}, 3 / 4, f"run: {count} at the end of lists left out")
        for place, (run, count) in enumerate(PADDED)},
-    **{f"rows of a cursor: {name}": (run, [("q1", "d2", 1), ("q2", "d2", 1)], {}, 3 / 4)
+    **{f"rows of a cursor as {name}": (run, [("q1", "d2", 1), ("q2", "d2", 1)], {}, 3 / 4)
        for name, run in CURSORS.items()},
     "rows of a cursor: which says so": (
         TUPLES, {"q1": ["d2"], "q2": ["d2"]}, {}, 3 / 4,
@@ -348,7 +348,7 @@ READ = {
         f"'score': '{name}'{', ' + repr('order') if name == 'distances' else ''}")
        for name, values in SCORES},
     # As FAISS, hnswlib and implicit return them.
-    **{f"arrays have a query per row: {place}": (run, gold, {}, 3 / 4)
+    **{f"arrays in form {place} have a query per row": (run, gold, {}, 3 / 4)
        for place, (run, gold) in enumerate(zip(
            (FAISS, (FAR, FAISS), (FAISS, FAR), FAISS.tolist()), FOURS, strict=True))},
     **{f"positions of each query: {name}": (
@@ -641,7 +641,7 @@ def test_parts_of_queries_are_judgments_and_other_parts_ask():
     refused(TOP, log, "R@2", match=r"test, valid\. Keep the rows with split = 'test'$")
 
 
-@few(1)("other", ["train", "valid"])
+@pytest.mark.parametrize("other", ["train", "valid"])
 def test_judgments_are_those_of_the_parts_that_runs_have_queries_of(other, tmp_path):
     """A log split by users, and a run of the users of test."""
     part = pl.when(pl.col("user") == "u1").then(pl.lit(other)).otherwise(pl.lit("test"))
@@ -972,7 +972,7 @@ def random_data(draw):
     )
 
 
-@few(1)("row", ['{"query": 1, ', '{"query" 1}', '{"query": "\\q"}'])
+@pytest.mark.parametrize("row", ['{"query": 1, ', '{"query" 1}', '{"query": "\\q"}'])
 def test_errors_of_json_end_in_one_sentence(row, tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text(f'{{"query": 1, "item": 2, "score": 3}}\n{row}\n')

@@ -17,7 +17,7 @@ RUN = pl.DataFrame(
 )
 
 
-@few(1)("implicit", [True, False])
+@few(1)("implicit", [False, True])
 def test_the_type_is_no_part_of_the_name(implicit, tmp_path):
     log = pl.DataFrame(RATED, schema=NAMES, orient="row")
     log = log.drop("rating:float") if implicit else log
