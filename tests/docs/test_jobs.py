@@ -114,6 +114,7 @@ def test_which_stage_loses_items(rng):
     assert "stage 'retrieved': query = qid, item = doc, score = bm25" in repr(funnel)
 
 
+@pytest.mark.slow
 def test_annotators_and_a_model(rng):
     pairs = [(q, d, rng.randrange(3)) for q in range(40) for d in IDS[:10]]
     labels = pl.DataFrame(pairs, ["query", "item", "ann"], orient="row").with_columns(
