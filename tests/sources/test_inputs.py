@@ -472,7 +472,6 @@ def test_distances_are_converted_to_scores(run, options, tmp_path):
     assert lines[:2] == ["a Q0 i00 1 0.0 rankql", "a Q0 i01 2 -0.1 rankql"]
 
 
-@pytest.mark.slow
 def test_check_seldom_finds_reversed_scores_by_chance():
     """Of orders at random about 1 in 100, as one in 100 is so far below its mean."""
     draw = random.Random(7)
