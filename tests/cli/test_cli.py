@@ -156,7 +156,7 @@ def test_values_per_query_are_printed_and_written(files, tmp_path):
     assert {row["system"] for row in rows} == {"new", "old"}
 
 
-@pytest.mark.parametrize(("positions", "means"), [("renumber", [1, 0.5]), ("keep", [1, 1 / 3])])
+@few(1)(("positions", "means"), [("renumber", [1, 0.5]), ("keep", [1, 1 / 3])])
 def test_lists_of_ids_and_chunks(tmp_path, positions, means):
     """One row per query; the last input is a run too, because it has retrieved ids."""
     for name, ids in (("old", ["b#1", "b#2", "a#3"]), ("new", ["a#3", "b#1", "b#2"])):
@@ -534,7 +534,7 @@ def test_modules_are_imported_only_when_used(files, script, modules):
     assert done.stdout.splitlines()[-1:] == ["[]"], done
 
 
-@pytest.mark.parametrize(("module", "code"), [("click", -2), ("polars", 130)])
+@few(1)(("module", "code"), [("click", -2), ("polars", 130)])
 def test_an_interrupt_is_quiet(files, module, code):
     """Also while modules are imported."""
     script = f"""

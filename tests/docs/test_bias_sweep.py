@@ -30,6 +30,7 @@ def log():
         yield con
 
 
+@pytest.mark.slow
 def test_each_row_is_the_difference_of_two_calls(log):
     sweep = log.sql("FROM sweep ORDER BY eta").pl()
     assert sweep.height == 21
@@ -47,6 +48,7 @@ def test_each_row_is_the_difference_of_two_calls(log):
         assert reach == pytest.approx((pair["hi"] - pair["lo"]) / 2, rel=0.005)  # z for t
 
 
+@pytest.mark.slow
 def test_polars_gives_the_same(log):
     names = {"pl": pl, "rankql": rankql}
     names |= {x: log.sql(f"FROM {x}").pl() for x in ("clicks", "rankings")}

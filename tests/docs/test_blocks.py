@@ -38,7 +38,7 @@ def demo_folder(tmp_path_factory):
 
 def marks(page):
     """One page is light. The oldest DuckDB cannot read text of pandas 3."""
-    needed = [] if page.stem == "gain" else [pytest.mark.slow]
+    needed = [] if page.stem == "order" else [pytest.mark.slow]
     needed += [pytest.mark.tea_tasting] if page.stem == "experiment" else []
     blocks = BLOCK.findall(page.read_text())
     draws = any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)

@@ -1,10 +1,9 @@
-"""Ten jobs of a newcomer: the call that a page suggests, on data of other names and shapes.
+"""Eight jobs of a newcomer: the call that a page suggests, on data of other names and shapes.
 
 Where the first call is refused, its error writes the one that works. Numbers are compared with
 plain Python.
 """
 
-import datetime as dt
 import json
 import random
 import subprocess
@@ -47,14 +46,11 @@ def test_an_analyst_writes_sql(rng):
         con.execute(sql.format("x", "hit_rate"))
     hits = shown.filter(pl.col("rank") <= 10).group_by("session").agg(pl.col("bought").max())
     buyers = shown.filter(bought=1)["session"].n_unique()
-    assert con.execute(sql.format("x", "hit_at")).fetchone()[0] == pytest.approx(
-        hits["bought"].sum() / buyers  # those without a purchase have no value
-    )
-    assert (
-        con.execute(sql.format("coalesce(x, 0)", "hit_at")).fetchone()[0] == hits["bought"].mean()
-    )
-    result = follow(rankql.evaluate, "shown", metrics="Success@10", con=con)
-    assert result["Success@10"] == pytest.approx(hits["bought"].sum() / buyers)
+    right = pytest.approx(hits["bought"].sum() / buyers)  # those without a purchase have no value
+    assert con.execute(sql.format("x", "hit_at")).fetchone()[0] == right
+    zeros = con.execute(sql.format("coalesce(x, 0)", "hit_at")).fetchone()[0]
+    assert zeros == hits["bought"].mean()
+    assert follow(rankql.evaluate, "shown", metrics="Success@10", con=con)["Success@10"] == right
 
 
 def test_a_recommender_from_a_log(rng):
@@ -70,10 +66,8 @@ def test_a_recommender_from_a_log(rng):
     popular = counts.sort("count", "movie", descending=[True, False])["movie"].to_list()
     run = pl.DataFrame({"user": u, "movie": m, "score": -i}
                        for u in test for i, m in enumerate(popular))  # fmt: skip
-    seen = {
-        u: {*rows}
-        for u, rows in split.filter(split="train").group_by("user").agg("movie").iter_rows()
-    }
+    rows = split.filter(split="train").group_by("user").agg("movie").iter_rows()
+    seen = {u: {*movies} for u, movies in rows}
     held = dict(split.filter(split="test")["user", "movie"].rows())
     hits = [held[u] in [m for m in popular if m not in seen[u]][:10] for u in test]
     assert rankql.evaluate(run, split, "R@10", seen="drop")["R@10"] == pytest.approx(np.mean(hits))
@@ -120,6 +114,7 @@ def test_which_stage_loses_items(rng):
     assert "stage 'retrieved': query = qid, item = doc, score = bm25" in repr(funnel)
 
 
+@pytest.mark.slow
 def test_annotators_and_a_model(rng):
     pairs = [(q, d, rng.randrange(3)) for q in range(40) for d in IDS[:10]]
     labels = pl.DataFrame(pairs, ["query", "item", "ann"], orient="row").with_columns(
@@ -146,43 +141,11 @@ def test_annotators_and_a_model(rng):
     assert result.summary.select("queries", "judged").row(0) == (30, 40)
 
 
-def test_a_rate_that_should_be_low_by_day(rng):
-    days = pl.DataFrame({"date": dt.date(2026, 1, 1) + dt.timedelta(d), "query": q,
-                         "zero_result_rate": float(rng.random() < (0.25 if d >= 90 else 0.08))}
-                        for d in range(120) for q in range(60))  # fmt: skip
-    assert (
-        follow(rankql.monitor, days).title
-        == "Alarm since 2026-04-01: zero_result_rate (sudden rise)"
-    )
-    falls = rankql.monitor(days, higher_is_better={"zero_result_rate": True})
-    assert not falls.title.startswith("Alarm")
-
-
-def test_several_cutoffs_in_polars(rng):
-    table = pl.DataFrame({"q": q, "pos": i, "rel": int(rng.random() < 0.3)}
-                         for q in range(30) for i in range(1, 13))  # fmt: skip
-    with pytest.raises(RankqlError) as refused:
-        table.group_by("q").agg(rankql.ndcg("rel", "pos", k=[1, 5]))
-    assert 'write [ndcg(..., k=k).alias(f"ndcg@{k}") for k in [1, 5]]' in str(refused.value)
-    means = (
-        table.group_by("q")
-        .agg(*(rankql.ndcg("rel", "pos", k=k).alias(f"ndcg@{k}") for k in (1, 5)))
-        .mean()
-    )
-    result = rankql.evaluate(table, metrics="nDCG@1,5")
-    assert [means[f"ndcg@{k}"][0] for k in (1, 5)] == pytest.approx(
-        [result["nDCG@1"], result["nDCG@5"]]
-    )
-
-
 def test_a_table_for_a_paper(rng):
-    one = pl.DataFrame(
-        {"query": q, "item": d, "score": rng.random()} for q in range(60) for d in IDS[:10]
-    )
-    runs = {
-        "BM25": one,
-        "Dense": one.with_columns(pl.col("score") + 0.3 * pl.col("item").is_in(IDS[:3])),
-    }
+    one = pl.DataFrame({"query": q, "item": d, "score": rng.random()}
+                       for q in range(60) for d in IDS[:10])  # fmt: skip
+    better = one.with_columns(pl.col("score") + 0.3 * pl.col("item").is_in(IDS[:3]))
+    runs = {"BM25": one, "Dense": better}
     qrels = one.select(
         "query", "item",
         rel=pl.col("item").is_in(IDS[:3]).replace_strict({True: 0.6, False: 0.1})
@@ -211,23 +174,16 @@ def test_learning_to_rank_with_arrays(rng):
     call = str(refused.value).partition("Make a frame: ")[2].partition(", where")[0]
     group = np.repeat(np.arange(len(sizes)), sizes)
     frame = eval(call, {"pl": pl, "group": group, "y_true": y_true, "y_score": y_score})
-    mine = rankql.evaluate(frame, metrics="nDCG@10", conventions="sklearn", gain="linear")[
-        "nDCG@10"
-    ]
-    theirs = [
-        ndcg_score([y_true[group == g]], [y_score[group == g]], k=10) for g in range(len(sizes))
-    ]
-    assert mine == pytest.approx(np.mean(theirs))
+    mine = rankql.evaluate(frame, metrics="nDCG@10", conventions="sklearn", gain="linear")
+    own = (group == g for g in range(len(sizes)))
+    theirs = [ndcg_score([y_true[rows]], [y_score[rows]], k=10) for rows in own]
+    assert mine["nDCG@10"] == pytest.approx(np.mean(theirs))
 
 
 @pytest.mark.slow
 def test_an_installation_without_extras():
     code = "import sys; sys.modules['scipy'] = None; import rankql; rankql.{}"
-    for call, command in (
-        ("compare({})", "rankql[stats]"),
-        ("evaluate({}, {}, judge={})", "rankql[stats]"),
-    ):
-        run = subprocess.run(
-            [sys.executable, "-c", code.format(call)], capture_output=True, text=True, check=False
-        )
-        assert command in run.stderr.splitlines()[-1]
+    for call in ("compare({})", "evaluate({}, {}, judge={})"):
+        command = [sys.executable, "-c", code.format(call)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert "rankql[stats]" in run.stderr.splitlines()[-1]

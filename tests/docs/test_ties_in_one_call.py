@@ -47,7 +47,7 @@ def test_the_pages_have_these_texts():
         assert all(text.count(name) > 1 for name in names)
 
 
-@few(4)("fractions", [False, True])
+@few(2)("fractions", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_call_equals_three(metric, fractions):
     run, qrels = data(3, fractions)

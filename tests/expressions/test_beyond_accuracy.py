@@ -31,7 +31,7 @@ def agree(metric, groups, options, values, names=NAMES, **types):
 KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
 
 
-@few(3)(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
+@few(2)(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_numbers_have_any_type(metric, kind):
     types = {n: kind for n in columns(metric) if metric_engines.BEYOND[n] in (pl.Float64, pl.Int64)}
     types = {n: k for n, k in types.items() if n not in metric_engines.NUMBERS}
@@ -82,7 +82,7 @@ def test_freshness_of_timestamps():
     assert con.execute(query).fetchall() == [(1,)]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("created_at", "message"),
     [
         ("1", "created_at and shown_at must be of one kind, timestamps or numbers, not"),
@@ -99,7 +99,7 @@ def test_times_are_finite_and_of_one_kind(created_at, message):
         con.sql(f"FROM {rows}").pl().select(rankql.freshness())
 
 
-@pytest.mark.parametrize("n", [2, 3, 50])
+@few(1)("n", [2, 3, 50])
 def test_equal_vectors_are_at_no_distance(n):
     """Nothing below 0 is left of 1 - 1, be it by a hair."""
     rows = [([0.1, 0.7, 0.3], pos) for pos in range(1, n + 1)]

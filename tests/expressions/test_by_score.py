@@ -58,7 +58,7 @@ def test_ties_that_begin_within_the_cutoff_reach_beyond_it():
     assert form.row(0) == pytest.approx((0, 0, 3, 4, 4 / 3))
 
 
-@pytest.mark.parametrize("item", [[[1], [2]], [timedelta(1), timedelta(2)]], ids=str)
+@few(2)("item", [[[1], [2]], [timedelta(1), timedelta(2)]], ids=str)
 @pytest.mark.parametrize("score", [[1, 2], [1, 1]])
 def test_items_that_are_no_text_are_refused_with_and_without_ties(item, score):
     frame = pl.DataFrame({"query": 1, "rel": [0, 1], "score": score, "item": item})
@@ -67,7 +67,7 @@ def test_items_that_are_no_text_are_refused_with_and_without_ties(item, score):
             frame.select(call) if call is not None else rankql.ranked(frame)
 
 
-@pytest.mark.parametrize("query", [["store", "visit"], pl.struct("store", "visit")], ids=str)
+@few(2)("query", [["store", "visit"], pl.struct("store", "visit")], ids=str)
 @pytest.mark.parametrize("kind", [pl.DataFrame, pl.LazyFrame, pl.DataFrame.to_pandas])
 def test_a_query_of_several_columns(query, kind):
     rows = [("x", 1, "a", 0.1), ("y", 1, "b", 0.2), ("x", 2, "c", 0.3), ("x", 1, "d", 0.4)]

@@ -126,7 +126,7 @@ def test_keys_are_whatever_polars_groups_by(kind, k):
         assert all(map(metric_engines.same, values.to_list(), expected.to_list())), name
 
 
-@pytest.mark.parametrize("form", ["frame", "lazy in-memory", "agg in-memory"])
+@few(1)("form", ["frame", "lazy in-memory", "agg in-memory"])
 def test_keys_of_objects(form):
     """polars cannot join them."""
     frame = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 1]})

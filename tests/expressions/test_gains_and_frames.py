@@ -160,7 +160,7 @@ def test_whole_scores_above_2_to_the_53_are_distinguished(kind):
         assert calls.in_polars(call, frame) == 1
 
 
-@pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UBIGINT", "VARCHAR"])
+@few(2)("kind", ["TINYINT", "BIGINT", "UBIGINT", "VARCHAR"])
 def test_items_of_any_type_are_compared_as_text(kind):
     item = pl.Series([10, 9]).cast(metric_engines.TYPES[kind])
     frame = pl.DataFrame({"rel": [0, 1], "score": [1.0, 1.0], "item": item})
@@ -276,7 +276,7 @@ def test_other_frames_are_read_as_arrow():
         assert rankql.ndcg(frame, by="user", k=2).sort("user").equals(expected)
 
 
-@pytest.mark.parametrize("kind", [pl.Enum(["0", "1", "2"]), pl.Categorical])
+@few(1)("kind", [pl.Enum(["0", "1", "2"]), pl.Categorical])
 def test_text_in_a_frame_is_refused_by_its_type(kind):
     """Whatever the engine: polars may cast it, which fails, before its values are checked."""
     rows = EVENT_ROWS.with_columns(pl.col("rel", "pos").cast(pl.String).cast(kind))

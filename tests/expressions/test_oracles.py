@@ -49,7 +49,7 @@ def assert_same(ours, theirs, tolerance=1e-12):
 
 
 @pytest.mark.perl
-@pytest.mark.parametrize("k", [5, 20])
+@few(1)("k", [5, 20])
 def test_gdeval(k):
     """gdeval.pl: a scale up to 4, five decimals, division by zero where nothing is relevant."""
     run, qrels = untied_data()
@@ -224,7 +224,7 @@ def test_a_tie_beyond_k_is_ignored(engine):
     assert values(engine, "tau_ap", [[(1, 2), (2, 1), (5, 5), (6, 5)]], k=2) == [-1.0]
 
 
-@few(2)("seed", range(3))
+@few(1)("seed", range(3))
 def test_evaluate_averages_them_as_the_page_on_trust_does(seed):
     """The join with the reference gives the definitions, for items of one ranking too."""
     random.seed(seed)

@@ -103,7 +103,7 @@ CLOCKS = {
 }
 
 
-@few(3)(("case", "clock"), cycled(FADING, [*CLOCKS]))
+@few(2)(("case", "clock"), cycled(FADING, [*CLOCKS]))
 def test_grades_fade_and_events_fall_out_of_the_window(case, clock):
     (options, events, value), on_clock = case, CLOCKS[clock]
     options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}

@@ -213,7 +213,7 @@ def frame_of(rows, changes):
     return pl.DataFrame(rows).with_columns(**series)
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("name", "changes", "options", "message"),
     [

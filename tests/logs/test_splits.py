@@ -70,19 +70,16 @@ AGAIN = history([
     ("a", "x", 1), ("a", "y", 3), ("a", "x", 4), ("a", "z", 2), ("a", "z", 5),
     ("b", "x", 5), ("b", "x", 5), ("b", "y", 2), ("b", None, 6), ("b", None, 7),
 ])  # fmt: skip
+LATE = {("b", None, 6), ("b", None, 7)}
 
 
 @few(2)(
     ("name", "options", "test"),
     [
         ("leave_one_out", {}, {("a", "y", 3), ("b", None, 7)}),
-        (
-            "time_split",
-            {"since": 3},
-            {("a", "y", 3), ("b", "x", 5), ("b", None, 6), ("b", None, 7)},
-        ),
+        ("time_split", {"since": 3}, {("a", "y", 3), ("b", "x", 5), *LATE}),
         ("time_split", {"since": 9, "query": "user", "item": "item"}, set()),
-        ("time_split", {"share": 0.25}, {("b", None, 6), ("b", None, 7)}),
+        ("time_split", {"share": 0.25}, LATE),
     ],
 )
 def test_seen_items_are_left_out_before_the_split(name, options, test):
@@ -107,28 +104,29 @@ def test_seen_items_are_found_by_the_columns_that_the_log_has():
         rankql.leave_one_out(AGAIN, seen="keep")
 
 
-def test_times_are_read_from_text_of_iso_8601():
-    """By their instants: an offset moves a time by hours."""
-    times = ["2026-01-02T00:30:00+02:00", "2026-01-01T23:00:00Z", "2026-01-01", "2026-01-01 23:30"]
-    log = pl.DataFrame({"user": 1, "item": [*"abcd"], "time": times})
-    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "train", "test"]
-    split_ = rankql.time_split(log, since=datetime(2026, 1, 1, 23))["split"].to_list()
-    assert split_ == ["train", "test", "train", "test"]
-    assert rankql.leave_one_out(log[:3])["split"].to_list() == ["train", "test", "train"]
+ISO = ["2026-01-02T00:30:00+02:00", "2026-01-01T23:00:00Z", "2026-01-01", "2026-01-01 23:30"]
+MIXED = [1600000000, 1600000200000, 1600000300]
+TRAIN, TEST = "train", "test"
 
 
-@pytest.mark.parametrize("times", [[1.0, 5e8, 1.6e12], [2e7, 1.6e9, 1.7e9], [1.6e9, 1e10, 4e11]])
-def test_numbers_of_one_unit_of_time_are_not_refused(times):
-    """Nor those that are no seconds since 1970."""
-    log = pl.DataFrame({"user": 1, "item": [*"abc"], "time": times})
-    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
-
-
-def test_milliseconds_and_seconds_become_one_unit_as_the_message_says():
-    log = history([("a", "x", 1600000000), ("a", "y", 1600000200000), ("a", "z", 1600000300)])
-    late = pl.col("time") > 100000000000
-    log = log.with_columns(time=pl.when(late).then(pl.col("time") / 1000).otherwise("time"))
-    assert rankql.leave_one_out(log)["split"].to_list() == ["train", "train", "test"]
+@few(4)(
+    ("times", "options", "parts"),
+    [
+        # Text of ISO 8601 by its instants: an offset moves a time by hours.
+        (ISO, {}, [TRAIN, TRAIN, TRAIN, TEST]),
+        (ISO, {"since": datetime(2026, 1, 1, 23)}, [TRAIN, TEST, TRAIN, TEST]),
+        (ISO[:3], {}, [TRAIN, TEST, TRAIN]),
+        # Numbers of one unit are not refused, nor those that are no seconds since 1970.
+        *((times, {}, [TRAIN, TRAIN, TEST])
+          for times in ([1.0, 5e8, 1.6e12], [2e7, 1.6e9, 1.7e9], [1.6e9, 1e10, 4e11])),
+        # Milliseconds and seconds become one unit as the message says.
+        ([x // 1000 if x > 100000000000 else x for x in MIXED], {}, [TRAIN, TRAIN, TEST]),
+    ],
+)  # fmt: skip
+def test_times_of_many_kinds_are_read(times, options, parts):
+    log = pl.DataFrame({"user": 1, "item": [*"abcd"][: len(times)], "time": times})
+    split = rankql.time_split if options else rankql.leave_one_out
+    assert split(log, **options)["split"].to_list() == parts
 
 
 DATED = pl.DataFrame({
@@ -139,7 +137,7 @@ DATED = pl.DataFrame({
 })  # fmt: skip
 
 
-@few(2)("kind", ["polars", "lazy", "pandas"])
+@few(1)("kind", ["lazy", "pandas", "polars"])
 def test_the_only_column_of_dates_is_the_time_with_a_warning(kind):
     log = {"polars": DATED, "lazy": DATED.lazy(), "pandas": DATED.to_pandas()}[kind]
     with pytest.warns(UserWarning, match="^leave_one_out: the time is bought_on, the only"):
@@ -262,7 +260,7 @@ ODD_TIMES = ["TIME '10:00'", "[1]", "true", "'1'", "'infinity'::TIMESTAMP",
              "'-infinity'::DATE"]  # fmt: skip
 
 
-@few(2)("time", ODD_TIMES)
+@few(1)("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()
     con.execute(

@@ -93,6 +93,10 @@ ORDINARY = {
     "pairs": ({q: [(d, 1 - k / 10) for k, d in enumerate(x)] for q, x in RANKED.items()}, RELEVANT),
     "integer scores": ({q: {d: 5 - k for k, d in enumerate(RANKED[q])} for q in RANKED}, RELEVANT),
     "an id called none": ({q: [*x[:4], "none"] for q, x in RANKED.items()}, RELEVANT),
+    "cells of both lists": (
+        pl.DataFrame({"question": QUERIES, "retrieved": [",".join(RANKED[q]) for q in QUERIES],
+                      "relevant": [f"{RELEVANT[q][0]},z{q}" for q in QUERIES]}), None),
+    "an empty id": ({"q": ["a1", "b"], "r": ["b"]}, {"q": {"": 1, "b": 1}, "r": {"b": 1}}),
     "paths": ([{"question": q, "retrieved": [f"src/{d}.py" for d in RANKED[q]],
                 "relevant": [f"src/{d}.py" for d in RELEVANT[q]]} for q in QUERIES], None),
 }  # fmt: skip
@@ -101,7 +105,8 @@ ORDINARY = {
 @few(8)("name", ORDINARY)
 def test_ordinary_tables_are_not_asked_about(name):
     run, qrels = ORDINARY[name]
-    assert read(run, qrels)["RR"] == 0.75
+    result = read(run, qrels)
+    assert result["RR"] == 0.75 and "chunks" not in str(result)
 
 
 def test_columns_without_a_role_are_named():
@@ -202,29 +207,10 @@ ASKED = [
        "rel": 1}]}], None, {}, "or score='retrieved.rank', descending=False"),
     ([{"c": f"c{i // 3}", "turn": i % 3, "question": "and?", "retrieved": ["a"], "relevant": ["a"]}
       for i in range(9)], None, {}, "query=['c', 'turn']"),
+    (pl.DataFrame({"question": QUERIES} | {
+        c: [f"[{i}, {i + 50}]" for i in range(40)] for c in ("docs", "relevant")}), None, {},
+     "item=['docs', 'relevant']"),
 ]  # fmt: skip
-
-
-def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
-    """In CSV all columns are text. Each offered call is run."""
-    run = SCORED.select("query", "item", match_score=pl.col("score") / 3)
-    run.write_csv(tmp_path / "run.csv")
-    question = asked(tmp_path / "run.csv", GOLD, match="match_score")
-    assert question.calls == [{"score": "match_score"}]
-
-
-def test_cells_of_both_lists_are_read():
-    cells = pl.DataFrame({"question": QUERIES, "retrieved": [",".join(RANKED[q]) for q in QUERIES],
-                          "relevant": [f"{RELEVANT[q][0]},z{q}" for q in QUERIES]})  # fmt: skip
-    result = read(cells)
-    assert result["RR"] == 0.75 and "not read" not in str(result)
-    graded = read(cells.with_columns(relevance_grades=pl.lit("0,2")))
-    assert graded["RR"] == 0
-
-
-def test_an_empty_id_is_not_a_document_of_chunks():
-    result = read({"q": ["a1", "b"]}, {"q": {"": 1, "b": 1}})
-    assert result["RR"] == 0.5 and "chunks" not in str(result)
 
 
 def test_a_score_that_ranks_one_of_several_runs_is_read():
@@ -241,15 +227,16 @@ def test_relevant_ids_of_all_runs_are_read():
     assert "relevant" not in result.columns["run 'b'"]["not read"]
 
 
-def test_lists_of_numbers_as_text_may_be_ids():
-    ids = {c: [f"[{i}, {i + 50}]" for i in range(40)] for c in ("docs", "relevant")}
-    question = asked(pl.DataFrame({"question": QUERIES, **ids}))
-    assert question.calls[0] == {"item": ["docs", "relevant"]}
+def test_a_file_offers_the_score_of_a_name_that_is_not_known(tmp_path):
+    """In CSV all columns are text."""
+    run = SCORED.select("query", "item", match_score=pl.col("score") / 3)
+    run.write_csv(tmp_path / "run.csv")
+    question = asked(tmp_path / "run.csv", GOLD, match="match_score")
+    assert question.calls == [{"score": "match_score"}]
 
 
 @few(5)(("run", "qrels", "options", "call"), ASKED)
 def test_a_question_offers_the_call_that_answers_it(run, qrels, options, call):
-    """A fixture in tests/conftest.py runs all calls."""
     if call is None:
         assert read(run, qrels, **options)["RR"] == 0.75
         return
@@ -269,23 +256,16 @@ def test_events_of_one_item_are_seen_before_one_row_of_each_is_kept():
     result = read(run, log, rel="1")
     assert result["RR"] == 1 and "not read: event" in str(result)
     assert "not read" not in str(read(run, log.drop("event")))
-    asked(
-        run,
-        log.with_columns(amount=numbers(log, -3)).drop("event"),
-        match=r"Pass rel='max\(amount\)' or rel='sum\(amount\)' or",
-    )
+    amounts = log.with_columns(amount=numbers(log, -3)).drop("event")
+    asked(run, amounts, match=r"Pass rel='max\(amount\)' or rel='sum\(amount\)' or")
 
 
 # The rows of a query begin with its lowest score: how many queries have how many rows, and what
 # is said. By chance all rise in one of 2, 24, 13,824 and 5,040 samples.
 RISING = {
-    "2": ((2,), ""),
-    "4": ((4,), "note"),
-    "4 4 4": ((4, 4, 4), "question"),
-    "7": ((7,), "question"),
-    "a falling one": ((4, 4, 4, -2), ""),
-    "an equal one": ((4, 4, 4, 0), "question"),
-}
+    "2": ((2,), ""), "4": ((4,), "note"), "4 4 4": ((4, 4, 4), "question"), "7": ((7,), "question"),
+    "a falling one": ((4, 4, 4, -2), ""), "an equal one": ((4, 4, 4, 0), "question"),
+}  # fmt: skip
 
 
 @few(3)("case", RISING)
@@ -319,11 +299,8 @@ def test_the_order_of_rows_is_a_witness_of_the_best_score(case, shape, tmp_path)
 
 def test_rows_that_are_sorted_by_score_are_noted():
     """As `sort_values` sorts them: no query stands alone, so their order says less."""
-    run = (
-        RUN.drop("rank")
-        .with_columns(score=pl.int_range(200) * 1.0)
-        .sample(200, shuffle=True, seed=1)
-    )
+    scored = RUN.drop("rank").with_columns(score=pl.int_range(200) * 1.0)
+    run = scored.sample(200, shuffle=True, seed=1)
     assert "all rows begin with the lowest score" in str(read(run.sort("score"), GOLD))
     assert "lowest" not in str(read(run, GOLD))
 
@@ -343,10 +320,8 @@ def test_bm25_below_0_is_asked_about_unless_the_best_come_first(ordered):
 def test_a_score_that_rises_with_the_position_is_named_with_a_call_that_ranks_by_it():
     run = RUN.with_columns(score=-pl.col("score"))
     best_last = read(run, GOLD, score="score")["RR"]
-    for options, remedy in (
-        ({}, "pass score='score'"),
-        ({"pos": "rank"}, "pass score='score' instead of pos='rank'"),
-    ):
+    named = ({"pos": "rank"}, "pass score='score' instead of pos='rank'")
+    for options, remedy in (({}, "pass score='score'"), named):
         found = read(run, GOLD, **options)
         assert found.notes[0].endswith(remedy) and found["RR"] == 0.75 != best_last
 
@@ -360,7 +335,6 @@ def test_words_for_nothing_in_the_run_are_asked_about():
     drop = "list_filter(retrieved, lambda x: x <> 'No results found')"
     call = f"item=[\"{drop}\", 'relevant']"
     refused(rows, metrics="FalseAnswer", match=re.escape(f"that no item is retrieved? Pass {call}"))
-    result = rankql.evaluate(
-        rows, metrics=["FalseAbstention", "FalseAnswer"], item=[drop, "relevant"]
-    )
+    metrics = ["FalseAbstention", "FalseAnswer"]
+    result = rankql.evaluate(rows, metrics=metrics, item=[drop, "relevant"])
     assert result.summary["mean"].to_list() == [0.5, 0]

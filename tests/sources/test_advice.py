@@ -6,6 +6,7 @@ tests/cli/test_cli.py has the same words as options of the command line.
 import polars as pl
 import pytest
 
+from support.parameters import few
 from support.reading import read, refused
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "z"], "score": [2.0, 1.0, 1.0]})
@@ -80,7 +81,7 @@ def test_a_folder_is_advised_by_its_files(tmp_path):
     assert read(pattern, QRELS)["RR"] == 0.75
 
 
-@pytest.mark.parametrize("blank", [0, 2])
+@few(2)("blank", [0, 2])
 @pytest.mark.parametrize("broken", ['{"query": "a", "item":', "text", '{"query": "a" "item": 1}'])
 def test_a_broken_line_has_its_own_number(broken, blank, tmp_path):
     rows = [f'{{"query": "a", "item": "x{i}", "score": {i}}}' for i in range(9)]

@@ -73,9 +73,8 @@ def test_keys_have_several_columns(data):
 def test_two_names_that_may_be_a_key_or_a_pair_are_asked_about():
     run = pl.DataFrame({"uid": [1, 2], "day": [1, 1], "item": ["a", "b"], "score": [1, 1]})
     qrels = run.rename({"uid": "user", "score": "rel"})
-    refused(
-        run, qrels, query=["uid", "day"], match=r"^query=\['uid', 'day'\] may be one key or a pair"
-    )
+    both = r"^query=\['uid', 'day'\] may be one key or a pair"
+    refused(run, qrels, query=["uid", "day"], match=both)
     for query, height in (([["uid", "day"], ["user", "day"]], 2), ([["uid"], ["day"]], 1)):
         assert len(read(run, qrels, query=query).values()) == height
 
@@ -85,13 +84,8 @@ def test_two_names_are_a_pair_unless_all_tables_have_both():
     options = {"pos": "position + 1", "item": ITEM}
     for each in (run, run.with_columns(query=pl.lit("red shoe"))):
         assert read(each, QRELS, query=["qid", "query"], **options)["RR"] == 1
-    refused(
-        run,
-        QRELS,
-        query=["qid", "user", "query"],
-        **options,
-        match=r"^query='query': no column of that name in run",
-    )
+    options["query"] = ["qid", "user", "query"]
+    refused(run, QRELS, **options, match="^query='query': no column of that name in run")
 
 
 SCALAR = "must be one SQL expression of the columns of a row"

@@ -93,9 +93,8 @@ def test_underscores_are_not_part_of_a_number(tmp_path, name, text):
 def test_a_nul_in_a_name_is_refused():
     """polars would end the process."""
     refused({"q1": {"x": 1}}, QRELS, {"a\0": "avg(rel)"}, match=r"a\\x00")
-    refused(
-        pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]}), QRELS, match=r"run: .*q\\x00"
-    )
+    named = pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]})
+    refused(named, QRELS, match=r"run: .*q\\x00")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +106,8 @@ def test_an_open_transaction_does_not_hide_the_cause(tmp_path, run, metrics, mon
     con = duckdb.connect()
     con.execute("CREATE TABLE texts AS SELECT 'q1' AS query, 'x' AS item, 1 AS pos")
     con.execute("BEGIN")
-    refused(
-        run, QRELS, metrics, con=con, match=r"without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"
-    )
+    cause = "without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"
+    refused(run, QRELS, metrics, con=con, match=cause)
 
 
 @pytest.mark.slow

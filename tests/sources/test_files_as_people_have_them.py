@@ -13,29 +13,118 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import RankqlError
 from rankql.cli.main import main
 from support.parameters import cycled, few
-from support.reading import read, refused
+from support.reading import assert_read, read, refused
 from support.samples import written
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
-ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
+FRAME = pl.DataFrame({"query": ["q1", "q1"], "item": ["a", "b"], "score": [0.9, 0.5]})
+GOLD = {"q1": ["b"]}
+SCORED, JUDGED = ["query", "item", "score"], ["query", "item", "rel"]
+# The name and the text of a run with b at position 2, and options.
+FILES = [
+    ("r.yaml", "- query: q1\n  retrieved: [a, b]\n", {}),
+    ("r.yml", "q1: [a, b]\n", {}),
+    ("r.yaml", "n: 1\nsecond:\n  q1: [a, b]\nfirst:\n  q1: [b]\n", {"part": "second"}),
+    ("c.jsonl", '// ours\n{"query": "q1", "retrieved": ["a", "b"], "u": "http://x"}\n', {}),
+    ("c.json", '/* ours\n */\n{"q1": ["a", "b"] // best\n}\n', {}),
+    ("c.json", '// ours\n{"n": 1, "x": {"q1": ["b"]}, "y": {"q1": ["a", "b"]}}', {"part": "y"}),
+    # A line break within quotes, as in RFC 4180, and ids in quotes, as R writes them.
+    ("r.tsv", 'query\titem\tscore\ttext\nq1\ta\t2\t"a\nb ""c"" \td"\nq1\tb\t1\tx\n', {}),
+    ("r.tsv", '"q1"\t"a"\t2\n"q1"\t"b"\t1\n', {"columns": SCORED}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("suffix", "mark"), cycled([".csv", ".tsv", ".txt"], [",", "\t"]))
-def test_a_missing_header_is_named(suffix, mark, tmp_path):
-    path = tmp_path / f"qrels{suffix}"
-    path.write_text("".join(f"{mark.join(row)}\n" for row in ROWS))
-    refused(RUN, path, match="add a header, or name the columns")
-    if suffix != ".txt":  # the first judgment is not lost
-        with pytest.raises(RankqlError, match=r"qrels has no header.*'q1' is an id"):
-            names = {"query": ("query", "q1"), "item": ("item", "d2")}
-            read(RUN, path, rel="1", **names)
+@few(6)(("name", "text", "options"), FILES)
+def test_files_are_read(name, text, options, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert read(tmp_path / name, GOLD, **options)["RR"] == 0.5
+
+
+@few(1)("mark", [" ", "\t", "  "])
+def test_a_header_in_a_file_like_trec(mark, tmp_path):
+    """The item is docid, not the third column."""
+    path = tmp_path / "qrels.txt"
+    path.write_text("qid docid type rel\nq1 d2 web 1\nq2 d1 web 1\n".replace(" ", mark))
+    assert_read(RUN, path, {}, 0.75, "'item': 'docid'")
+
+
+PAIRS = "q1,d2\nq1,d3\nq2,d1\n"
+TRIPLES, TOP = ("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)) for ends in (
+    ["4339068", "12"], ["what is x\tX is a thing", "x\ty"]))  # fmt: skip
+# Is it the run or the judgments? The name, the text, the options and the message.
+WRONG_FILES = [
+    *(("qrels", f"r{suffix}", PAIRS.replace(",", mark), {}, "add a header, or name the columns")
+      for suffix, mark in cycled([".csv", ".tsv", ".txt"], [",", "\t"])),
+    # The first judgment is not lost.
+    ("qrels", "r.csv", PAIRS, {"query": ("query", "q1"), "item": ("item", "d2"), "rel": "1"},
+     "qrels has no header.*'q1' is an id"),
+    *(("run", "r.csv", f"q1,d1,2\n{line}\n", {"columns": SCORED}, "^run: .* Line: 2")
+      for line in ("q1,d2", "q1,d2,1,x", 'q1,d2,"1')),
+    *((side, name, text, {}, r"columns=\['query', 'item', '") for side, name, text in (
+        ("qrels", "triples.tsv", TRIPLES), ("run", "triples.train", TRIPLES),
+        ("run", "top1000.tsv", TOP), ("qrels", "top1000.dev", TOP))),
+    *(("run", "r.csv", "q1,d1,2", {"columns": columns},
+       "^columns must be the names|a name of its own for each column")
+      for columns in ([3], 3, "query,item,score", {"query": 0}, [], np.array(["query", "item"]),
+                      ["query", "query", "score"], ["query", "", "score"])),
+    ("run", "r.yaml", "a: [", {}, "r.yaml' cannot be read: "),
+    ("run", "r.yaml", "text", {}, "has no objects"),
+    ("run", "r.txt", "2 qid:1 1:0.5 2:0.1\n0 qid:1 1:0.2 2:0.3\n", {},
+     r"no ids of items\. Pass a frame .* rel \(the label\) and score \(the prediction"),
+]  # fmt: skip
+
+
+@few(12)(("side", "name", "text", "options", "message"), WRONG_FILES)
+def test_files_that_cannot_be_read_are_named(side, name, text, options, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    tables = (tmp_path / name, GOLD) if side == "run" else (RUN, tmp_path / name)
+    refused(*tables, **options, match=message)
+
+
+def test_pickles_and_addresses_are_not_read(tmp_path):
+    (tmp_path / "r.pkl").write_bytes(pickle.dumps([1]))
+    for run, message in (
+        (tmp_path / "r.pkl", r"is a pickle, which may run code when it is read\. Write Parquet$"),
+        ("s3://b/r.parquet", r"pass con=con and con\.sql\(\"FROM 's3://b/r.parquet'\"\)$"),
+        ("hf://b/r.parquet", "Load httpfs on a connection"),
+    ):
+        refused(run, GOLD, match=message)
+
+
+RECS = {"item": ("recs", "item"), "order": "rows"}
+TEXTS = [
+    ({"query": [*"ab"], "retrieved": ["x y", "z"], "relevant": ["y", "z w"]}, None, {}, 0.75),
+    ({"user": [1, 2], "recs": ["d1 d2", "d3, d1"]}, {1: ["d2"], 2: ["d1"]}, RECS, 0.5),
+    # Ids with blanks in a table with a row per item.
+    ({"query": [*"aa"], "item": ["a b", "c"], "score": [2, 1], "rel": [0, 1]}, None, {}, 0.5),
+    ({"user": [1, 1, 2], "recs": ["red hat", "red shoe", "hat"]}, {1: ["red shoe"]}, RECS, 0.5),
+    ({"query": ["a"], "retrieved": "[7 8, 9]", "relevant": "[8]"}, None, {}, 0.5),
+    ({"query": ["a"], "retrieved": ['[{"id": "x"}]'], "relevant": ["x"]}, None, {}, 1),
+]
+
+
+@pytest.mark.parametrize(("rows", "qrels", "options", "value"), TEXTS)
+def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
+    assert_read(pl.DataFrame(rows), qrels, options, value)
+
+
+def test_an_object_written_as_text_is_no_list():
+    refused(pl.DataFrame({"query": "a", "retrieved": ['{"x": 2}'], "relevant": "x"}),
+            match="must be a list of ids, not text")  # fmt: skip
+
+
+def test_files_of_trec_need_no_columns(tmp_path):
+    run, qrels = tmp_path / "a.run", tmp_path / "qrels.csv"
+    run.write_text("q1 Q0 d1 1 2.0 a\nq1 Q0 d2 2 1.0 a\n")
+    qrels.write_text("q1,d2,1\n")
+    assert read(run, qrels, columns=JUDGED)["RR"] == 0.5
+    run.write_text("q1\td1\t1\n")  # not called swapped
+    refused(qrels, run, match="add a header")
 
 
 LISTS = pl.DataFrame({"customer_id": [1, 2], "prediction": ["0706 0707", "0708, 0706"]})
-RECS = {"item": ("recs", "item"), "order": "rows"}
 BOUGHT = pl.DataFrame({"customer_id": [1, 2], "article_id": ["0707", "0708"]})
 
 
@@ -54,21 +143,6 @@ def test_a_text_of_ids_is_a_list(form, item, tmp_path):
     assert result["MAP@12"] == 0.75
 
 
-@pytest.mark.parametrize(
-    ("rows", "qrels", "options", "value"),
-    [
-        ({"query": [*"ab"], "retrieved": ["x y", "z"], "relevant": ["y", "z w"]}, None, {}, 0.75),
-        ({"user": [1, 2], "recs": ["d1 d2", "d3, d1"]}, {1: ["d2"], 2: ["d1"]}, RECS, 0.5),
-        # Ids with blanks in a table with a row per item.
-        ({"query": [*"aa"], "item": ["a b", "c"], "score": [2, 1], "rel": [0, 1]}, None, {}, 0.5),
-        ({"user": [1, 1, 2], "recs": ["red hat", "red shoe", "hat"]}, {1: ["red shoe"]}, RECS, 0.5),
-    ],
-)
-def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
-    rows = pl.DataFrame(rows)
-    assert read(rows, qrels, **options)["RR"] == value
-
-
 CELLS = [
     ["['x', 'y z', '']", "[]"], ['["x", "y z"]', "['q']"], ["['x' 'y z']", "['q']"],
     ['{x,"y z"}', "{}"], ["['x',\n 'y z']", ""],
@@ -83,19 +157,7 @@ def test_lists_written_as_text_are_lists(cells, form, tmp_path):
     assert result.values() == {"a": 0.5, "b": float("q" in cells[1])}
 
 
-def test_numbers_written_as_text_are_lists():
-    numbers = pl.DataFrame({"query": ["a"], "retrieved": "[7 8, 9]", "relevant": "[8]"})
-    assert read(numbers)["RR"] == 0.5
-
-
-def test_objects_written_as_text_are_lists_of_objects():
-    rows = pl.DataFrame({"query": ["a"], "retrieved": ['[{"id": "x"}]'], "relevant": ["x"]})
-    assert read(rows)["RR"] == 1
-    rows = rows.with_columns(retrieved=pl.lit('{"x": 2}'))
-    refused(rows, match="must be a list of ids, not text")
-
-
-@pytest.mark.parametrize("form", ["frame", "csv"])
+@few(1)("form", ["frame", "csv"])
 def test_tables_of_learning_to_rank_have_no_ids(form, tmp_path):
     """The predictions of LightGBM, XGBoost and CatBoost: rows are items, in no order if tied."""
     rows = pl.DataFrame({"label": [0, 1, 2, 0, 1], "prediction": [0.3, 0.2, 0.1, 0.5, 0.5],
@@ -130,24 +192,8 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     assert both.pairs["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
     assert read(tmp_path / "a.csv", named)["RR"] == 0.5
-    refused(
-        run,
-        qrels,
-        columns=["query", "item"],
-        match="has 3 columns without a header, not query,item",
-    )
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [[3], 3, "query,item,score", {"query": 0}, [], np.array(["query", "item"]),
-     ["query", "query", "score"], ["query", "", "score"]],
-    ids=str,
-)  # fmt: skip
-def test_columns_are_names(columns, tmp_path):
-    (tmp_path / "run.csv").write_text("q1,d1,2")
-    message = "^columns must be the names|a name of its own for each column"
-    refused(tmp_path / "run.csv", {"q1": ["d1"]}, columns=columns, match=message)
+    message = "has 3 columns without a header, not query,item"
+    refused(run, qrels, columns=["query", "item"], match=message)
 
 
 def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
@@ -174,55 +220,6 @@ def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
     assert result.sql.count("read_csv") == 1
 
 
-def test_values_in_quotes_between_tabs(tmp_path):
-    """A line break within quotes, as in RFC 4180, and ids in quotes, as R writes them."""
-    path = tmp_path / "run.tsv"
-    for text, columns in (
-        ('query\titem\tscore\ttext\nq1\td1\t2\t"a\nb ""c"" \td"\nq1\td2\t1\tx\n', None),
-        ('"q1"\t"d1"\t2\n"q1"\t"d2"\t1\n', ["query", "item", "score"]),
-    ):
-        path.write_text(text)
-        assert read(path, {"q1": {"d2": 1}}, columns=columns)["RR"] == 0.5
-
-
-def test_files_of_trec_need_no_columns(tmp_path):
-    run, qrels = tmp_path / "a.run", tmp_path / "qrels.csv"
-    run.write_text("q1 Q0 d1 1 2.0 a\nq1 Q0 d2 2 1.0 a\n")
-    qrels.write_text("q1,d2,1\n")
-    names = ["query", "item", "rel"]
-    assert read(run, qrels, columns=names)["RR"] == 0.5
-    run.write_text("q1\td1\t1\n")  # not called swapped
-    refused(qrels, run, match="add a header")
-
-
-@pytest.mark.parametrize("line", ["q1,d2", "q1,d2,1,x", 'q1,d2,"1'])
-def test_an_uneven_line_without_a_header_is_named(line, tmp_path):
-    path = tmp_path / "run.csv"
-    path.write_text(f"q1,d1,2\n{line}\n")
-    refused(path, {"q1": {"d2": 1}}, columns=["query", "item", "score"], match=r"^run: .* Line: 2")
-
-
-@pytest.mark.parametrize(
-    ("name", "judged"),
-    cycled(["triples.tsv", "triples.train", "top1000.tsv", "top1000.dev"], [True, False, False]),
-)
-def test_errors_about_other_files_of_ms_marco_name_the_option(name, judged, tmp_path):
-    ends = ["4339068", "12"] if name.startswith("triples") else ["what is x\tX is a thing", "x\ty"]
-    (tmp_path / name).write_text("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)))
-    inputs = (RUN, tmp_path / name) if judged else (tmp_path / name, {"q1": ["1"]})
-    refused(*inputs, "RR", match=r"columns=\['query', 'item', '")
-
-
-@pytest.mark.parametrize("mark", [" ", "\t", "  "])
-def test_a_header_in_a_file_like_trec(mark, tmp_path):
-    """The item is docid, not the third column."""
-    path = tmp_path / "qrels.txt"
-    lines = ["qid docid type rel", "q1 d2 web 1", "q2 d1 web 1"]
-    path.write_text("\n".join(lines).replace(" ", mark))
-    result = read(RUN, path)
-    assert result["RR"] == 0.75 and result.columns["qrels"]["item"] == "docid"
-
-
 def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with duckdb.connect("wh.duckdb") as con:
@@ -247,16 +244,13 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
 
 # Other formats
 
-FRAME = pl.DataFrame({"query": ["q1", "q1"], "item": ["a", "b"], "score": [0.9, 0.5]})
-GOLD = {"q1": ["b"]}
-
 
 def write_orc(path):
     text = pyarrow.schema([("query", "string"), ("item", "string"), ("score", "double")])
     pyarrow.orc.write_table(FRAME.to_arrow().cast(text), path)
 
 
-@pytest.mark.parametrize("name", ["r.feather", "r.arrow", "r.orc"])
+@few(2)("name", ["r.orc", "r.feather", "r.arrow"])
 def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     path = tmp_path / name
     # DuckDB 1.4 does not filter the views of strings that polars writes.
@@ -265,28 +259,6 @@ def test_files_of_arrow_and_orc_are_read(name, tmp_path):
     assert read(path, GOLD)["RR"] == 0.5
     path.write_bytes(path.read_bytes()[:40])
     refused(path, GOLD, match=rf"^run: '.*{name}' is damaged")
-
-
-@few(2)(
-    ("name", "text", "part"),
-    [
-        ("r.yaml", "- query: q1\n  retrieved: [a, b]\n", None),
-        ("r.yml", "q1: [a, b]\n", None),
-        ("r.yaml", "n: 1\nsecond:\n  q1: [a, b]\nfirst:\n  q1: [b]\n", "second"),
-        ("c.jsonl", '// ours\n{"query": "q1", "retrieved": ["a", "b"], "u": "http://x"}\n', None),
-        ("c.json", '/* ours\n */\n{"q1": ["a", "b"] // best\n}\n', None),
-        ("c.json", '// ours\n{"n": 1, "x": {"q1": ["b"]}, "y": {"q1": ["a", "b"]}}', "y"),
-    ],
-)
-def test_yaml_and_json_with_comments_are_read(name, text, part, tmp_path):
-    (tmp_path / name).write_text(text)
-    assert read(tmp_path / name, GOLD, part=part)["RR"] == 0.5
-
-
-def test_yaml_that_cannot_be_read_is_named(tmp_path):
-    for text, message in (("a: [", "r.yaml' cannot be read: "), ("text", "has no objects")):
-        (tmp_path / "r.yaml").write_text(text)
-        refused(tmp_path / "r.yaml", GOLD, match=message)
 
 
 @few(2)("name", [pytest.param("r.xlsx", marks=pytest.mark.frames), "r.sqlite", "r.avro", "r.npy"])
@@ -305,16 +277,3 @@ def test_the_error_about_another_format_has_the_call_that_reads_it(name, tmp_pat
     run = eval(call, {"polars": pl, "numpy": np, "sqlite3": sqlite3})
     gold = {0: [2]} if name == "r.npy" else GOLD
     assert read(run, gold)["RR"] == 0.5
-
-
-def test_pickles_and_addresses_are_not_read(tmp_path):
-    (tmp_path / "r.pkl").write_bytes(pickle.dumps([1]))
-    letor = tmp_path / "mslr.txt"
-    letor.write_text("2 qid:1 1:0.5 2:0.1\n0 qid:1 1:0.2 2:0.3\n")
-    for run, message in (
-        (tmp_path / "r.pkl", r"is a pickle, which may run code when it is read\. Write Parquet$"),
-        ("s3://b/r.parquet", r"pass con=con and con\.sql\(\"FROM 's3://b/r.parquet'\"\)$"),
-        ("hf://b/r.parquet", "Load httpfs on a connection"),
-        (letor, r"no ids of items\. Pass a frame .* rel \(the label\) and score \(the prediction"),
-    ):
-        refused(run, GOLD, match=message)

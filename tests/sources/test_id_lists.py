@@ -11,8 +11,8 @@ import pytest
 
 import rankql
 from support import calls, metric_engines
-from support.parameters import cycled, few
-from support.reading import read, refused
+from support.parameters import cycled, few, of_each_kind
+from support.reading import assert_read, read, refused
 from support.samples import write_rows, written
 
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
@@ -45,26 +45,151 @@ def test_lists_are_evaluated_like_rows(form, tmp_path):
     assert result.columns["qrels"]["rel"] == "1 for every row"
 
 
-@few(1)(("run", "qrels"), [(RETRIEVED, RELEVANT), (RETRIEVED, QRELS), (RUN, RELEVANT)])
-def test_one_table_has_lists(run, qrels):
-    assert read(run, qrels).rankings == EXPECTED
-    assert read(LISTS, QRELS.head(1)).values() == {"q1": 0.5}
+def two(name, values, relevant=False):
+    """Two queries with objects of ids x and y and a field of theirs, retrieved or relevant."""
+    hits = [[{"id": x, name: v} for x, v in zip("xy", each, strict=True)] for each in values]
+    other = [["x", "y"]] * len(hits) if relevant else [["x"]] * len(hits)
+    names = ("relevant", "retrieved") if relevant else ("retrieved", "relevant")
+    return pl.DataFrame({"query": [*"ab"][: len(hits)], names[0]: hits, names[1]: other})
 
 
-@few(2)(
-    "query, retrieved, relevant",
-    [
-        ("user_input", "retrieved_context_ids", "reference_context_ids"),  # Ragas
-        ("question", "retrieved_doc_ids", "ground_truth_doc_ids"),  # MLflow
-        ("query", "retrieved_ids", "expected_ids"),  # LlamaIndex
-        ("question", "retrieved_documents", "ground_truth_documents"),  # Haystack
-    ],
-)
-def test_names_of_tools_are_recognised(query, retrieved, relevant):
-    names = {"query": query, "retrieved": retrieved, "relevant": relevant}
-    result = read(LISTS.rename(names))
-    assert result.rankings == EXPECTED
-    assert result.columns["run"]["item"] == retrieved
+CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
+FOUND = {"a": ["d2", "x"], "b": ["d3"]}
+KEYS = LISTS.rename({"query": "key", "retrieved": "hits", "relevant": "right"})
+PLACED = [{"query": "q", "hits": [
+    {"id": x, "rank": pos, "rel": rel} for x, pos, rel in (("b", 2, 0), ("c", 3, 2), ("a", 1, 0))
+]}]  # fmt: skip
+HANDBOOK = {"a": ["Employee Handbook.pdf", "x"], "b": ["d3"]}
+SHOES = {"a": ["red shoe", "shoe"], "b": ["d3"]}
+
+
+def labelled(*labels, field="label"):
+    """Ids 1 and 2 with a label, of which only the second is retrieved."""
+    ids = [{"document_id": x, field: label} for x, label in zip("12", labels, strict=True)]
+    return pl.DataFrame([{"question": "q", "retrieved": ["2", "6"], "relevant": ids}])
+
+
+R5 = {"metrics": "R@5"}
+READ = {
+    **{f"one table has lists: {place}": (run, qrels, {}, 0.75)
+       for place, (run, qrels) in enumerate(
+           [(RETRIEVED, RELEVANT), (RETRIEVED, QRELS), (RUN, RELEVANT)])},
+    "one table has lists: and the other one judgment": (LISTS, QRELS.head(1), {}, 0.5),
+    **{f"names of tools: {tool}": (
+        LISTS.rename({"query": query, "retrieved": retrieved, "relevant": relevant}), None, {},
+        0.75, f"'item': '{retrieved}'")
+       for tool, query, retrieved, relevant in (
+           ("Ragas", "user_input", "retrieved_context_ids", "reference_context_ids"),
+           ("MLflow", "question", "retrieved_doc_ids", "ground_truth_doc_ids"),
+           ("LlamaIndex", "query", "retrieved_ids", "expected_ids"),
+           ("Haystack", "question", "retrieved_documents", "ground_truth_documents"))},
+    "names by keyword": (KEYS, None, {"query": "key", "item": ["hits", "right"]}, 0.75),
+    # A name that only one of the tables has.
+    "a name of one table by keyword": (
+        RETRIEVED, RELEVANT.rename({"relevant": "right"}), {"item": "right"}, 0.75),
+    # Names of fields and columns are never part of a template.
+    **{f"scores in another column: {field}": (
+        pl.DataFrame({"query": ["a", "b"], scores: [[1.0, 2.0], [3.0]],
+                      "retrieved": [[{field: "x", "t": 1}, {field: "y", "t": 2}],
+                                    [{field: "x", "t": 3}]]}),
+        pl.DataFrame({"query": ["a", "b"], "doc_id": ["x", "x"], "rel": 1}),
+        {"item": (f"retrieved.{field}", "doc_id"), "score": scores}, 0.75)
+       for field, scores in (("doc_id", "scores"), ("idx_id", "scores"), ("id", "LISTS"))},
+    "ranked objects with grades": (
+        PLACED, None, {"score": "hits.rank", "descending": False}, 1 / 3),
+    "objects with grades in order": (PLACED, None, {"order": "list"}, 1 / 2),
+    **{f"labels of relevant ids: {field} {type(rel).__name__}": (
+        labelled("yes", "no", field=field), None, {"rel": rel}, 0, f"{field} (yes: 2, no: 0)")
+       for field in ("label", "event")
+       for rel in ({"yes": 2, "no": 0}, (field, {"yes": 2, "no": 0}))},
+    "labels yes and no of relevant ids": (labelled("yes", "no"), None, {}, 0),
+    "labels of an id": (two("says", [("No", "Yes")] * 2, True), None, {}, 1),
+    # Texts that do not repeat, and times.
+    "titles of relevant ids": (
+        two("title", [("A", "B"), ("C", "D")], True), None, {}, 1),
+    "times of relevant ids": (two("time", [("1", "2")] * 2, True), None, {}, 1),
+    **{f"the order of a field: {field}": (two(field, [values]), None, {}, 1)
+       for field, values in (("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2)))},
+    "the order of the list": (
+        two("score", [(0.1, 0.9)]), None, {"order": "list"}, 1),
+    "the order of the score": (
+        two("score", [(0.1, 0.9)]), None, {"score": "retrieved.score"}, 1 / 2),
+    "ids of two types": ([{"query": 1, "retrieved": [7, "d2"], "relevant": ["d2", 9]}], None, {},
+                            0.5),
+    "ids as text": (
+        pl.DataFrame({"query": [1], "retrieved": [[7, 8]], "relevant": [["8", "8"]]}), None,
+        {"metrics": "R@2"}, 1),
+    "ids as floats": (
+        pl.DataFrame({"qid": [1, 2], "retrieved": [[1.0, 2.0], [3.0]], "relevant": [[1], [3]]}),
+        None, {}, 1),
+    **{f"types of ids: {kind}": (
+        pl.DataFrame({"query": [1], "retrieved": [[3, 5]], "relevant": [[5]]}).cast(
+            {"retrieved": pl.List(kind), "relevant": pl.List(kind)}), None, {}, 0.5)
+       for kind in (pl.Int128, pl.UInt8, pl.Int64)},
+    "ids in arrays": (
+        pandas.DataFrame({"qid": [1], "retrieved": [["x"]], "relevant": [numpy.array(["x"])]}),
+        None, {}, 1),
+    **{f"ids with blanks: {name} {cell[:5]}": (
+        HANDBOOK, pl.DataFrame({"query": ["a", "b"], name: [cell, "d3"]}),
+        R5 | ({"item": ("item", "bought")} if name == "bought" else {}), value)
+       for name in ("bought", "relevant", "item")
+       for cell, value in (("Employee Handbook.pdf", 1),
+                           ("Other File.pdf, Employee Handbook.pdf", 0.75))},
+    # One column of cells is read in one way.
+    "ids with blanks in both lists": (
+        pl.DataFrame({"question": [*"abc"], "retrieved": ["red shoe", "d3", "d5"],
+                      "relevant": ["red shoe", "blue shoe", "d5"]}), None, R5, 2 / 3,
+        "retrieved (one id per cell)"),
+    **{f"rows of one query are split only if none matches: {items[0]}": (
+        run, pl.DataFrame({"query": [*"aab"], "item": items}), R5, value)
+       for run, items, value in ((SHOES, ["red shoe", "blue shoe", "d3"], 0.75),
+                                 (FOUND, ["d1 d2", "d7", "d3"], 2 / 3))},
+    **{f"an expression splits cells: {type(run).__name__}": (
+        run, CELLS, R5 | {"item": ("item", "string_split(bought, ' ')")}, 0.75)
+       for run in (FOUND, pl.DataFrame(
+           {"query": [*"aab"], "item": ["d2", "x", "d3"], "score": [3, 2, 1]}))},
+}  # fmt: skip
+
+
+@of_each_kind(READ)
+def test_what_is_read(kind, case):
+    assert_read(*READ[case])
+
+
+REFUSED = [
+    # Half the ids are missing.
+    (LISTS.with_columns(retrieved=pl.lit(["d1", None])), "^run: retrieved is NULL in 2 of 4"),
+    (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
+    (LISTS.drop("relevant"), "^run has no lists of retrieved and of relevant ids"),
+    (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in "),
+    (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
+    # Wrong types.
+    (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),
+    (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))), "^run: relevant has no id"),
+    # Duplicates.
+    (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
+    (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
+    ({"a": LISTS, "b": LISTS.with_columns(relevant="retrieved")}, "^The runs have different"),
+    # The order is not guessed, nor what labels mean.
+    *((KEYS.rename({"key": "query", "hits": name}),
+       r"Found: \w+, right\. Pass item=\['\w+', 'right'\]") for name in ("hits", "other")),
+    (labelled("good", "bad"), "^qrels: label must be a number, not text"),
+    (two("says", [("No", "Yes"), ("Yes", "No")], True),
+     r"Is relevant.says the grade .* \{'No': \.\.\., 'Yes'"),
+    *((two(field, [values]), f"not in the order of retrieved.{field} in 1 query")
+      for field, values in (("_distance", (0.9, 0.1)), ("score", (0.1, 0.9)), ("rank", (2, 1)))),
+    (pandas.DataFrame({"qid": [1], "retrieved": [{"x"}], "relevant": [["x"]]}),
+     r"^run: the cells of retrieved cannot .* no order"),
+]  # fmt: skip
+
+
+@few(9)(("run", "message"), REFUSED)
+def test_lists_that_cannot_be_right_are_refused(run, message):
+    refused(run, match=message)
+
+
+def test_lists_that_are_no_judgments_are_refused():
+    refused(LISTS, LISTS, match=r"^qrels has lists of retrieved ids, as a run")
 
 
 def test_attributes_stand_beside_lists():
@@ -76,16 +201,6 @@ def test_attributes_stand_beside_lists():
     ):
         per_query = rankql.evaluate(run, qrels, "RR", by=by).per_query
         assert per_query.rows() == [("q1", "en", 0.5), ("q2", "de", 1.0)]
-
-
-def test_names_by_keyword():
-    lists = LISTS.rename({"query": "key", "retrieved": "hits", "relevant": "right"})
-    assert read(lists, query="key", item=["hits", "right"]).rankings == EXPECTED
-    for names in ({"hits": "hits"}, {"hits": "other"}):  # the order is not guessed
-        refused(lists.rename(names), match=r"Found: \w+, right\. Pass item=\['\w+', 'right'\]")
-    # A name that only one of the tables has.
-    right = RELEVANT.rename({"relevant": "right"})
-    assert read(RETRIEVED, right, item="right")["RR"] == 0.75
 
 
 def test_rows_without_a_query_are_numbered(tmp_path):
@@ -134,18 +249,6 @@ def test_columns_may_be_called_like_types(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("field", "scores"), [("doc_id", "scores"), ("idx_id", "scores"), ("id", "LISTS")]
-)
-def test_objects_have_their_scores_in_another_column(field, scores):
-    """Names of fields and columns are never part of a template."""
-    hits = [[{field: "x", "t": 1}, {field: "y", "t": 2}], [{field: "x", "t": 3}]]
-    run = pl.DataFrame({"query": ["a", "b"], "retrieved": hits, scores: [[1.0, 2.0], [3.0]]})
-    qrels = pl.DataFrame({"query": ["a", "b"], "doc_id": ["x", "x"], "rel": 1})
-    item = (f"retrieved.{field}", "doc_id")
-    assert read(run, qrels, item=item, score=scores).values() == {"a": 0.5, "b": 1}
-
-
 def test_retrieved_ids_have_scores(tmp_path):
     row = {"question": "a", "rank": 7, "retrieved": {"x": 0.1, "y": 0.9}, "relevant": ["y"]}
     path = write_rows(tmp_path / "scores.jsonl", [row])
@@ -163,44 +266,6 @@ def test_retrieved_ids_have_scores(tmp_path):
     assert note.startswith("Ids such as 'y#1' look like chunks")
 
 
-def test_a_number_ranks_objects_that_have_grades():
-    hits = [{"id": "b", "rank": 2, "rel": 0}, {"id": "c", "rank": 3, "rel": 2}]
-    runs = [{"query": "q", "hits": [*hits, {"id": "a", "rank": 1, "rel": 0}]}]
-    ranked = {"score": "hits.rank", "descending": False}
-    for options, value in ((ranked, 1 / 3), ({"order": "list"}, 1 / 2)):
-        result = read(runs, None, ["RR", "NumRel"], **options)
-        assert (result["RR"], result["NumRel"]) == (value, 1)
-
-
-@pytest.mark.parametrize("field", ["label", "event"])
-def test_labels_of_relevant_ids_are_mapped(field):
-    """The first relevant id was not retrieved, and the second was."""
-    ids = [{"document_id": "1", field: "yes"}, {"document_id": "2", field: "no"}]
-    row = pl.DataFrame([{"question": "q", "retrieved": ["2", "6"], "relevant": ids}])
-    for rel in ({"yes": 2, "no": 0}, (field, {"yes": 2, "no": 0})):
-        result = read(row, None, rel=rel)
-        assert result["RR"] == 0
-        assert result.columns["qrels"]["rel"] == f"{field} (yes: 2, no: 0)"
-    assert read(row)["RR"] == 0  # yes and no are 1 and 0
-    ids = [{"document_id": "1", field: "good"}, {"document_id": "2", field: "bad"}]
-    row = row.with_columns(relevant=pl.Series([ids]))
-    refused(row, match=f"^qrels: {field} must be a number, not text")
-
-
-@few(2)(("field", "values"), [("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2))])
-def test_lists_are_in_the_order_of_their_field(field, values):
-    hits = [{"id": item, field: value} for item, value in zip("xy", values, strict=True)]
-    right, wrong = (
-        pl.DataFrame({"qid": ["a"], "retrieved": [order], "relevant": [["x"]]})
-        for order in (hits, hits[::-1])
-    )
-    assert read(right)["RR"] == 1
-    refused(wrong, match=f"not in the order of retrieved.{field} in 1 query")
-    if field == "score":
-        assert read(wrong, None, order="list")["RR"] == 0.5
-        assert read(wrong, None, score="retrieved.score")["RR"] == 1
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -214,15 +279,6 @@ def test_values_of_json_that_are_not_ids_are_refused(row, message, tmp_path):
     refused(write_rows(tmp_path / "lists.jsonl", [{**ROWS[0], **row}]), match=f"^run: {message}")
 
 
-def test_ids_of_other_types_match(tmp_path):
-    rows = [{"query": 1, "retrieved": [7, "d2"], "relevant": ["d2", 9]}]
-    assert read(write_rows(tmp_path / "mixed.jsonl", rows))["RR"] == 0.5
-    numbers = pl.DataFrame({"query": [1], "retrieved": [[7, 8]], "relevant": [["8", "8"]]})
-    assert read(numbers, None, "R@2")["R@2"] == 1
-    floats = pl.DataFrame({"qid": [1, 2], "retrieved": [[1.0, 2.0], [3.0]], "relevant": [[1], [3]]})
-    assert read(floats)["RR"] == 1
-
-
 def test_empty_lists(tmp_path):
     empty = [{"query": "q3", "retrieved": [], "relevant": ["d1"]},
              {"query": "q4", "retrieved": ["d1"], "relevant": []},
@@ -231,36 +287,6 @@ def test_empty_lists(tmp_path):
     counts = result.summary.select("mean", "queries", "undefined", "missing").rows()
     assert counts == [(0.375, 5, 1, 2)] and "not judged" not in " ".join(result.notes)
     refused(write_rows(tmp_path / "none.jsonl", empty[:1]), match=r"^run is empty: it has no ids")
-
-
-@few(3)(
-    "run, message",
-    [
-        # Half the ids are missing.
-        (LISTS.with_columns(retrieved=pl.lit(["d1", None])), "^run: retrieved is NULL in 2 of 4"),
-        (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
-        (LISTS.drop("relevant"), "^run has no lists of retrieved and of relevant ids"),
-        (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in "),
-        (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
-        # Wrong types.
-        (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),
-        (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))), "^run: relevant has no id"),
-        # Duplicates.
-        (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
-        (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
-        ({"a": LISTS, "b": LISTS.with_columns(relevant="retrieved")}, "^The runs have different"),
-    ],
-)
-def test_lists_that_cannot_be_right_are_refused(run, message):
-    refused(run, match=message)
-    refused(LISTS, LISTS, match=r"^qrels has lists of retrieved ids, as a run")
-
-
-def test_cells_of_pandas_are_lists():
-    run = pandas.DataFrame({"qid": [1], "retrieved": [["x"]], "relevant": [numpy.array(["x"])]})
-    assert read(run)["RR"] == 1
-    run["retrieved"] = [{"x"}]
-    refused(run, match=r"^run: the cells of retrieved cannot .* no order")
 
 
 # order='rows'
@@ -432,9 +458,6 @@ def test_vectors_are_not_ids(kind):
 
 # Several ids in one cell
 
-CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
-FOUND = {"a": ["d2", "x"], "b": ["d3"]}
-
 
 @few(2)(
     ("cell", "name"),
@@ -454,42 +477,6 @@ def test_pieces_of_cells_are_ids_if_they_match(name, cell):
         assert result.columns["qrels"]["item"] == f"{name} (several ids per cell)"
 
 
-@few(1)("name", ["bought", "relevant", "item"])
-def test_ids_with_blanks_stay_one_id(name):
-    run = {"a": ["Employee Handbook.pdf", "x"], "b": ["d3"]}
-    options = {"item": ("item", "bought")} if name == "bought" else {}
-    one = pl.DataFrame({"query": ["a", "b"], name: ["Employee Handbook.pdf", "d3"]})
-    assert read(run, one, "R@5", **options)["R@5"] == 1
-    two = one.with_columns(pl.Series(name, ["Other File.pdf, Employee Handbook.pdf", "d3"]))
-    assert read(run, two, "R@5", **options)["R@5"] == 0.75
-
-
-def test_one_column_of_cells_is_read_in_one_way():
-    table = pl.DataFrame({
-        "question": ["a", "b", "c"],
-        "retrieved": ["red shoe", "d3", "d5"],
-        "relevant": ["red shoe", "blue shoe", "d5"],
-    })  # fmt: skip
-    result = read(table)
-    assert result.values("R@5") == {"a": 1, "b": 0, "c": 1}
-    assert result.columns["run"]["item"] == "retrieved (one id per cell)"
-
-
-def test_rows_of_one_query_are_split_only_if_none_matches():
-    run = {"a": ["red shoe", "shoe"], "b": ["d3"]}
-    rows = {"query": ["a", "a", "b"], "item": ["red shoe", "blue shoe", "d3"]}
-    assert read(run, pl.DataFrame(rows), "R@5")["R@5"] == 0.75
-    rows["item"] = ["d1 d2", "d7", "d3"]
-    assert read(FOUND, pl.DataFrame(rows), "R@5")["R@5"] == pytest.approx(2 / 3)
-
-
-def test_an_expression_splits_cells():
-    pair = ("item", "string_split(bought, ' ')")
-    frame = pl.DataFrame({"query": ["a", "a", "b"], "item": ["d2", "x", "d3"], "score": [3, 2, 1]})
-    for run in (FOUND, frame):
-        assert read(run, CELLS, "R@5", item=pair)["R@5"] == 0.75
-
-
 @few(4)("rel, columns, runs", [
     ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}, 2),
     ("3 * buy + see", {"buy": [1, 0], "see": [1, 1]}, 1),
@@ -506,26 +493,3 @@ def test_fields_of_objects_are_columns_for_rel(rel, columns, runs):
     ranked = {"a": ["x", "y"]}
     (expected,) = read(ranked, flat, rel=rel).rankings.values()
     assert [*read(run, rel=rel).rankings.values()] == [expected] * runs
-
-
-def test_labels_in_objects_ask_as_numbers_do():
-    def lists(field, values):
-        objects = pl.Series([[{"id": "x", field: v}, {"id": "y", field: v2}] for v, v2 in values])
-        keys = [*"ab"]
-        return pl.DataFrame({"query": keys, "retrieved": [["x", "y"]] * 2, "relevant": objects})
-
-    refused(
-        lists("says", [("No", "Yes"), ("Yes", "No")]),
-        match=r"Is relevant.says the grade .* \{'No': \.\.\., 'Yes'",
-    )
-    assert read(lists("says", [("No", "Yes")] * 2))["RR"] == 1  # of the id
-    for field in ("title", "time"):  # texts that do not repeat, and times
-        table = lists(field, [("A", "B"), ("C", "D")] if field == "title" else [("1", "2")] * 2)
-        assert read(table)["RR"] == 1
-
-
-@pytest.mark.parametrize("kind", [pl.Int128, pl.UInt8, pl.Int64])
-def test_lists_hold_integers_of_any_width(kind):
-    frame = pl.DataFrame({"query": [1], "retrieved": [[3, 5]], "relevant": [[5]]})
-    frame = frame.cast({"retrieved": pl.List(kind), "relevant": pl.List(kind)})
-    assert read(frame)["RR"] == 0.5

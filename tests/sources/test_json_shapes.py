@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from support.parameters import few
+from support.parameters import few, of_each_kind
 from support.reading import read, refused
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
@@ -50,11 +50,6 @@ def test_dicts_in_json_are_read_as_in_python(write):
     assert rr(lists, write("ids.json", {"q1": ["d1"], "q3": ["2024-01-01"]})) == [0.5, 1]
 
 
-def test_infinite_scores_are_read(write):
-    assert rr(write("a.json", {"q1": {"d2": float("inf"), "d1": 1.0}}), {"q1": ["d1"]}) == [0.5]
-    assert rr(write("b.json", {"q1": {"d2": float("-inf"), "d1": 1.0}}), {"q1": ["d1"]}) == [1]
-
-
 def test_objects_with_names_of_columns_are_rows(write):
     row = {"retrieved": {"d1": 1.0, "d2": 0.4}, "relevant": ["d2"]}
     assert rr(write("rag.jsonl", row), None) == [0.5]
@@ -62,13 +57,7 @@ def test_objects_with_names_of_columns_are_rows(write):
     assert "looks like" not in error_of("pandas.json", QRELS)
 
 
-def test_predictions_of_mteb_are_read(write):
-    """As AbsTask._save_task_predictions writes them."""
-    file = write("a.json", {"mteb_model_meta": MTEB, "default": {"test": RUN}})
-    assert rr(file, QRELS) == [0.5, 1]
-
-
-# OpenSearch and Elasticsearch
+# Answers of engines
 
 
 def hit(item, score=1.0):
@@ -106,12 +95,159 @@ def rank_eval(failures=(), **hits):
     return {"metric_score": 0.5, "details": details, "failures": {query: {} for query in failures}}
 
 
+HITS = [{"id": "d1", "score": 0.9}, {"id": "d2", "score": 0.8}]
+ENGINES = {
+    "OpenSearch": answer("d1", "d2"),
+    "Pinecone": {"matches": HITS, "namespace": ""},
+    "Qdrant": {"points": HITS},
+    "Qdrant in REST": {"result": {"points": HITS}, "status": "ok"},
+    "Solr": {"responseHeader": {"status": 0}, "response": {"numFound": 2, "docs": HITS}},
+    "Vespa": {"root": {"id": "toplevel", "children": [
+        {"id": hit["id"], "relevance": hit["score"], "fields": {"x": 1}} for hit in HITS]}},
+    "Typesense": {"found": 2, "hits": [
+        {"document": {"id": hit["id"]}, "text_match": 9} for hit in HITS]},
+    "Bedrock": {"retrievalResults": [
+        {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
+        for hit in HITS]},
+    "Azure": {"value": [
+        {"id": hit["id"], "@search.score": 0.2, "@search.rerankerScore": 2} for hit in HITS]},
+    "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
+}  # fmt: skip
+EMPTY = [
+    answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
+    {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}},
+    {"root": {"id": "toplevel", "relevance": 1.0, "fields": {"totalCount": 0}}},
+]  # fmt: skip
+MANY = {f"d{i}": 1 / (i + 1) for i in range(300)}
+JUDGED = {"q1": ["d2"], "q2": ["d1"]}
+FOUND = {"u1": ["n2", "n1"], "u2": ["n3", "n1"]}
+GOLD = {"u1": ["n1"], "u2": ["n3"]}
+KEYED = {
+    "k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
+    "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]},
+}
+# The run, the judgments and the part that has them; objects by key are rows.
+WRAPPED = [
+    (FOUND, {"queries": {"u1": "what is a?", "u2": "b?"}, "corpus": {"n1": "text"},
+             "relevant_docs": GOLD}, "relevant_docs"),
+    ({"system": "x", "queries": FOUND}, GOLD, "queries"),
+    ({"answers": [{"id": q, "retrieved": ids} for q, ids in FOUND.items()]},
+     [{"id": q, "relevant": ids} for q, ids in GOLD.items()], "answers"),
+    (FOUND, {"name": "esci", "judgmentRatings": [
+        {"query": q, "ratings": [{"docId": x, "rating": "1.0"} for x in ids]}
+        for q, ids in GOLD.items()]}, "judgmentRatings"),
+    ({"_comment": "of today", **FOUND}, {"_comment": "ours", **GOLD}, ""),
+    ({q: [[x, 1 / i] for i, x in enumerate(ids, 1)] for q, ids in FOUND.items()},
+     {q: [[x, 2] for x in ids] for q, ids in GOLD.items()}, ""),
+    ({q: [{"id": x, "text": "a b c d"} for x in ids] for q, ids in FOUND.items()}, GOLD, ""),
+    (KEYED, None, ""),
+    ([{"_comment": "of today"}, *KEYED.values()], None, ""),
+]  # fmt: skip
+# The data, the judgments, RR of each query, and text of the columns.
+READ = {
+    "infinite scores: first": (
+        {"q1": {"d2": float("inf"), "d1": 1.0}}, {"q1": ["d1"]}, [0.5]),
+    "infinite scores: last": ({"q1": {"d2": float("-inf"), "d1": 1.0}}, {"q1": ["d1"]}, [1]),
+    # As AbsTask._save_task_predictions writes them.
+    "MTEB": ({"mteb_model_meta": MTEB, "default": {"test": RUN}}, QRELS, [0.5, 1]),
+    "answers: with their queries": (
+        [answer("d1", "d2", query="q1"), answer("d1", query="q2")], JUDGED, [0.5, 1]),
+    "answers: of several searches": (
+        {"took": 3, "responses": [answer("d1", "d2"), answer("d1")]}, {0: ["d2"], 1: ["d1"]},
+        [0.5, 1], "'query': 'place in responses'"),
+    "answers: without queries": (
+        [answer("d1", "d2"), answer("d1")], {0: ["d2"], 1: ["d1"]}, [0.5, 1]),
+    "answers: of which the first is not judged": (
+        [answer("d1", "d2"), answer("d1")], {1: ["d1"]}, [1]),
+    "answers: one": (answer("d1", "d2"), {0: ["d2"]}, [0.5], "'query': 'row number'"),
+    "answers: one with its query": (
+        {"query": "a", **answer("d1", "d2")}, {"a": ["d2"]}, [0.5]),
+    **{f"an answer of {engine}": (found, {0: ["d2"]}, [0.5])
+       for engine, found in ENGINES.items()},
+    **{f"engines: {engine}": (
+        {"q1": found, "q2": found} if len(engine) % 2 else
+        [{"query": query, **found} for query in JUDGED], JUDGED, [0.5, 1])
+       for engine, found in ENGINES.items()},
+    **{f"a query without hits: {[*empty]}": (
+        {"q1": ENGINES["Pinecone"], "q2": empty}, JUDGED, [0.5, 0]) for empty in EMPTY},
+    "a matrix of Chroma": (
+        {"ids": [["a", "b"], ["c", "d"]], "distances": [[0.1, 0.2], [0.1, 0.3]]},
+        {0: ["a"], 1: ["d"]}, [1, 0.5]),
+    "hits and relevant ids": (
+        [{"query": "q", "hits": [{"id": "a"}, {"id": "b"}], "relevant": ["b"]}], None, [0.5]),
+    "rows: lists": (
+        [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
+         {"query": "b", "retrieved": ["x"], "relevant": []}], None, [0.5, None]),
+    "rows: numbers": ([{"query": 1, "retrieved": [7, 8], "relevant": [8]}], None, [0.5]),
+    "rows of objects": (
+        [{"query": "a", "retrieved": [{"id": "x"}, {"id": "y", "page": 3}],
+          "relevant": [{"id": "y", "grade": 2}]}], None, [0.5]),
+    "rows: grades": (
+        [{"query": "a", "retrieved": ["x", "y"], "relevant": {"y": 2}},
+         {"query": "b", "retrieved": ["x", "y"], "relevant": {"x": 1.5}}], None, [0.5, 1]),
+    "rows of maps": (
+        [{"query": "a", "retrieved": MANY, "relevant": {"d7": 1}},
+         {"query": "b", "retrieved": MANY, "relevant": {"d2": 1}}], None, [1 / 8, 1 / 3]),
+    "rows of items": (
+        [{"query": "a", "item": "x", "rank": 1, "rel": 0},
+         {"query": "a", "item": "y", "rank": 2, "rel": 1}], None, [0.5]),
+    "rows with empty objects": (
+        [{"query": "a", "retrieved": ["x", "y"], "relevant": {}, "more": {}},
+         {"query": "b", "retrieved": ["x", "y"], "relevant": {"y": 1}, "more": {"n": {"m": 1}}}],
+        None, [None, 0.5]),
+    "rows: of pairs": (
+        [{"question": "q", "retrieved": [["a", 0.9], ["b", 0.5]], "relevant": ["b"]}], None, [0.5]),
+}  # fmt: skip
+
+
+@of_each_kind(READ)
+def test_an_object_and_its_file_are_read_alike(kind, case, write):
+    run, qrels, values, *said = READ[case]
+    alone, of_file = read(run, qrels), read(write("a.json", run), qrels)
+    assert [*alone.values().values()] == [*of_file.values().values()] == values
+    assert alone.columns == of_file.columns and all(x in str(alone.columns) for x in said)
+
+
+@few(3)(("run", "gold", "part"), WRAPPED)
+def test_files_are_read_by_their_part(run, gold, part, write):
+    files = [write(f"{i}.json", x) for i, x in enumerate((run, gold)) if x]
+    result = read(*files)
+    assert result["RR"] == 0.75 and part in str(result.columns)
+
+
+@few(2)("engine", ENGINES)
+def test_check_finds_no_error_in_answers(engine):
+    rows = [{"query": query, **ENGINES[engine]} for query in JUDGED]
+    findings = rankql.check(rows, JUDGED).findings
+    assert not [x for x in findings if x.level == "error"], findings
+    assert read({"a": rows, "b": rows}, {"q1": ["d2"]}).means() == [0.5, 0.5]
+
+
+def test_values_of_frames_and_other_libraries_are_read():
+    """Arrays, tuples, sets of relevant ids, numbers of NumPy; answers and pairs in cells."""
+    rows = [
+        {"query": np.int64(3), "retrieved": np.array(["x", "y"]), "relevant": {"y"}},
+        {"query": np.int64(4), "retrieved": ("x", "y"), "relevant": pl.Series(["x"])},
+    ]
+    assert rr(rows, None) == [0.5, 1]
+    for found in (answer("d1", "d2"), {"matches": HITS}):
+        assert rr(pl.DataFrame([{"query": q, **found} for q in JUDGED]), JUDGED) == [0.5, 1]
+    assert rr(pandas.DataFrame(READ["rows: of pairs"][0]), None) == [0.5]
+
+
+def test_judgments_that_count_answers_from_1_are_asked_about():
+    answers, judged = [answer("d1", "d2"), answer("d1")], {1: ["d2"], 2: ["d1"]}
+    refused(answers, judged, match="from 0, and the queries of qrels from 1")
+    assert rr(dict(enumerate(answers, 1)), judged) == [0.5, 1]
+
+
 def test_rank_eval_has_judgments_and_runs(write):
     """The request has the judgments, the answer has the run; a query without hits counts 0."""
     qrels = write("request.json", json.dumps(request(a={"d1": 0, "d2": 3}, b={"d1": 1}), indent=1))
     run = write("answer.json", rank_eval(a=["d1", "d2", "d9"], b=[]))
     assert rr(run, qrels) == [0.5, 0]
     assert read(run, qrels).columns["run"]["pos"] == "order of the hits"
+    assert rr(rank_eval(a=["d1", "d2"]), request(a={"d2": 1})) == [0.5]
     assert "The run comes first, the judgments second. run has" in error_of(qrels, run)
     half = request(a={"d1": 1, "d2": 1})
     del half["requests"][0]["ratings"][0]["_id"]
@@ -121,36 +257,6 @@ def test_rank_eval_has_judgments_and_runs(write):
         (half, "qrels: item is NULL in 1 of 2 rows"),
     ):
         assert message in error_of(run, write("bad.json", json.dumps(ratings)))
-
-
-def test_answers_of_search_are_runs(write):
-    qrels = {"a": ["d2"], "b": ["d1"]}
-    logged = [answer("d1", "d2", query="a"), answer("d1", query="b")]
-    assert rr(write("log.jsonl", "\n".join(map(json.dumps, logged))), qrels) == [0.5, 1]
-    assert rr(write("log.json", logged), qrels) == [0.5, 1]
-    multi = write("multi.json", {"took": 3, "responses": [answer("d1", "d2"), answer("d1")]})
-    result = read(multi, {0: ["d2"], 1: ["d1"]})
-    assert result.values() == {0: 0.5, 1: 1}
-    assert result.columns["run"]["query"] == "place in responses"
-    alone = read(write("one.json", answer("d1", "d2")), {0: ["d2"]})
-    assert alone["RR"] == 0.5 and alone.columns["run"]["query"] == "row number"
-
-
-def test_judgments_that_count_answers_from_1_are_asked_about():
-    answers, judged = [answer("d1", "d2"), answer("d1")], {1: ["d2"], 2: ["d1"]}
-    refused(answers, judged, match="from 0, and the queries of qrels from 1")
-    for run, qrels in ((dict(enumerate(answers, 1)), judged), (answers, {0: ["d2"], 1: ["d1"]})):
-        assert rr(run, qrels) == [0.5, 1]
-    assert rr(answers, {1: ["d1"]}) == [1]  # the first one is not judged
-
-
-@pytest.mark.parametrize(
-    ("data", "query"),
-    [({"query": "a", **answer("d1", "d2")}, "a"), ({"responses": [answer("d1", "d2")]}, 0)],
-)
-def test_answers_are_dicts_too(data, query):
-    for run in (data, {"new": data}):
-        assert read(run, {query: ["d2"]}).means() == [0.5]
 
 
 def test_keys_after_long_values_are_read(write):
@@ -222,42 +328,6 @@ def test_exports_of_quepid_are_read(write):
         assert error_of(run, write("bad.csv", "query,docid,rating\n" + rows)).startswith(message)
 
 
-MANY = {f"d{i}": 1 / (i + 1) for i in range(300)}
-OBJECTS = {
-    "lists": [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
-              {"query": "b", "retrieved": ["x"], "relevant": []}],
-    "numbers": [{"query": 1, "retrieved": [7, 8], "relevant": [8]}],
-    "objects": [{"query": "a", "retrieved": [{"id": "x"}, {"id": "y", "page": 3}],
-                 "relevant": [{"id": "y", "grade": 2}]}],
-    "grades": [{"query": "a", "retrieved": ["x", "y"], "relevant": {"y": 2}},
-               {"query": "b", "retrieved": ["x", "y"], "relevant": {"x": 1.5}}],
-    "maps": [{"query": "a", "retrieved": MANY, "relevant": {"d7": 1}},
-             {"query": "b", "retrieved": MANY, "relevant": {"d2": 1}}],
-    "rows": [{"query": "a", "item": "x", "rank": 1, "rel": 0},
-             {"query": "a", "item": "y", "rank": 2, "rel": 1}],
-    "plain and list": [{"query": "a", "retrieved": ["x", "y"], "relevant": ["y"]},
-                       {"query": "b", "retrieved": ["x", "y"], "relevant": ["x"]}],
-}  # fmt: skip
-
-
-@few(2)("form", OBJECTS)
-def test_dicts_are_read_as_their_file(form, tmp_path):
-    rows = OBJECTS[form]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    expected, result = map(read, (path, rows))
-    assert result.values() == expected.values() and result.columns == expected.columns
-
-
-def test_values_of_other_libraries_are_read():
-    """Arrays, tuples, sets of relevant ids, and numbers of NumPy."""
-    rows = [
-        {"query": np.int64(3), "retrieved": np.array(["x", "y"]), "relevant": {"y"}},
-        {"query": np.int64(4), "retrieved": ("x", "y"), "relevant": pl.Series(["x"])},
-    ]
-    assert rr(rows, None) == [0.5, 1]
-
-
 @pytest.mark.parametrize(
     "rows",
     [
@@ -290,9 +360,7 @@ def test_a_part_is_picked_by_name(write):
     assert compared.pairs["difference"].to_list() == [0]
     refused(gold, file, match=r"^qrels: in .* part=\[None, 'first'\]$")
     refused(file, gold, part="x", match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec")
-    refused(
-        pl.DataFrame(ROWS), None, part="x", match=r"^run: part='x' is for objects and JSON files"
-    )
+    refused(pl.DataFrame(ROWS), part="x", match="^run: part='x' is for objects and JSON files")
     refused(file, gold, part=3, match=r"^part must be a name, or those of run and qrels")
 
 
@@ -311,80 +379,6 @@ def test_a_part_on_the_command_line(write):
         assert done.exit_code == 0 and f"RR,{expected}" in done.output, done.output
 
 
-# Answers of other engines
-
-HITS = [{"id": "d1", "score": 0.9}, {"id": "d2", "score": 0.8}]
-ENGINES = {
-    "OpenSearch": answer("d1", "d2"),
-    "Pinecone": {"matches": HITS, "namespace": ""},
-    "Qdrant": {"points": HITS},
-    "Qdrant in REST": {"result": {"points": HITS}, "status": "ok"},
-    "Solr": {"responseHeader": {"status": 0}, "response": {"numFound": 2, "docs": HITS}},
-    "Vespa": {"root": {"id": "toplevel", "children": [
-        {"id": hit["id"], "relevance": hit["score"], "fields": {"x": 1}} for hit in HITS]}},
-    "Typesense": {"found": 2, "hits": [
-        {"document": {"id": hit["id"]}, "text_match": 9} for hit in HITS]},
-    "Bedrock": {"retrievalResults": [
-        {"content": {"text": "t"}, "location": {"s3Location": {"uri": hit["id"]}}, "score": 1.0}
-        for hit in HITS]},
-    "Azure": {"value": [
-        {"id": hit["id"], "@search.score": 0.2, "@search.rerankerScore": 2} for hit in HITS]},
-    "Chroma": {"ids": [["d1", "d2"]], "distances": [[0.1, 0.2]], "documents": None},
-}  # fmt: skip
-
-
-@few(2)("engine", ENGINES)
-def test_check_finds_no_error_in_answers(engine):
-    rows = [{"query": query, **ENGINES[engine]} for query in ("q1", "q2")]
-    findings = rankql.check(rows, {"q1": ["d2"], "q2": ["d1"]}).findings
-    assert not [x for x in findings if x.level == "error"], findings
-
-
-@few(6)("engine", ENGINES)
-def test_answers_of_engines_by_query(engine, write):
-    """As an object or as a file, by turns; each by its query, or with it, or alone."""
-    found, turn = ENGINES[engine], [*ENGINES].index(engine) % 4
-    by_query = {"q1": found, "q2": found}
-    logged = [{"query": query, **each} for query, each in by_query.items()]
-    lines = write("a.jsonl", "\n".join(map(json.dumps, logged)))
-    run = (by_query, lines, logged, write("a.json", by_query))[turn]
-    assert rr(run, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
-    if turn:
-        assert rr(found, {0: ["d2"]}) == [0.5]
-    else:
-        assert read({"a": logged, "b": logged}, {"q1": ["d2"]}).means() == [0.5, 0.5]
-
-
-@few(3)(
-    "empty",
-    [answer(), {"matches": []}, {"points": []}, {"result": {"points": []}}, {"value": []},
-     {"hits": [], "found": 0}, {"response": {"numFound": 0, "docs": []}},
-     {"root": {"id": "toplevel", "relevance": 1.0, "fields": {"totalCount": 0}}}],
-)  # fmt: skip
-def test_a_query_without_hits_is_an_answer_too(empty, write):
-    runs = write("a.json", {"q1": ENGINES["Pinecone"], "q2": empty})
-    assert rr(runs, {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 0]
-
-
-def test_a_matrix_of_chroma_has_a_query_per_row(write):
-    found = {"ids": [["a", "b"], ["c", "d"]], "distances": [[0.1, 0.2], [0.1, 0.3]]}
-    for run in (found, write("a.json", found)):
-        assert rr(run, {0: ["a"], 1: ["d"]}) == [1, 0.5]
-
-
-def test_rows_with_hits_and_relevant_ids_are_no_answers(write):
-    rows = [{"query": "q", "hits": [{"id": "a"}, {"id": "b"}], "relevant": ["b"]}]
-    for run in (rows, write("a.json", rows)):
-        assert rr(run, None) == [0.5]
-
-
-def test_a_request_and_an_answer_of_rank_eval_are_dicts_too():
-    run, qrels = rank_eval(a=["d1", "d2"]), request(a={"d2": 1})
-    assert rr(run, qrels) == [0.5]
-    failed = {"q1": answer("d1"), "q2": answer("d1", timed_out=True)}
-    assert "the search of query q2 failed or is incomplete" in error_of(failed, {"q1": ["d1"]})
-
-
 @few(2)(
     "runs",
     [
@@ -400,26 +394,6 @@ def test_a_json_file_has_several_runs_as_a_dict_has(runs, write):
     assert rankql.compare(file, qrels, metrics="RR").pairs["difference"].to_list() == [0.5]
     alone = {"a": runs["a"]}
     assert read(write("one.json", alone), qrels)["RR"] == 0.5
-
-
-def test_frames_may_have_answers_in_a_column():
-    logged = [{"query": q, **answer("d1", "d2")} for q in ("q1", "q2")]
-    found = [{"query": "q1", "matches": HITS}, {"query": "q2", "matches": HITS}]
-    for rows in (logged, found):
-        assert rr(pl.DataFrame(rows), {"q1": ["d2"], "q2": ["d1"]}) == [0.5, 1]
-
-
-def test_cells_of_pandas_are_read_as_those_of_dicts():
-    rows = [{"question": "q", "retrieved": [["a", 0.9], ["b", 0.5]], "relevant": ["b"]}]
-    assert rr(pandas.DataFrame(rows), None) == rr(rows, None) == [0.5]
-
-
-def test_objects_may_be_empty():
-    rows = [
-        {"query": "a", "retrieved": ["x", "y"], "relevant": {}, "more": {}},
-        {"query": "b", "retrieved": ["x", "y"], "relevant": {"y": 1}, "more": {"n": {"m": 1}}},
-    ]
-    assert rr(rows, None) == [None, 0.5]
 
 
 def test_a_saved_result_of_a_part_is_verified(write, tmp_path):

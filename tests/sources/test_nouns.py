@@ -6,9 +6,9 @@ import pytest
 import rankql
 from rankql.errors import RankqlError
 from rankql.registry import nouns
-from support.parameters import cycled, few
+from support.parameters import cycled, few, of_each_kind
 from support.paths import ROOT
-from support.reading import asked, read, refused
+from support.reading import asked, assert_offered, assert_read, read, refused
 
 QUERY = {
     **{name: [name] for name in nouns.QUESTIONS},
@@ -73,52 +73,102 @@ def test_a_number_of_something_is_offered():
     ).columns["run"]["query"] == "user"  # fmt: skip
 
 
-def test_a_prediction_is_no_query_and_rows_have_an_order():
-    run = pl.DataFrame({"id": [0, 1, 2], "prediction": ["A B C", "D E A", "C B A"]})
-    truth = pl.DataFrame({"id": [0, 1, 2], "answer": ["B", "A", "C"]})
-    question = asked(run, truth, "AP@3")
-    assert [call["query"] for call in question.calls] == ["id"]
-    value = read(run, truth, "AP@3", **question.calls[0])["AP@3"]
-    assert value == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
+RETURNED = pl.DataFrame({"user": ["u"] * 3, "item": [*"aab"], "quantity": [1, -1, 2]})
+SOLD = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "score": [3.0, 2, 1]})
+EVENTS = RETURNED.select("user", "item", event=pl.Series(["buy", "return", "buy"]))
+SIGNS = {"rel": {"buy": 1, "return": -1}}
+LEVELS = [
+    {"question": "q1", "retrieved_documents": ["d1", "d2"], "retrieved_chunks": ["d1#2", "d2#1"],
+     "relevant_documents": ["d1"], "relevant_chunks": ["d1#1"]},
+    {"question": "q2", "retrieved_documents": ["d3", "d4"], "retrieved_chunks": ["d3#2", "d4#1"],
+     "relevant_documents": ["d4"], "relevant_chunks": ["d4#1"]},
+]  # fmt: skip
+LEVELS_OF_OBJECTS = [
+    {**{x: y for x, y in row.items() if not x.startswith("retrieved")},
+     "results": [{"doc_id": d, "chunk_id": c} for d, c in
+                 zip(row["retrieved_documents"], row["retrieved_chunks"], strict=True)]}
+    for row in LEVELS
+]  # fmt: skip
+LOG = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "rating": [1, 0], "timestamp": [5, 6]})
+UNKNOWN = tables("a", "b")
+OFFERED = {
+    "a prediction is no query": (
+        pl.DataFrame({"id": [0, 1, 2], "prediction": ["A B C", "D E A", "C B A"]}),
+        pl.DataFrame({"id": [0, 1, 2], "answer": ["B", "A", "C"]}), {"metrics": "AP@3"},
+        [("'query': 'id'", (1 / 2 + 1 / 3 + 1) / 3)]),
+    "grades of several rows": (
+        SOLD, RETURNED, {},
+        [("max(quantity)", 1), ("sum(quantity)", 0.5), ("{'rel': '1'}", 1)]),
+    "two levels of gold: lists": (LEVELS, None, {}, [("", 0.75), ("", 0.25)]),
+    "two levels of gold: objects": (LEVELS_OF_OBJECTS, None, {}, [("", 0.75), ("", 0.25)]),
+}  # fmt: skip
+READ = {
+    "the first word of a list": (
+        [{"query": "a", "predicted_labels": ["x", "y"], "expected_results": ["y"]},
+         {"query": "b", "predicted_labels": ["z", "w"], "expected_results": ["z"]}],
+        None, {}, 0.75),
+    "fields of one object beside a list": (
+        [{"query": "q1", "gold_chunk": {"file": "a", "name": "f"},
+          "gold_set": [{"file": "b", "name": "g"}],
+          "results": [{"file": "b", "name": "g"}, {"file": "a", "name": "f"}]}], None,
+        {"item": ["(results.file, results.name)", "(gold_chunk.file, gold_chunk.name)"]}, 0.5),
+    "a sum of one row each": (
+        SOLD, RETURNED.unique("item", keep="last", maintain_order=True),
+        {"rel": "sum(quantity)"}, 0.5),
+    **{f"events of both signs: {time}": (
+        SOLD, EVENTS.with_columns(time=pl.Series(time)), SIGNS, value,
+        "is left out. The last grade by time counts")
+       for time, value in (([1, 2, 3], 0.5), ([2, 1, 3], 1))},
+}  # fmt: skip
+REFUSED = {
+    "unknown names have the shortest form": (
+        UNKNOWN[0], UNKNOWN[1].rename({"b": "c"}).with_columns(c=pl.lit("none")), {},
+        r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'"),
+    "two levels of gold": (LEVELS, None, {}, "are of different levels"),
+    "grades of several rows": (SOLD, RETURNED, {}, r"Is quantity the grade of item\?"),
+    "a window": (
+        SOLD, RETURNED, {"rel": "max(quantity) OVER ()"},
+        "must be one SQL expression of the columns of a row"),
+    "an expression of rows that repeat": (
+        SOLD, RETURNED, {"rel": "quantity + 0"}, "qrels has duplicates"),
+    "events of both signs without a time": (
+        SOLD, EVENTS, SIGNS, "grades below and above 0 of item 'a', and no column of"),
+    "a time: is no score": (LOG, LOG, {}, "No score column in run: .*Rename columns, as in"),
+    "a time: is no grade": (
+        LOG.drop("rating").with_columns(pos=pl.Series([1, 2])), None, {},
+        "No grade column in run: .*Rename columns, as in"),
+}  # fmt: skip
 
 
-def test_without_a_call_the_shortest_form_is_shown():
-    run, gold = tables("a", "b")
-    asked(
-        run,
-        gold.rename({"b": "c"}).with_columns(c=pl.lit("none")),
-        match=r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'",
-    )
+@of_each_kind(OFFERED)
+def test_offered_calls(kind, case):
+    assert_offered(*OFFERED[case])
 
 
-def test_the_first_word_of_a_list_decides_its_side():
-    rows = [
-        {"query": "a", "predicted_labels": ["x", "y"], "expected_results": ["y"]},
-        {"query": "b", "predicted_labels": ["z", "w"], "expected_results": ["z"]},
-    ]
-    assert read(rows)["RR"] == 0.75
+@of_each_kind(READ)
+def test_what_is_read(kind, case):
+    assert_read(*READ[case])
 
 
-def test_ranks_that_begin_anew_on_each_page():
-    run = pl.DataFrame({
-        "query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc_id": [*"abcd"],
-    })  # fmt: skip
+@of_each_kind(REFUSED)
+def test_what_is_refused(kind, case):
+    run, gold, options, message = REFUSED[case]
+    refused(run, gold, **options, match=message)
+
+
+PAGED = pl.DataFrame({"query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2]})
+
+
+@few(2)("names", [["doc_id"], [], ["url"], ["link"]])
+def test_ranks_that_begin_anew_on_each_page(names):
+    """A column with another value in each row is no system, and no part of a key."""
+    run = PAGED.with_columns(**{x: pl.Series([*"abcd"]) for x in names})
     gold = pl.DataFrame({"query": ["q"], "doc_id": ["c"], "rel": [1]})
+    if names != ["doc_id"]:
+        run, gold = run.with_columns(rel=pl.Series([0, 0, 1, 0])), None
     error = refused(run, gold, match="rank begins again on each page of results")
     pos = str(error).partition("pos=")[2].strip("'")
     assert read(run, gold, pos=pos)["RR"] == pytest.approx(1 / 3)
-
-
-@few(2)("names", [[], ["url"], ["link"]])
-def test_pages_of_a_table_without_items_are_numbered(names):
-    """A column with another value in each row is no system, and no part of a key."""
-    ranked = pl.DataFrame({"query": ["q"] * 4, "page": [1, 1, 2, 2], "rank": [1, 2, 1, 2]})
-    ranked = ranked.with_columns(
-        rel=pl.Series([0, 0, 1, 0]), **{x: pl.Series([*"abcd"]) for x in names}
-    )
-    error = refused(ranked, match=r"each\. rank begins again")
-    pos = str(error).partition("pos=")[2].strip("'")
-    assert read(ranked, pos=pos)["RR"] == pytest.approx(1 / 3)
 
 
 def test_what_else_answers_a_further_question_is_said():
@@ -131,73 +181,6 @@ def test_what_else_answers_a_further_question_is_said():
     )
     graded = read(run, log, pos="rank + 1", rel={"buy": 1, "view": 0})
     assert graded["RR"] == 0.5
-
-
-RETURNED = pl.DataFrame({"user": ["u"] * 3, "item": [*"aab"], "quantity": [1, -1, 2]})
-SOLD = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "score": [3.0, 2, 1]})
-
-
-def test_grades_of_several_rows_are_a_sum_or_the_highest():
-    question = asked(SOLD, RETURNED, match=r"Is quantity the grade of item\?")
-    assert question.calls[:2] == [{"rel": "max(quantity)"}, {"rel": "sum(quantity)"}]
-    values = {call["rel"]: read(SOLD, RETURNED, **call)["RR"] for call in question.calls}
-    assert values == {"max(quantity)": 1, "sum(quantity)": 0.5, "1": 1}
-    once = RETURNED.unique("item", keep="last", maintain_order=True)
-    assert read(SOLD, once, rel="sum(quantity)")["RR"] == 0.5
-    refused(
-        SOLD,
-        RETURNED,
-        rel="max(quantity) OVER ()",
-        match="must be one SQL expression of the columns of a row",
-    )
-    refused(SOLD, RETURNED, rel="quantity + 0", match="qrels has duplicates")
-
-
-def test_events_of_both_signs_count_by_time():
-    events = RETURNED.select("user", "item", event=pl.Series(["buy", "return", "buy"]))
-    grades = {"buy": 1, "return": -1}
-    for time, value in (([1, 2, 3], 0.5), ([2, 1, 3], 1)):
-        log = events.with_columns(time=pl.Series(time))
-        result = read(SOLD, log, rel=grades)
-        assert result["RR"] == value
-        assert result.notes[0].endswith("is left out. The last grade by time counts")
-        assert "not read" not in result.columns["qrels"]
-    refused(
-        SOLD, events, rel=grades, match="grades below and above 0 of item 'a', and no column of"
-    )
-
-
-LEVELS = [
-    {"question": "q1", "retrieved_documents": ["d1", "d2"], "retrieved_chunks": ["d1#2", "d2#1"],
-     "relevant_documents": ["d1"], "relevant_chunks": ["d1#1"]},
-    {"question": "q2", "retrieved_documents": ["d3", "d4"], "retrieved_chunks": ["d3#2", "d4#1"],
-     "relevant_documents": ["d4"], "relevant_chunks": ["d4#1"]},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("objects", [False, True])
-def test_two_levels_of_gold_are_asked_about(objects):
-    rows = LEVELS
-    if objects:
-        rows = [
-            {**{x: y for x, y in row.items() if not x.startswith("retrieved")},
-             "results": [{"doc_id": d, "chunk_id": c} for d, c in
-                         zip(row["retrieved_documents"], row["retrieved_chunks"], strict=True)]}
-            for row in LEVELS
-        ]  # fmt: skip
-    question = asked(rows, match="are of different levels")
-    values = [read(rows, **call)["RR"] for call in question.calls]
-    assert values == [0.75, 0.25]
-
-
-def test_item_names_fields_of_one_object_beside_a_list():
-    rows = [
-        {"query": "q1", "gold_chunk": {"file": "a", "name": "f"},
-         "gold_set": [{"file": "b", "name": "g"}],
-         "results": [{"file": "b", "name": "g"}, {"file": "a", "name": "f"}]},
-    ]  # fmt: skip
-    item = ["(results.file, results.name)", "(gold_chunk.file, gold_chunk.name)"]
-    assert read(rows, item=item)["RR"] == 0.5
 
 
 def test_queries_without_a_hit_are_said():
@@ -247,15 +230,6 @@ def test_the_page_lists_the_nouns():
     for names in (nouns.QUESTIONS, nouns.USERS, nouns.REQUESTS, nouns.ITEMS, nouns.OTHER_ITEMS,
                   nouns.SYSTEMS, nouns.IDENTITY):  # fmt: skip
         assert ", ".join(names) in page
-
-
-def test_a_time_is_no_score_and_no_grade():
-    log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "rating": [1, 0], "timestamp": [5, 6]})
-    asked(log, log, match=r"No score column in run: .*Rename columns, as in")
-    asked(
-        log.drop("rating").with_columns(pos=pl.Series([1, 2])),
-        match=r"No grade column in run: .*Rename columns, as in",
-    )
 
 
 def test_a_run_without_judgments_is_not_its_own():

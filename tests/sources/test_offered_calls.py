@@ -14,15 +14,8 @@ import pytest
 import rankql
 from rankql.sources import reading
 from rankql.sources.open import frames
-from support.parameters import few
-from support.reading import asked, read, refused
-
-
-def offered(run, qrels=None, metric="RR", **options):
-    """The value of each call that the question offers."""
-    question = asked(run, qrels, metric, **options)
-    return {repr(call): read(run, qrels, metric, **options, **call)[metric]
-            for call in question.calls}  # fmt: skip
+from support.parameters import few, of_each_kind
+from support.reading import asked, assert_offered, assert_read, read, refused
 
 
 def rows(gold, retrieved):
@@ -38,156 +31,12 @@ def objects(*fields):
     return lambda lists: [[dict(zip(fields, x, strict=True)) for x in each] for each in lists]
 
 
-PAGES = ([[("k", 30, 4.4)], [("m", 3, 2.1)]],
-         [[("z", 30, 9.0), ("k", 12, 1.0)], [("m", 3, 2.1), ("n", 8, 1.0)]])  # fmt: skip
-
-
-@pytest.mark.parametrize("options", [{}, {"rel": "1"}])
-def test_a_grade_leaves_the_rest_of_the_key_open(options):
-    run = rows(*map(objects("doc_id", "page", "clause"), PAGES))
-    values = offered(run, **options)
-    assert [*values.values()] == [0.5, 0.75]
-    assert ["page" in call for call in values] == [True, False]
-
-
-def test_a_grade_that_names_a_field_leaves_the_others_open():
-    run = rows(*map(objects("doc_id", "page", "gain"), PAGES))
-    assert [*offered(run, rel="gain").values()] == [0.5, 0.75]
-    assert [*offered(run, rel="gold.gain").values()] == [0.5, 0.75]
-    assert (
-        read(run, rel="gain * 2", item=["retrieved.doc_id, page", "gold.doc_id, page"])["RR"] == 0.5
-    )
-    assert read(run, rel="retrieved.gain")["RR"] == 1  # the grades are in the run
-
-
-# The line alone would match another file.
-LINES = ([[("a.py", 10)], [("c.py", 7)]],
-         [[("b.py", 10), ("a.py", 40), ("a.py", 7)], [("c.py", 7), ("a.py", 1)]])  # fmt: skip
-
-
-@pytest.mark.parametrize("place", ["start_line", "span"])
-def test_a_place_is_offered_with_what_it_is_in(place):
-    write = str if place == "span" else int
-    lists = ([[(x, write(y)) for x, y in each] for each in side] for side in LINES)
-    ((call, value),) = offered(rows(*map(objects("path", place), lists))).items()
-    assert value == 0.5 and f"path, {place}" in call
-
-
-def test_a_place_in_rows_is_offered_with_what_it_is_in():
-    gold, run = (
-        pl.DataFrame([(f"q{i}", *x) for i, each in enumerate(side) for x in each],
-                     schema=["question", "path", "start_line"], orient="row")
-        for side in LINES
-    )  # fmt: skip
-    values = offered(run.with_columns(score=9.0 - pl.row_index()), gold)
-    assert values == {"{'item': 'path, start_line'}": 0.5}
-
-
-def test_numbers_of_chunks_are_no_items_beside_their_document():
-    gold = [[("k", 1), ("k", 2)], [("m", 3)]]
-    run = [[("z", 1), ("y", 2)], [("m", 3)]]
-    found = read(rows(*map(objects("doc_id", "chunk"), (gold, run))))
-    assert found["RR"] == 0.5
-    assert found.columns["run"]["item"] == "retrieved.doc_id"
-
-
-CITIES, CHUNKS = objects("page", "title"), objects("doc", "chunk")
-
-
-@pytest.mark.parametrize(
-    ("gold", "run"),
-    [
-        ([[4], [1]], [[3, 4], [1, 4]]),
-        (objects("page")([[(4,)], [(1,)]]), objects("chunk")([[(3,), (4,)], [(1,)]])),
-        (CHUNKS([[("d", "c17")], [("d", "c2")]]), [["c1", "c17"], ["c2"]]),
-        ([["c17"], ["c2"]], CHUNKS([[("d", "c1"), ("d", "c17")], [("d", "c2")]])),
-        ([[3], [7]], objects("doc_id", "chunk")([[("d", 2), ("d", 3)], [("e", 7)]])),
-        (CITIES([[("Bonn", "t")], [("Ulm", "u")]]),
-         CITIES([[("Bern", "s"), ("Bonn", "t")], [("Ulm", "u")]])),
-    ],
-)  # fmt: skip
-def test_places_that_are_ids_or_stand_alone_are_items(gold, run):
-    assert read(rows(gold, run))["RR"] == 0.75
-
-
 def beside(name, values, retrieved=(["c3", "c1"], ["d1", "d2"]), relevant=(["c1", "c2"], ["d2"])):
     """Rows with both lists, and another column."""
     return [
         {"query": f"q{i}", "retrieved_ids": one, "relevant_ids": other, name: value}
         for i, (one, other, value) in enumerate(zip(retrieved, relevant, values, strict=True))
     ]
-
-
-GRADES = [{"c1": 3, "c2": 1}, {"d2": 2}]
-# nDCG of both questions: grade 3 at 2 of the ideal 3, 1; and grade 2 at 2.
-GRADED = (3 / log2(3) / (3 + 1 / log2(3)) + 1 / log2(3)) / 2
-PLAIN = (1 / log2(3) / (1 + 1 / log2(3)) + 1 / log2(3)) / 2
-
-
-@few(2)(
-    ("name", "values"),
-    [(name, GRADES) for name in ("gains", "relevance", "relevance_by_id", "grades_by_doc", "wert")]
-    + [("wert", [{"c1": 0.75, "c2": 0.25}, {"d2": 0.5}])],
-)
-def test_numbers_of_relevant_ids_are_asked_about(name, values):
-    found = offered(beside(name, values), metric="nDCG@10")
-    assert [*found] == [repr({"rel": name}), "{'rel': '1'}"]
-    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
-
-
-@few(1)("name", ["gains", "relevance_scores", "grades"])
-def test_numbers_of_more_ids_are_judgments(name):
-    run = beside(name, [{"c1": 3, "c2": 1, "c3": 0}, {"d2": 2, "d1": 0}])
-    found = offered(run, metric="nDCG@10")
-    assert [*found] == [repr({"item": ["retrieved_ids", name]}), "{'rel': '1'}"]
-    assert [*found.values()] == pytest.approx([GRADED, PLAIN])
-
-
-@few(4)(
-    ("name", "values", "value"),
-    [
-        ("latency_ms", [[30, 12], [7]], PLAIN),
-        ("latency_ms", [{"c1": 30, "c2": 12}, {"d2": 7}], PLAIN),
-        ("preis", [{"c1": 30.5, "c2": 12.25}, {"d2": 7.5}], PLAIN),
-        ("gains", [{"c1": 1, "c2": 1}, {"d2": 1}], PLAIN),
-        ("wert", [{"c3": 1, "c1": 2, "c2": 2}, {"d1": 3, "d2": 4}], PLAIN),
-        ("scores", [{"c3": 0.1, "c1": 0.9}, {"d1": 0.1, "d2": 0.9}], PLAIN * log2(3)),
-        ("relevance_grades", GRADES, GRADED),
-        ("config", [{"top_k": 3}, {"top_k": 3}], PLAIN),
-    ],
-)  # fmt: skip
-def test_other_numbers_stay_as_they_are(name, values, value):
-    assert read(beside(name, values), metrics="nDCG@10")["nDCG@10"] == pytest.approx(value)
-
-
-def test_numbers_that_lack_a_relevant_id_are_an_error():
-    run = beside("relevance_grades", [{"c1": 3}, {"d2": 2}])
-    refused(run, metrics="nDCG@10", match="relevance_grades has other ids")
-    assert read(run, metrics="nDCG@10", rel="1")["nDCG@10"] == pytest.approx(PLAIN)
-
-
-TURNS = [{"Conversation_no": 1, "Turn_no": i} for i in (1, 2)]
-PASSAGES = [{"p1": 0.9, "p2": 0.5}, {"p3": 0.9, "p4": 0.5}]
-TRUTH = [{**x, "Truth_passages": y} for x, y in zip(TURNS, (["p2"], ["p3"]), strict=True)]
-
-
-@pytest.mark.parametrize("name", ["Model_passages", "werte"])
-def test_objects_whose_fields_differ_are_scores_of_ids(name):
-    run = [{**x, name: y} for x, y in zip(TURNS, PASSAGES, strict=True)]
-    ((call, value),) = offered(run, TRUTH).items()
-    assert value == 0.75 and name in call and f"{name}." not in call
-    assert "'Conversation_no', 'Turn_no'" in call
-
-
-def test_a_field_of_an_object_is_a_score_if_it_is_named():
-    run = pl.DataFrame({
-        "query": ["a", "a"], "item": ["x", "y"],
-        "meta": [{"wert": 0.1, "cost": None}, {"wert": 0.9, "cost": 2.0}],
-    })  # fmt: skip
-    qrels = pl.DataFrame({"query": ["a"], "item": ["x"]})
-    assert read(run, qrels, score="meta.wert")["RR"] == 0.5
-    whole = run.with_columns(meta=pl.struct(pl.col("meta").struct.field("wert")))
-    assert offered(whole, qrels) == {"{'score': 'meta.wert'}": 0.5}
 
 
 RUN = pl.DataFrame(
@@ -205,35 +54,176 @@ def many(low, step, n=14):
     return judged("wert", [low + step * i for i in range(n)], ids)
 
 
-@few(2)(
-    "qrels",
-    [
-        *(judged(x, [40.5, 895.0, 60.25, 100.0])
-          for x in ("umsatz", "seconds", "price_eur", "latencyMs")),
-        many(3.7, 4.1),
-        many(20, 1),
-    ],
-)  # fmt: skip
-def test_an_amount_is_offered_after_the_number_of_hits(qrels):
-    found = offered(RUN, qrels, "nDCG")
-    assert [*found] == ["{'rel': '1'}", repr({"rel": qrels.columns[-1]})]
-    assert found["{'rel': '1'}"] == read(RUN, qrels.drop(qrels.columns[-1]), "nDCG")["nDCG"]
+def hits(**columns):
+    return [{"q": q, **{x: values[n] for x, values in columns.items()}}
+            for n, q in enumerate("ab")]  # fmt: skip
 
 
-@few(3)(
-    "qrels",
-    [
-        judged("sterne", [0.0, 2.5, 3.0, 0.5]),
-        judged("sterne", [0.5, 2.5, 3.0, 0.5]),
-        judged("umsatz", [0.0, 2.5, 3.0, 0.5]),  # 0 is no relevant item
-        judged("gain", [100.5, 2.5, 3.0, 0.5]),
-        judged("wert", [0.11, 0.52, 0.73, 0.91]),
-        many(0.25, 0.25),
-        many(0.01, 0.07),
-    ],
-)
-def test_grades_are_offered_before_the_number_of_hits(qrels):
-    assert [*offered(RUN, qrels, "nDCG")] == [repr({"rel": qrels.columns[-1]}), "{'rel': '1'}"]
+def pairs(gold, retrieved):
+    return [{"q": f"q{i}", "retrieved": y, "gold": x}
+            for i, (x, y) in enumerate(zip(gold, retrieved, strict=True))]  # fmt: skip
+
+
+PAGES = ([[("k", 30, 4.4)], [("m", 3, 2.1)]],
+         [[("z", 30, 9.0), ("k", 12, 1.0)], [("m", 3, 2.1), ("n", 8, 1.0)]])  # fmt: skip
+CLAUSES, GAINS = (rows(*map(objects("doc_id", "page", name), PAGES)) for name in ("clause", "gain"))
+# The line alone would match another file.
+LINES = ([[("a.py", 10)], [("c.py", 7)]],
+         [[("b.py", 10), ("a.py", 40), ("a.py", 7)], [("c.py", 7), ("a.py", 1)]])  # fmt: skip
+IN_ROWS = [
+    pl.DataFrame([(f"q{i}", *x) for i, each in enumerate(side) for x in each],
+                 schema=["question", "path", "start_line"], orient="row") for side in LINES
+]  # fmt: skip
+GRADES = [{"c1": 3, "c2": 1}, {"d2": 2}]
+# nDCG of both questions: grade 3 at 2 of the ideal 3, 1; and grade 2 at 2.
+GRADED = (3 / log2(3) / (3 + 1 / log2(3)) + 1 / log2(3)) / 2
+PLAIN = (1 / log2(3) / (1 + 1 / log2(3)) + 1 / log2(3)) / 2
+# nDCG of two judged items each, at 2 and 3, and at 2.
+JUDGED = (2 / log2(3) + 1 / 2) / (1 + 1 / log2(3)) / 2
+TURNS = [{"Conversation_no": 1, "Turn_no": i} for i in (1, 2)]
+PASSAGES = [{"p1": 0.9, "p2": 0.5}, {"p3": 0.9, "p4": 0.5}]
+TRUTH = [{**x, "Truth_passages": y} for x, y in zip(TURNS, (["p2"], ["p3"]), strict=True)]
+META = pl.DataFrame({
+    "query": ["a", "a"], "item": ["x", "y"],
+    "meta": [{"wert": 0.1, "cost": None}, {"wert": 0.9, "cost": 2.0}],
+})  # fmt: skip
+WERT = META.with_columns(meta=pl.struct(pl.col("meta").struct.field("wert")))
+COLLAPSED = "{{'item': ['{0}', '{1}'], 'collapse': '{0}'}}".format
+PAIR = "{{'item': ['{0}', '{1}']}}".format
+HIT = "{'rel': '1'}"
+KEYED = pairs([[["d1", 5]], [["d2", 3]]], [[["d3", 2], ["d1", 2], ["d1", 5]], [["d2", 3]]])
+AS_KEY = "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+RANKING = [{"qid": "a", "ranking": ["x", "y"], "relevance": {"y": 2, "z": 1}},
+           {"qid": "b", "ranking": ["u", "v"], "relevance": {"u": 1}}]  # fmt: skip
+NDCG, NDCG_10 = {"metrics": "nDCG"}, {"metrics": "nDCG@10"}
+
+# The run, the judgments and the options; of each offered call a part of its text, and the value.
+OFFERED = {
+    **{f"a grade leaves the rest of the key open: {options}": (
+        CLAUSES, None, options, [("page", 0.5), ("", 0.75)]) for options in ({}, {"rel": "1"})},
+    **{f"a grade that names a field leaves the others open: {name}": (
+        GAINS, None, {"rel": name}, [("", 0.5), ("", 0.75)]) for name in ("gain", "gold.gain")},
+    **{f"a place is offered with what it is in: {place}": (
+        rows(*([[{"path": x, place: kind(y)} for x, y in each] for each in side]
+               for side in LINES)), None, {}, [(f"path, {place}", 0.5)])
+       for place, kind in (("start_line", int), ("span", str))},
+    "a place in rows is offered with what it is in": (
+        IN_ROWS[1].with_columns(score=9.0 - pl.row_index()), IN_ROWS[0], {},
+        [("{'item': 'path, start_line'}", 0.5)]),
+    **{f"numbers of relevant ids: {name} {values[0]}": (
+        beside(name, values), None, NDCG_10, [(repr({"rel": name}), GRADED), (HIT, PLAIN)])
+       for name, values in [
+           *((x, GRADES) for x in ("gains", "relevance", "relevance_by_id", "grades_by_doc",
+                                   "wert")),
+           ("wert", [{"c1": 0.75, "c2": 0.25}, {"d2": 0.5}])]},
+    **{f"numbers of more ids: {name}": (
+        beside(name, [{"c1": 3, "c2": 1, "c3": 0}, {"d2": 2, "d1": 0}]), None, NDCG_10,
+        [(PAIR("retrieved_ids", name), GRADED), (HIT, PLAIN)])
+       for name in ("gains", "relevance_scores", "grades")},
+    **{f"objects whose fields differ are scores of ids: {name}": (
+        [{**x, name: y} for x, y in zip(TURNS, PASSAGES, strict=True)], TRUTH, {},
+        [(f"'{name}'", 0.75)]) for name in ("Model_passages", "werte")},
+    "a field of an object": (
+        WERT, pl.DataFrame({"query": ["a"], "item": ["x"]}), {}, [("{'score': 'meta.wert'}", 0.5)]),
+    **{f"an amount comes after the number of hits: {name}": (
+        RUN, judged(name, [40.5, 895.0, 60.25, 100.0]), NDCG,
+        [(HIT, JUDGED), (repr({"rel": name}), None)])
+       for name in ("umsatz", "seconds", "price_eur", "latencyMs")},
+    **{f"an amount comes after the number of hits: {low}": (
+        RUN, many(low, step), NDCG, [(HIT, None), ("{'rel': 'wert'}", None)])
+       for low, step in ((3.7, 4.1), (20, 1))},
+    **{f"grades come before the number of hits: {name}": (
+        RUN, qrels, NDCG, [(repr({"rel": qrels.columns[-1]}), None), (HIT, None)])
+       for name, qrels in {
+           "0": judged("sterne", [0.0, 2.5, 3.0, 0.5]),
+           "not 0": judged("sterne", [0.5, 2.5, 3.0, 0.5]),
+           "an amount of 0": judged("umsatz", [0.0, 2.5, 3.0, 0.5]),  # which is no relevant item
+           "100": judged("gain", [100.5, 2.5, 3.0, 0.5]),
+           "shares": judged("wert", [0.11, 0.52, 0.73, 0.91]),
+           "quarters": many(0.25, 0.25), "many shares": many(0.01, 0.07)}.items()},
+    "one way of a pair: a repeated id": (
+        hits(treffer=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]]), None, {},
+        [(COLLAPSED("treffer", "soll"), 0.5), (PAIR("soll", "treffer"), 1)]),
+    "one way of a pair with a repeated relevant id": (
+        hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y", "y"], ["v"]]), None, {},
+        [(PAIR("treffer", "soll"), 0.5), (COLLAPSED("soll", "treffer"), 1)]),
+    "one way of a pair: both": (
+        hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y"], ["v"]]), None, {},
+        [(PAIR("treffer", "soll"), 0.5), (PAIR("soll", "treffer"), 1)]),
+    "a ranking beside an object of grades": (
+        RANKING, None, NDCG,
+        [(PAIR("ranking", "relevance"), (2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2)]),
+    "pairs of both lists as keys": (KEYED, None, {}, [(AS_KEY("retrieved"), (1 / 3 + 1) / 2)]),
+    "pairs: of scores and grades": (
+        pairs([[["d1", 2]], [["d2", 1]]], [[["d3", 0.9], ["d1", 0.5]], [["d2", 0.3]]]), None, {},
+        [("{'rel': 'gold.2'}", 0.75), (HIT, 0.75)]),
+}  # fmt: skip
+
+
+@of_each_kind(OFFERED)
+def test_offered_calls_have_these_values(kind, case):
+    assert_offered(*OFFERED[case])
+
+
+CITIES, CHUNKS = objects("page", "title"), objects("doc", "chunk")
+IDS = np.array([[4, 7, 1], [2, 9, 3]])
+# What is read without a question.
+READ = {
+    "a grade that names a field": (
+        GAINS, None,
+        {"rel": "gain * 2", "item": ["retrieved.doc_id, page", "gold.doc_id, page"]}, 0.5),
+    "grades in the run": (GAINS, None, {"rel": "retrieved.gain"}, 1),
+    "numbers of chunks beside their document": (
+        rows(*map(objects("doc_id", "chunk"),
+                  ([[("k", 1), ("k", 2)], [("m", 3)]], [[("z", 1), ("y", 2)], [("m", 3)]]))),
+        None, {}, 0.5, "'item': 'retrieved.doc_id'"),
+    **{f"places in form {place} that are ids or stand alone": (rows(*lists), None, {}, 0.75)
+       for place, lists in enumerate([
+           ([[4], [1]], [[3, 4], [1, 4]]),
+           (objects("page")([[(4,)], [(1,)]]), objects("chunk")([[(3,), (4,)], [(1,)]])),
+           (CHUNKS([[("d", "c17")], [("d", "c2")]]), [["c1", "c17"], ["c2"]]),
+           ([["c17"], ["c2"]], CHUNKS([[("d", "c1"), ("d", "c17")], [("d", "c2")]])),
+           ([[3], [7]], objects("doc_id", "chunk")([[("d", 2), ("d", 3)], [("e", 7)]])),
+           (CITIES([[("Bonn", "t")], [("Ulm", "u")]]),
+            CITIES([[("Bern", "s"), ("Bonn", "t")], [("Ulm", "u")]]))])},
+    **{f"other numbers: {name} {values[0]}": (beside(name, values), None, NDCG_10, value)
+       for name, values, value in [
+           ("latency_ms", [[30, 12], [7]], PLAIN),
+           ("latency_ms", [{"c1": 30, "c2": 12}, {"d2": 7}], PLAIN),
+           ("preis", [{"c1": 30.5, "c2": 12.25}, {"d2": 7.5}], PLAIN),
+           ("gains", [{"c1": 1, "c2": 1}, {"d2": 1}], PLAIN),
+           ("wert", [{"c3": 1, "c1": 2, "c2": 2}, {"d1": 3, "d2": 4}], PLAIN),
+           ("scores", [{"c3": 0.1, "c1": 0.9}, {"d1": 0.1, "d2": 0.9}], PLAIN * log2(3)),
+           ("relevance_grades", GRADES, GRADED),
+           ("config", [{"top_k": 3}, {"top_k": 3}], PLAIN)]},
+    "numbers that lack a relevant id": (
+        beside("relevance_grades", [{"c1": 3}, {"d2": 2}]), None, {**NDCG_10, "rel": "1"}, PLAIN),
+    "a field of an object that is named": (
+        META, pl.DataFrame({"query": ["a"], "item": ["x"]}), {"score": "meta.wert"}, 0.5),
+    **{f"years and places: {name}": (RUN, judged(name, [1999, 2001, 2004, 2010]), NDCG, JUDGED)
+       for name in ("year", "gold_doc_indices", "line_no")},
+    **{f"years and places: {name} beside lists": (
+        beside(name, [[0, 1], [1]]), None, NDCG_10, PLAIN)
+       for name in ("year", "gold_doc_indices", "line_no")},
+    "labels beside a grade": (
+        [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}], None, {}, 1),
+    **{f"arrays of ids in form {place}": (run, qrels, {}, 0.75)
+       for place, (run, qrels) in enumerate([
+           (IDS, {0: [7], 1: [2]}), ((np.array([[0.1, 0.2, 0.3]] * 2), IDS), {0: [7], 1: [2]}),
+           (IDS, np.array([[7, 5, 6, 8, 11], [2, 12, 13, 14, 15]]))])},
+}  # fmt: skip
+
+
+@of_each_kind(READ)
+def test_what_is_read(kind, case):
+    assert_read(*READ[case])
+
+
+def test_errors_without_a_call():
+    run = beside("relevance_grades", [{"c1": 3}, {"d2": 2}])
+    refused(run, metrics="nDCG@10", match="relevance_grades has other ids")
+    named = hits(retrieved=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
+    assert not asked(named).calls  # a repeated id is an error of its own
 
 
 def test_amounts_stay_beside_the_call_for_tables_of_unknown_names():
@@ -244,34 +234,6 @@ def test_amounts_stay_beside_the_call_for_tables_of_unknown_names():
     assert question.others == ["rel='max(umsatz)'", "rel='sum(umsatz)'"]
     assert rankql.evaluate(RUN, bought, "nDCG", rel="sum(umsatz)")["nDCG"] > 0
     assert "Is umsatz the grade of item?" in str(rankql.check(RUN, bought))
-
-
-@pytest.mark.parametrize("name", ["year", "gold_doc_indices", "line_no"])
-def test_years_and_places_are_no_grades(name):
-    found = read(RUN, judged(name, [1999, 2001, 2004, 2010]), "nDCG")
-    assert found["nDCG"] == read(RUN, judged(name, [1, 1, 1, 1]).drop(name), "nDCG")["nDCG"]
-    rows = beside(name, [[0, 1], [1]])
-    assert read(rows, metrics="nDCG@10")["nDCG@10"] == pytest.approx(PLAIN)
-
-
-def hits(**columns):
-    return [{"q": q, **{x: values[n] for x, values in columns.items()}}
-            for n, q in enumerate("ab")]  # fmt: skip
-
-
-COLLAPSED = "{{'item': ['{0}', '{1}'], 'collapse': '{0}'}}".format
-PAIR = "{{'item': ['{0}', '{1}']}}".format
-
-
-def test_one_way_of_a_pair_is_not_offered_alone_because_an_id_repeats():
-    one = hits(treffer=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
-    assert offered(one) == {COLLAPSED("treffer", "soll"): 0.5, PAIR("soll", "treffer"): 1}
-    other = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y", "y"], ["v"]])
-    assert offered(other) == {PAIR("treffer", "soll"): 0.5, COLLAPSED("soll", "treffer"): 1}
-    plain = hits(treffer=[["x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
-    assert [*offered(plain)] == [PAIR("treffer", "soll"), PAIR("soll", "treffer")]
-    named = hits(retrieved=[["x", "x", "y"], ["u", "v"]], soll=[["y"], ["v"]])
-    assert not asked(named).calls  # a repeated id is an error of its own
 
 
 @few(2)("name", ["missed", "matched_ids", "missing", "irrelevant", "reciprocal"])
@@ -344,25 +306,7 @@ def test_judgments_of_several_rounds_share_topics(tmp_path):
     assert read(run, str(tmp_path / "*.qrels"))["RR"] == 0.5
 
 
-def test_a_ranking_beside_an_object_of_grades_is_offered():
-    run = [{"qid": "a", "ranking": ["x", "y"], "relevance": {"y": 2, "z": 1}},
-           {"qid": "b", "ranking": ["u", "v"], "relevance": {"u": 1}}]  # fmt: skip
-    value = (2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2
-    assert offered(run, metric="nDCG") == {PAIR("ranking", "relevance"): pytest.approx(value)}
-    ordinary = [{"qid": "a", "item": "x", "rel": 1, "score": 0.9, "labels": ["x"]}]
-    assert read(ordinary)["RR"] == 1
-
-
-def pairs(gold, retrieved):
-    return [{"q": f"q{i}", "retrieved": y, "gold": x}
-            for i, (x, y) in enumerate(zip(gold, retrieved, strict=True))]  # fmt: skip
-
-
-KEYED = pairs([[["d1", 5]], [["d2", 3]]], [[["d3", 2], ["d1", 2], ["d1", 5]], [["d2", 3]]])
-AS_KEY = "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
-
-
-@pytest.mark.parametrize("options", [{}, {"item": "doc_id, page"}])
+@few(1)("options", [{}, {"item": "doc_id, page"}])
 def test_pairs_of_an_item_and_its_place_match_objects(options):
     as_objects = objects("doc_id", "page")
     run = [{**x, "retrieved": y} for x, y in zip(
@@ -373,20 +317,10 @@ def test_pairs_of_an_item_and_its_place_match_objects(options):
     assert read(run, **call)["RR"] == pytest.approx((1 / 3 + 1) / 2)
 
 
-def test_pairs_of_both_lists_may_be_keys():
-    ((call, value),) = offered(KEYED).items()
-    assert AS_KEY("retrieved") in call and value == pytest.approx((1 / 3 + 1) / 2)
-
-
-def test_pairs_of_scores_and_grades_ask_about_the_grades_alone():
-    run = pairs([[["d1", 2]], [["d2", 1]]], [[["d3", 0.9], ["d1", 0.5]], [["d2", 0.3]]])
-    assert offered(run) == {"{'rel': 'gold.2'}": 0.75, "{'rel': '1'}": 0.75}
-
-
 DENSE = [[0, 1, 0], [1, 0, 2]]
 
 
-@pytest.mark.parametrize(
+@few(2)(
     "arrays",
     [
         ([[0.1, 0.9, 0.3], [0.8, 0.2, 0.4]], DENSE),
@@ -403,14 +337,6 @@ def test_numbers_of_all_items_have_a_call(arrays, form):
     value = (1 + (1 + 2 / log2(3)) / (2 + 1 / log2(3))) / 2
     tables = (eval(call, {"data": data}) for data in (run, qrels))
     assert read(*tables, "nDCG")["nDCG"] == pytest.approx(value)
-
-
-def test_arrays_of_ids_are_read():
-    run, near = np.array([[4, 7, 1], [2, 9, 3]]), np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
-    qrels = {0: [7], 1: [2]}
-    assert read(run, qrels)["RR"] == read((near, run), qrels)["RR"] == 0.75
-    judged = np.array([[7, 5, 6, 8, 11], [2, 12, 13, 14, 15]])
-    assert read(run, judged)["RR"] == 0.75
 
 
 def test_a_part_of_the_key_is_no_item_too():
@@ -442,6 +368,7 @@ def test_judgments_of_neighbours_have_a_call_that_cuts_them():
     rows = [{"q": q, "retrieved": [*NEAR[q]], "gold": [*NEAR[q]][:5]} for q in NEAR]
     assert "item=[..., 'LIST[:2]']" in rankql.evaluate(rows, metrics="R@2").notes[0]
     assert rankql.evaluate(rows, metrics="R@2", item=["retrieved", "gold[:2]"])["R@2"] == 1
+    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
 
 
 @pytest.mark.parametrize(
@@ -457,7 +384,6 @@ def test_judgments_of_neighbours_have_a_call_that_cuts_them():
 )
 def test_other_judgments_are_not_cut(qrels):
     assert "neighbours" not in "".join(rankql.evaluate(NEAR, qrels, ["R@2", "nDCG@2"]).notes)
-    assert not rankql.evaluate(NEAR, FIVE, ["R@9", "Success@2"]).notes
 
 
 def test_a_part_in_a_part_is_named_with_dots(tmp_path):
@@ -506,7 +432,7 @@ def test_an_array_of_ranks_has_a_call():
 WORDS = pl.DataFrame({x: [f"{x}1", f"{x}2"] for x in "abcdefgh"})
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("run", "qrels", "offered_calls"),
     [
         (RUN.rename({"query": "frage", "item": "ware"}),
@@ -536,9 +462,8 @@ def test_a_column_that_one_run_has_is_not_asked_of_a_dict():
     named = {"query": "frage", "item": "ware", "score": "wert"}
     runs = {"one": one, "two": {"a": {"x": 0.2, "y": 0.9}}}
     assert read(runs, {"a": {"y": 1}}, **named).means() == [0.5, 1]
-    refused(
-        {"a": {"x": 1.0}}, {"a": ["x"]}, query="frage", match="query='frage': no column of that"
-    )
+    message = "query='frage': no column of that"
+    refused({"a": {"x": 1.0}}, {"a": ["x"]}, query="frage", match=message)
     other = {"one": one, "two": one.rename({"frage": "kunde"})}
     refused(other, {"a": {"y": 1}}, **named, match="no column of that name in run 'two'")
 

@@ -1,9 +1,9 @@
 """Atomic files of RecBole 1.2.1: a name has its type behind it, and .inter is separated by tabs."""
 
 import polars as pl
-import pytest
 
 import rankql
+from support.parameters import few
 from support.reading import read
 
 RATED = [
@@ -17,7 +17,7 @@ RUN = pl.DataFrame(
 )
 
 
-@pytest.mark.parametrize("implicit", [True, False])
+@few(1)("implicit", [False, True])
 def test_the_type_is_no_part_of_the_name(implicit, tmp_path):
     log = pl.DataFrame(RATED, schema=NAMES, orient="row")
     log = log.drop("rating:float") if implicit else log

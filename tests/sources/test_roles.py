@@ -153,7 +153,7 @@ REQUESTS = pl.DataFrame(
 ONE_RELEVANT = pl.DataFrame({"search_id": ["s1", "s2"], "item": ["y", "x"], "rel": [1, 1]})
 
 
-@pytest.mark.parametrize("name", ["search_id", "request_id", "impressionId"])
+@few(1)("name", ["search_id", "request_id", "impressionId"])
 def test_requests_are_queries_if_nothing_else_is(name):
     run, qrels = (x.rename({"search_id": name}) for x in (REQUESTS, ONE_RELEVANT))
     assert read(run, qrels)["RR"] == 0.75

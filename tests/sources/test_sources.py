@@ -97,7 +97,7 @@ def test_a_folder_is_not_a_pattern(tmp_path):
     assert means(*sides) == pytest.approx(means(*all_days()), abs=1e-12)
 
 
-@pytest.mark.parametrize("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
+@few(4)("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
 @pytest.mark.parametrize("call", [rankql.evaluate, rankql.compare, rankql.check, rankql.register])
 def test_a_connection_to_another_database_is_refused(call, con):
     run = () if call == rankql.register else ("run",)

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import polars as pl
 import pytest
 
 from support import components
@@ -23,43 +24,37 @@ def print_all(count):
         "score": [float((7 * i) % 11) for i in range(count)],
     })
     qrels = run.select("query", "item", rel=pl.int_range(pl.len()) % 3)
-    frames = {"run": run, "qrels": qrels}
-    pandas = {name: pd.DataFrame(x.to_dict(as_series=False)) for name, x in frames.items()}
-    evaluated = [rankql.evaluate(**frames), rankql.evaluate(**pandas)]
-    dicts = {name: {} for name in frames}
-    for name, frame in frames.items():
+    frames = run, qrels
+    pandas = [pd.DataFrame(x.to_dict(as_series=False)) for x in frames]
+    dicts = [{}, {}]
+    for place, frame in enumerate(frames):
         for query, item, value in frame.rows():
-            dicts[name].setdefault(query, {})[item] = value
-    evaluated.append(rankql.evaluate(**dicts))
-    rows = {name: frame.to_dicts() for name, frame in frames.items()}
-    evaluated.append(rankql.evaluate(**rows))
+            dicts[place].setdefault(query, {})[item] = value
     run.write_csv("run.csv")
     qrels.write_parquet("qrels.parquet")
-    evaluated.append(rankql.evaluate("run.csv", "qrels.parquet", output="values.parquet"))
-    evaluated.append(rankql.combine(["values.parquet"]))
     with gzip.open("run.csv.gz", "wb") as file:
         file.write(open("run.csv", "rb").read())
-    evaluated.append(rankql.evaluate("run.csv.gz", qrels))
-    with duckdb.connect() as con:
-        con.execute("CREATE TABLE run AS FROM 'run.csv'")
-        con.execute("CREATE TABLE qrels AS FROM 'qrels.parquet'")
-        evaluated.append(rankql.evaluate("run", "qrels", con=con))
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run AS FROM 'run.csv'; CREATE TABLE qrels AS FROM 'qrels.parquet'")
     kinds = {"query": pl.Categorical, "item": pl.Enum([f"d{i}" for i in range(5)])}
-    evaluated.append(rankql.evaluate(run.cast(kinds), qrels.cast({"rel": pl.Decimal(5, 1)})))
-    evaluated.append(rankql.evaluate(run.lazy(), qrels.cast({"rel": pl.UInt8})))
-    evaluated.append(rankql.evaluate(
-        run.with_columns(day=date(2026, 1, 1), at=datetime(2026, 1, 1, tzinfo=timezone.utc)),
-        qrels, by=["day", "at"],
-    ))
     more = {"rel": "Int64", "item": "category", "query": "string"}
-    evaluated.append(rankql.evaluate(pandas["run"], pandas["qrels"].astype(more)))
-    for each in evaluated:
+    moments = {"day": date(2026, 1, 1), "at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+    evaluated = [rankql.evaluate(*data, **options) for data, options in (
+        (frames, {}), (pandas, {}), (dicts, {}), ([x.to_dicts() for x in frames], {}),
+        (("run.csv", "qrels.parquet"), {"output": "values.parquet"}), (("run.csv.gz", qrels), {}),
+        (("run", "qrels"), {"con": con}),
+        ((run.cast(kinds), qrels.cast({"rel": pl.Decimal(5, 1)})), {}),
+        ((run.lazy(), qrels.cast({"rel": pl.UInt8})), {}),
+        ((run.with_columns(**moments), qrels), {"by": ["day", "at"]}),
+        ((pandas[0], pandas[1].astype(more)), {}),
+    )]
+    for each in [*evaluated, rankql.combine(["values.parquet"])]:
         print([round(each[name], 9) for name in ("AP", "nDCG@10")], each.per_query.height)
     print(repr(evaluated[0]), evaluated[0].to_pandas().round(6).to_dict("list"))
     print(rankql.compare({"a": run, "b": run.with_columns(score=-pl.col("score"))}, qrels))
     print(rankql.gate(run, qrels, minimum=["RR>=0.1"]))
     print(rankql.check(run, qrels), rankql.explain(run, qrels, "q1"))
-    joined = pandas["run"].merge(pandas["qrels"]).assign(
+    joined = pandas[0].merge(pandas[1]).assign(
         seen=pd.Timestamp("2026-01-01", tz="Asia/Tokyo"), none=None,
         text=[*"ab", None] * (count // 3),
     )
@@ -70,7 +65,6 @@ def print_all(count):
 print_all(60)
 print_all(10_500)
 """
-WRITE = "import polars as pl\npl.DataFrame({'query': [1], 'item': [1]}).write_ipc('run.arrow')"
 REFUSED = """
 import rankql
 for call in (
@@ -112,7 +106,7 @@ def test_the_same_is_printed(tmp_path):
 
 
 def test_what_needs_it_says_so(tmp_path):
-    run_in(tmp_path, sys.executable, WRITE)
+    pl.DataFrame({"query": [1], "item": [1]}).write_ipc(tmp_path / "run.arrow")
     require_refusals(run_in(tmp_path, sys.executable, REFUSED, failing(tmp_path)))
 
 
@@ -124,5 +118,5 @@ def test_beside_numpy_1(tmp_path):
     run(uv, "pip", "install", "-q", "-p", python, *needs)
     expected = run_in(tmp_path, sys.executable, SCRIPT)
     assert run_in(tmp_path, python, SCRIPT) == expected
-    run_in(tmp_path, sys.executable, WRITE)
+    pl.DataFrame({"query": [1], "item": [1]}).write_ipc(tmp_path / "run.arrow")
     require_refusals(run_in(tmp_path, python, REFUSED))

@@ -29,3 +29,9 @@ def few(n):
         return lambda test: pytest.mark.few(n)(mark(test))
 
     return parametrize
+
+
+def of_each_kind(cases):
+    """Parametrize by cases with names such as "kind: case", of which one of each kind is light."""
+    pairs = [(name.partition(": ")[0], name) for name in cases]
+    return few(len({kind for kind, _ in pairs}))(("kind", "case"), pairs, ids=cases)

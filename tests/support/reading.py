@@ -142,6 +142,23 @@ def asked(run, qrels=None, metrics="RR", match=None, **options):
     return refused(run, qrels, metrics, match, Question, **options)
 
 
+def assert_read(run, qrels, options, value, *said):
+    """Require the mean, or those of several runs, and texts of the columns or notes."""
+    result = read(run, qrels, **options)
+    means = result.means(options.get("metrics", "RR"))
+    assert means == pytest.approx(value if isinstance(value, list) else [value])
+    assert all(text in f"{result.columns} {result}" for text in said), result
+
+
+def assert_offered(run, qrels, options, expected):
+    """Require the offered calls by a part of their text, in this order, with these means."""
+    calls = asked(run, qrels, **options).calls
+    for call, (text, mean) in zip(calls, expected, strict=True):
+        assert text in repr(call)
+        found = read(run, qrels, **options, **call).means(options.get("metrics", "RR"))
+        assert mean is None or found == pytest.approx([mean])
+
+
 def nonsense_in(call):
     """The names of a call that no column of its role has."""
     found = []
