@@ -13,6 +13,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support.parameters import few
+from support.refusals import refuses
 
 
 def questions(count=80, seed=3, answerable=0.7):
@@ -99,21 +100,10 @@ def test_systems_that_differ_only_in_silence_are_told_apart():
     assert rankql.gate(silent, qrels, baseline=run, max_drop=limit).passed
 
 
-@few(2)(
-    ("change", "message"),
-    [
-        ({"min_scores": []}, "min_scores is empty"),
-        ({"min_scores": [0.5, float("inf")]}, "min_score must be a finite number, not inf"),
-        ({"metrics": "nDGC@10"}, "Unknown metric 'nDGC'"),
-        ({"run": {"a": questions()[0], "b": questions()[0]}}, "compares the scores of one run"),
-        ({"qrels": questions()[1].filter(rel=1)}, "Every judged query has a relevant item"),
-        ({"run": questions()[0].pipe(rankql.ranked).drop("score")}, "min_score needs scores"),
-    ],
+QUESTIONS = dict(zip(("run", "qrels"), questions(), strict=True))
+test_wrong_calls_are_refused = refuses(
+    "min_scores", globals(), "rankql.min_scores(**QUESTIONS | dict(%s))"
 )
-def test_wrong_calls_are_refused(change, message):
-    run, qrels = questions()
-    with pytest.raises(RankqlError, match=message):
-        rankql.min_scores(**{"run": run, "qrels": qrels} | change)
 
 
 def test_on_the_command_line(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pytrec_eval
 import rankql
 from rankql import RankqlError
 from support.parameters import few
+from support.refusals import refuses
 
 METRICS = ["ndcg_cut_10", "map", "recip_rank", "P_5", "recall_10"]
 
@@ -112,16 +113,4 @@ def test_items_below_a_score_are_not_shown(least, expected, form):
     assert result.summary["missing"].unique().to_list() == [1]
 
 
-@pytest.mark.parametrize(
-    ("least", "data", "message"),
-    [
-        (float("nan"), RUN, "min_score must be a finite number, not nan"),
-        ("0.5", RUN, "min_score must be a finite number, not the text '0.5'"),
-        (0.5, RUN.pipe(rankql.ranked).drop("score"), "min_score needs scores, and run has none"),
-        ({"a": 0.5}, RUN, "min_score= has names of systems, but there is one run"),
-        ({"c": 0.5}, {"a": RUN, "b": RUN}, "Unknown system in min_score 'c'.*Available: a, b"),
-    ],
-)
-def test_a_wrong_score_is_refused(least, data, message):
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(data, QRELS, "RR", min_score=least)
+test_a_wrong_score_is_refused = refuses("min_score", globals(), "rankql.%s")

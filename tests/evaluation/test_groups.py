@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.refusals import refuses
 
 ROWS = [
     {"question": "a", "retrieved": ["x", "y", "z"], "relevant": [["x", "q"], ["z"]]},
@@ -83,23 +84,7 @@ def test_metrics_that_count_items_are_refused(metric):
         rankql.evaluate(pl.DataFrame(ROWS), metrics=metric, groups="any")
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        (ROWS, {}, "pass groups='any'. KILT's evidence sets need all items of one inner list"),
-        (ROWS, {"groups": "all"}, "groups must be 'any' or None, not 'all'. KILT's evidence sets"),
-        (ROWS, {"groups": "any", "rel": "1"}, "groups= does not support rel="),
-        (
-            [{**ROWS[0], "relevant": [["x"], []]}],
-            {"groups": "any"},
-            "relevant has an empty inner list",
-        ),
-        ([{**ROWS[0], "relevant": ["x"]}], {"groups": "any"}, "needs lists of lists of ids in run"),
-    ],
-)
-def test_what_it_refuses(rows, options, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(pl.DataFrame(rows), metrics="RR", **options)
+test_what_it_refuses = refuses("groups", globals(), "rankql.%s")
 
 
 def test_compare_and_gate_take_it():
