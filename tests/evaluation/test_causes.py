@@ -85,6 +85,11 @@ def test_ids_of_two_forms_are_looked_at(spell, tmp_path):
     assert "spelled" not in looks(*in_files(tmp_path, run, qrels))
 
 
+def test_ids_that_are_not_in_memory_are_looked_at():
+    run, qrels = ranked(1)
+    assert "spelled" in looks(run, qrels, item=("item || ''", "item"))
+
+
 def test_a_query_that_finds_itself_and_ties_are_looked_at(tmp_path):
     run, qrels = ranked(2)
     queries = run["query"].unique()
