@@ -61,7 +61,7 @@ def values_of(name, by="ts"):
     return values.sort(by or digest, digest)
 
 
-@few(2)("time", ["ts", "iso", "number", "CAST(number AS INT)", False])
+@few(1)("time", ["ts", "iso", "number", "CAST(number AS INT)", False])
 def test_the_order_of_evaluate(time):
     """By time, or by md5 alone; text is read as times or numbers; rows may come in any order."""
     by = "ts" if time else None
@@ -204,7 +204,7 @@ test_what_compare_refuses = refuses(
 test_what_each_refuses = refuses("anytime_each", globals(), "rankql.%s")
 
 
-@pytest.mark.parametrize("option", [{"weight": "traffic"}, {"cluster": "user"}])
+@few(1)("option", [{"weight": "traffic"}, {"cluster": "user"}])
 def test_weights_and_clusters_of_results_are_refused(option):
     keep = {**option, "by": "ts", "interval": None}
     old, new = (rankql.evaluate(run, QRELS, "RR", **keep) for run in (OLD, NEW))

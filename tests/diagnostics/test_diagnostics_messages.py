@@ -35,7 +35,7 @@ def days(frame=DAYS, **options):
 test_messages = refuses("diagnostics", globals(), light=9)
 
 
-@few(7)("engine", ["sql", "polars"])
+@few(4)("engine", ["sql", "polars"])
 @pytest.mark.parametrize(
     ("metric", "group", "options", "message"),
     [

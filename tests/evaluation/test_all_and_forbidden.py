@@ -151,7 +151,7 @@ GRADED = pl.DataFrame(
 )
 
 
-@few(2)(("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")])
+@few(1)(("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")])
 def test_grades_below_0_are_read_whatever_negative_is(negative, missing):
     """The run lacks e, which shows nothing; c has no forbidden item."""
     options = {"negative": negative, "missing": missing}

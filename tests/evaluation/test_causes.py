@@ -66,7 +66,7 @@ def test_reversed_scores_are_looked_at(seed, metrics, tmp_path):
     assert any("in reverse order" in x for x in rankql.evaluate(run, qrels, [*metrics]).notes)
 
 
-@few(3)(
+@few(2)(
     "spell",
     [
         lambda x: x.upper(), lambda x: f"{x} ", lambda x: f"{x}#1", lambda x: f"http://a/{x}",

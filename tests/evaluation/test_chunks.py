@@ -188,7 +188,7 @@ def test_a_run_without_repeated_documents_has_no_note_on_them():
         assert sum("repeat a document" in note for note in notes) == repeated
 
 
-@pytest.mark.parametrize("relevant", ["b#9", "b"])
+@few(1)("relevant", ["b#9", "b"])
 def test_queries_without_a_relevant_item_keep_having_none(relevant):
     """An empty list means that nothing is relevant, of chunks and of documents."""
     found = {"q": ["b#1", "a#1", "b#2"], "none": ["c#1", "c#2"], "silent": []}

@@ -59,7 +59,7 @@ def test_nan_in_parquet(tmp_path, column):
     pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
     with pytest.raises(rankql.RankqlError, match=f"{column} must be a .*number.*, not nan"):
         rankql.evaluate(tmp_path / "x.parquet", metrics="RR")
-    con = metric_engines.connect()
+    con = metric_engines.connection()
     call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
     with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
@@ -80,15 +80,14 @@ def test_a_decimal_comma_is_named_with_the_call_that_reads_it(tmp_path):
         rankql.evaluate(path, judged, "RR", **names)
 
 
-def test_every_macro_refuses_nan_in_parquet(tmp_path):
+@few(8)("metric", signatures.RANKING)
+def test_every_macro_refuses_nan_in_parquet(metric, tmp_path):
     """Whose statistics have 1 as the only grade."""
     rows = {"rel": [1.0, math.nan, 1.0], "pos": [1, 2, 3]}
     pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
-    con = metric_engines.connect()
-    for metric in signatures.RANKING:
-        call = metric_engines.call(metric, ["rel", "pos"], {**signatures.REQUIRED.get(metric, {})})
-        with pytest.raises(duckdb.Error, match="rel must be a finite number, not nan"):
-            con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet'").fetchall()
+    call = metric_engines.call(metric, ["rel", "pos"], {**signatures.REQUIRED.get(metric, {})})
+    with pytest.raises(duckdb.Error, match="rel must be a finite number, not nan"):
+        metric_engines.connection().sql(f"SELECT {call} FROM '{tmp_path}/x.parquet'").fetchall()
 
 
 def test_control_characters_reach_no_terminal():
@@ -134,9 +133,7 @@ def test_grades_whose_sum_overflows():
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
 
 
-@pytest.mark.parametrize(
-    "metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]]
-)
+@few(2)("metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]])
 def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
     path = tmp_path / "log.parquet"
     RUN.join(QRELS, on=["query", "item"]).write_parquet(path)

@@ -37,7 +37,7 @@ def means(run, **options):
     return rankql.evaluate(run, QRELS, "RR", **options).summary.select("mean", "lo", "hi")
 
 
-@few(2)(("options", "columns"), [
+@few(1)(("options", "columns"), [
     ({"by": "date_trunc('month', timestamp)"}, {"by": "month"}),
     ({"by": [["date_trunc('month', timestamp) AS m", "user"]]}, {"by": [["month", "user"]]}),
     ({"weight": "log2(1 + traffic)"}, {"weight": "busy"}),

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.parameters import few
 from support.refusals import refuses
 
 ROWS = [
@@ -38,7 +39,6 @@ def tables(tmp_path):
         pl.Series("relevant", [[[ids[x] for x in g] for g in row["relevant"]] for row in ROWS]),
     )
     yield path, None
-    yield frame, None
     yield frame.rename({"relevant": "retrieval_gt"}), None
     yield numbers, None
     yield frame.select("question", "retrieved"), frame.drop("retrieved")
@@ -78,7 +78,7 @@ def test_the_other_functions_read_groups_or_say_why_not():
             rankql.funnel({"one": pl.DataFrame(ROWS)}, **{name: value})
 
 
-@pytest.mark.parametrize("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
+@few(2)("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
 def test_metrics_that_count_items_are_refused(metric):
     with pytest.raises(rankql.RankqlError, match="counts items, but with groups='any' one item"):
         rankql.evaluate(pl.DataFrame(ROWS), metrics=metric, groups="any")

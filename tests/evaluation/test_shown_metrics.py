@@ -156,7 +156,7 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
         assert kinds.isdisjoint({"judged-share", "few-common-items"})
 
 
-@pytest.mark.parametrize("seen", ["drop", None])
+@few(1)("seen", ["drop", None])
 def test_most_popular(seen):
     _, _, train = recommender(7)
     popular, pairs = [*popularity_of(train)], {*train.rows()}
@@ -256,7 +256,7 @@ AMONG_TIES = (1 + 1 / log2(3)) / 3
 DROPPED = (1 + 1 / log2(3)) / 2
 
 
-@few(2)(
+@few(1)(
     ("form", "metric", "options", "value"),
     [
         ("train", "nDCG@2", {"ties": "expected"}, AMONG_TIES),

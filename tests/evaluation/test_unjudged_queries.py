@@ -59,7 +59,7 @@ def test_the_line_of_queries_left_out_names_it():
     assert "10 of 30 not judged and left out" in own and "'count'" not in own
 
 
-@few(2)("k", ["", "@3"])
+@few(1)("k", ["", "@3"])
 @pytest.mark.parametrize(
     "rules",
     [{}, {"unjudged": "remove"}, {"negative": "unjudged"}, {"conventions": "trec_eval"}],

@@ -104,7 +104,7 @@ KEYS = {
 }
 
 
-@few(2)(
+@few(1)(
     "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
 )
 def test_keys_of_several_types_are_text(keys):
@@ -309,7 +309,7 @@ def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatc
 # On the command line
 
 
-@few(2)(
+@few(1)(
     ("command", "code", "printed"),
     [
         ("compare before.csv after.parquet", 0, "Lower is better: wait"),
