@@ -139,7 +139,7 @@ def test_grades_and_ranking_in_one_table(tmp_path):
     ]  # fmt: skip
 
 
-@few(4)(("call", "words"), REFUSALS["convert"].items())
+@few(6)(("call", "words"), REFUSALS["convert"].items())
 def test_wrong_use(tmp_path, call, words):
     assert begins(eval(f"refused({call})", {**globals(), "folder": tmp_path}), words)
 

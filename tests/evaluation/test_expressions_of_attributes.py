@@ -70,7 +70,9 @@ def test_attributes_and_lists_have_expressions():
     assert result.summary["slice"][1] == "ts::date=2026-01-02"
 
 
-test_what_is_no_expression = refuses("by", globals(), "rankql.evaluate(RUN, QRELS, 'RR', by=%s)")
+test_what_is_no_expression = refuses(
+    "by", globals(), "rankql.evaluate(RUN, QRELS, 'RR', by=%s)", light=5
+)
 
 
 # Metrics of the user over columns of the run, also over the first positions
