@@ -148,7 +148,7 @@ WIDE = {
 }
 
 
-@few(3)(
+@few(1)(
     ("names", "by"),
     [(names, by) for names in WIDE for by in (None, [["国家"], ["国家", "device"]])
      if names != "many" or not by],  # 105 pairs by slice

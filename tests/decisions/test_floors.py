@@ -72,7 +72,7 @@ def compared(differences, queries, **options):
     return rankql.compare(dict(zip(("old", "new"), results, strict=True)), **options)
 
 
-@few(3)("test", TESTS)
+@few(2)("test", TESTS)
 @pytest.mark.parametrize(("m", "queries"), [(3, 10), (4, 1_000), (5, 50)])
 def test_few_that_differ_decide_nothing(test, m, queries):
     comparison = compared([0.1] * m, queries, test=test)
@@ -128,9 +128,7 @@ def test_the_family_is_tarones():
             assert find_decidable(floors, correction, ALPHA) == ([x <= ALPHA for x in floors], 1)
 
 
-@pytest.mark.parametrize(
-    ("correction", "tests"), [("holm", 2), ("bonferroni", 2), ("bh", 2), ("none", 1)]
-)
+@few(2)(("correction", "tests"), [("holm", 2), ("bonferroni", 2), ("bh", 2), ("none", 1)])
 def test_rows_that_could_not_be_significant_leave_the_family(correction, tests):
     rng = np.random.default_rng(4)
     strong, weak = (of(rng.normal(mean, 0.1, 40)) for mean in (0.1, 0.03))

@@ -710,7 +710,7 @@ def gate_slices(frame, **options):
     return rankql.gate(results.pop("run"), **{"by": "diet", **options, **results})
 
 
-@few(5)(
+@few(3)(
     ("limit", "part", "mean"),
     [
         ("diet=vegan: RR>=0.8", "diet=vegan", 0.9),

@@ -40,7 +40,7 @@ def runs(old, new, seed=3):
     }
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("model", "new", "answer"),
     [(MODEL, 0.6, "Yes: same order"), (FOOLED, 0.6, "No: swapped"), (MODEL, 0.11, "Undecided")],
 )

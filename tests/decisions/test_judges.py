@@ -12,6 +12,7 @@ from rankql.cli.main import main
 from rankql.errors import Question
 from support import judged_runs
 from support.paths import ROOT
+from support.refusals import refuses
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
 # Kappa and alpha as published (Rahmani and others 2025, table 3).
@@ -320,25 +321,8 @@ def test_annotators_alone_and_their_consensus():
         assert result.table.drop("judge").equals(judges(pair[0], human).table.drop("judge"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"annotators": ["ann"]}, "models= must be a list of columns, not None"),
-        ({"annotators": "ann", "models": ["gpt"]}, "annotators= must be a list of columns"),
-        ({"annotators": ["ann", "bob"], "models": ["gpt"]}, "annotators='bob': no column of that"),
-        ({"annotators": ["ann"], "models": ["ann"]}, "A column is named twice: ann and ann"),
-        ({"consensus": "median"}, "consensus= needs annotators="),
-        ({"annotators": ["ann"], "models": ["gpt"], "consensus": "avg"}, "consensus must be"),
-        (
-            {},
-            "human is missing. The labels have the columns query, item, ann and gpt. Pass human",
-        ),
-    ],
-)
-def test_wrong_annotators(options, message):
-    wide = labelled({"ann": 0.6, "gpt": 0.6}, queries=12)
-    with pytest.raises(RankqlError, match=message):
-        judges(wide, **options)
+LABELS = labelled({"ann": 0.6, "gpt": 0.6}, queries=12)
+test_wrong_annotators = refuses("annotators", globals(), "judges(LABELS, %s)")
 
 
 def test_annotators_on_the_command_line(tmp_path, monkeypatch):

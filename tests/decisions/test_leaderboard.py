@@ -76,7 +76,6 @@ def test_a_system_without_any_value():
     assert ranks == [("s1", 1, 1, True), ("s0", 2, 2, False), ("s2", None, None, False)]
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("means", [(1, 1, 1, 1), (0.5, 1, 2, 2.2)], ids=str)
 def test_the_best_is_in_the_set(means):

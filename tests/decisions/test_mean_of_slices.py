@@ -188,7 +188,7 @@ TOO_SMALL = [
 ]
 
 
-@few(2)(("sizes", "why"), TOO_SMALL)
+@few(1)(("sizes", "why"), TOO_SMALL)
 def test_a_difference_is_not_tested_if_a_slice_is_too_small(sizes, why):
     """Whose losses may not be seen, however many others there are. The note names the smallest."""
     a, b, qrels = small_slices(sizes)
@@ -202,9 +202,8 @@ def test_a_difference_is_not_tested_if_a_slice_is_too_small(sizes, why):
         return
     same = rankql.compare({"a": a, "b": a}, qrels, **options)
     assert row(same.pairs)["verdict"] == "no difference" and "no interval" not in repr(same)
-    for test in ("t", "randomisation"):
-        pairs = rankql.compare({"a": a, "b": b}, qrels, **options, test=test).pairs
-        assert row(pairs)["p"] is row(pairs)["lo"] is None
+    pairs = rankql.compare({"a": a, "b": b}, qrels, **options, test="randomisation").pairs
+    assert row(pairs)["p"] is row(pairs)["lo"] is None
     joined = qrels.with_columns(country=pl.lit("joined"))
     assert row(rankql.compare({"a": a, "b": b}, joined, **options).pairs)["p"] is not None
 

@@ -458,7 +458,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     assert "nan" not in "\n".join(compared.pairs["sentence"]).lower()
 
 
-@few(2)("name", TESTS)
+@few(1)("name", TESTS)
 def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
     values = np.stack([block(30, 3, seed) / 2 + 0.04 * np.arange(3) for seed in (1, 2)]).clip(0, 1)
@@ -475,7 +475,7 @@ def test_intervals_are_those_of_their_levels(name):
         assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
 
 
-@pytest.mark.parametrize(
+@few(2)(
     ("metrics", "rules", "n"),
     [
         ("RMSE", ["missing in at least one system and left out"], [2]),
@@ -529,7 +529,7 @@ def test_many_queries():
 # Almost equal differences.
 
 
-@few(2)("n", [12, 30])
+@few(1)("n", [12, 30])
 @pytest.mark.parametrize(("test", "mean"), [("auto", 0.02), ("auto", -0.02), ("mean", 0.02)])
 def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):
     """From a spread of 0 to 2% of the range of 2; from 1% on, it is Student's t."""

@@ -81,7 +81,7 @@ def saved(suffix=".md", run=None, **options):
     return f"saved{suffix}"
 
 
-@few(2)(
+@few(1)(
     ("function", "suffix"),
     [("evaluate", ".json"), ("compare", ".md"), ("wide", ".parquet"), ("one system", ".md"),
      pytest.param("evaluate", ".html", marks=pytest.mark.report)],
@@ -112,17 +112,19 @@ OPTIONS = {
                    "confidence": 0.9},
 }  # fmt: skip
 TABLES = ("attributes", "train", "catalogue")
+NOT_COMPARED = {"own metric", "convention", "catalogue", "catalogue size"}
 
 
-@few(1)("name", OPTIONS)
-def test_options_come_from_the_file(name):
+@few(1)(
+    ("name", "function"),
+    [*((name, rankql.evaluate) for name in OPTIONS),
+     *((name, rankql.compare) for name in OPTIONS if name not in NOT_COMPARED)],
+)  # fmt: skip
+def test_options_come_from_the_file(name, function):
     options = {"metrics": METRICS, **OPTIONS[name]}
     tables = {x: options[x] for x in TABLES if isinstance(options.get(x), pl.DataFrame)}
-    rankql.evaluate(RUNS, QRELS, **options).save("x.md")
+    function(RUNS, QRELS, **options).save("x.md")
     assert rankql.verify("x.md", RUNS, QRELS, **tables).ok
-    if "interval" not in options and "catalogue" not in options:
-        rankql.compare(RUNS, QRELS, **options).save("y.md")
-        assert rankql.verify("y.md", RUNS, QRELS, **tables).ok
     others = {label: table.head(len(table) - 1) for label, table in tables.items()}
     if others:
         assert {*others} <= {*parts(rankql.verify("x.md", RUNS, QRELS, **others))}

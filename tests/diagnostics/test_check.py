@@ -366,7 +366,7 @@ def test_dl19():
     assert report.findings[0].message == "judged items in the top 10: 92.6% (398 of 430)"
 
 
-@few(2)("judged", [True, False])
+@few(1)("judged", [True, False])
 @pytest.mark.parametrize("collapse", ["#", "document"])
 def test_chunks_are_checked_as_documents(judged, collapse):
     """With collapse=, the findings are those of the documents."""
@@ -382,7 +382,7 @@ def test_chunks_are_checked_as_documents(judged, collapse):
     assert "ties-at-k" in {kind for kind, *_ in facts[0]}
 
 
-@few(2)(("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""]))
+@few(1)(("note", "heading"), cycled(["no colon", ": ", "run: a: b", "{x}: 50%", ""], ["run", ""]))
 def test_a_note_of_any_text_is_a_finding(note, heading, monkeypatch):
     read = check_module.read_rankings
 

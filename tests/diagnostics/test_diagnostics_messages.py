@@ -6,9 +6,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql import RankqlError, check, explain, funnel, monitor
+from rankql import explain, funnel, monitor
 from support import metric_engines
 from support.parameters import few
+from support.refusals import refuses
 
 RUN = pl.DataFrame({"query": [*["q"] * 5, "not judged"], "item": [*"xedana"]})
 RUN = RUN.with_columns(score=-pl.int_range(pl.len()).cast(pl.Float64))
@@ -31,54 +32,10 @@ def days(frame=DAYS, **options):
     return monitor(frame, **{"metrics": "nDCG@3", **options})
 
 
-MESSAGES = [
-    (lambda: of("Bpref"), "explain does not support Bpref, which is not a sum over positions. Use"),
-    (lambda: of("IDCG"), "explain does not support IDCG"),
-    (lambda: of("mine = sum(rel)"), "explain does not support mine"),
-    (lambda: of("nDCG@5,10"), "explain takes one metric, not 2: nDCG@5, nDCG@10"),
-    (lambda: of(ties="expected"), "explain does not support ties='expected', which gives items no"),
-    (lambda: of(conventions="sklearn"), "explain does not support ties='expected'"),
-    (lambda: of(worst=0), "worst must be a whole number from 1, not 0"),
-    (lambda: of(query="mising"), "Unknown query 'mising': qrels has no rows for it. Select"),
-    (lambda: of(query="not judged"), "Query 'not judged' is not judged"),
-    (lambda: explain({"one": RUN, "two": RUN}, QRELS, "q"), "There are 2 systems. Pass the run of"),
-    (lambda: explain(FRAME.drop("item").with_columns(rel=1), None, 1), "No item column in run"),
-    (lambda: explain(JUDGED.with_columns(pos=1), None, 98), "Unknown query 98: run has no rows"),
-    (lambda: check(FRAME, JUDGED, k=0), "k must be a whole number from 1 to 999998, not 0"),
-    (lambda: funnel({}, JUDGED), "stages must be a dict of name: table, or a list of tables, at"),
-    (lambda: funnel("final", JUDGED), "stages must be a dict of name: table, or a list of tables"),
-    (lambda: funnel({"order": FRAME}, JUDGED), "The name 'order' is taken"),
-    (lambda: funnel([FRAME.drop("pos")], JUDGED), "No score column in stage 'stage 1'"),
-    (lambda: stages(FRAME.drop("item")), "No item column in stage 'first'"),
-    (lambda: stages(FRAME, collapse="#"), "no id of the run contains '#'"),
-    (lambda: funnel({"first": FRAME, "rank": FRAME}), "The judgments are missing. Pass qrels="),
-    (lambda: stages(FRAME, missing="skip"), "funnel has no option missing="),
-    (lambda: days(DAYS.drop("day")), "days has no column 'day'. Name one column: day="),
-    (lambda: days(day=3), "days has no column 3"),
-    (lambda: days(DAYS.with_columns(pl.col("day").to_physical())), "day must be a date such as 2"),
-    (lambda: days(DAYS.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))),
-     "days: day has times with a zone, of which the day is not known. Pass day="),
-    (lambda: days(DAYS.with_columns(day=pl.format("on {}", "day"))), "days: day must be a date"),
-    (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
-    (lambda: days(baseline=12), "2026-09-12, and in it five weekdays three times each"),
-    (lambda: days(period="week"), "No metric can be watched: pass weeks after the baseline"),
-    (lambda: days(period="month"), "period must be 'day' or 'week', not 'month'"),
-    (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
-    (lambda: days(baseline=10**12), "not '1000000000000'"),
-    (lambda: days(DAYS.rename({"query": "asked"})),
-     "has no column 'query'. Name one column: query=. Found: day, asked"),
-    (lambda: days(states="folder"), "Unknown option 'states'."),
-]  # fmt: skip
+test_messages = refuses("diagnostics", globals(), light=9)
 
 
-@few(9)("call, message", MESSAGES, ids=[message for _, message in MESSAGES])
-def test_messages(call, message):
-    with pytest.raises(RankqlError) as caught:
-        call()
-    assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-@few(7)("engine", ["sql", "polars"])
+@few(4)("engine", ["sql", "polars"])
 @pytest.mark.parametrize(
     ("metric", "group", "options", "message"),
     [

@@ -64,7 +64,7 @@ def test_ndcg_by_hand():
         assert result.positions[column].drop_nulls().to_list() == approx(shares, abs=NEAR)
 
 
-@few(3)(
+@few(2)(
     ("metric", "value", "ideal", "losses"),
     [
         # Precisions 1/2 and 2/3, of three.
@@ -305,7 +305,7 @@ def test_a_ranked_table_with_grades():
     table = run.join(qrels, on=["query", "item"], how="left")
     metric = "nDCG(ideal=retrieved)@5"
     values, _ = evaluated(table, None, metric)
-    for query, value in values.items():
+    for query, value in [*values.items()][:4]:
         result = explain(table, None, query, metric)
         assert_consistent(result)
         assert result.value == value

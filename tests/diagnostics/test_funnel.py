@@ -335,7 +335,7 @@ def lossy(queries, retrieved, shown):
     return rankql.funnel({"retrieved": first, "shown": last}, {q: {"a": 1} for q in names})
 
 
-@few(2)(
+@few(1)(
     ("queries", "retrieved", "shown", "lose"),
     [
         (40, range(4), range(4, 8), "retrieved and shown lose most: 0.100 and 0.100"),

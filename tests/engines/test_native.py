@@ -30,6 +30,7 @@ from support import (
 from support.case_matrix import assert_alike
 from support.native_databases import handlers, options_of, run_node, run_python
 from support.paths import ROOT
+from support.refusals import REFUSALS, refuses
 from support.samples import SMALL_QRELS as QRELS
 from support.samples import SMALL_RUN as RUN
 
@@ -216,33 +217,7 @@ def test_handlers_refuse_the_same(engine):
 
 @pytest.mark.postgres
 def test_messages_of_postgres_name_the_value(server):
-    rows = {
-        "ndcg(rel, pos, 2.5)": "k must be a whole number from 1, not 2.5. Leave k out for",
-        "ndcg(rel, pos, 3, NULL, 1)": "base must be a finite number above 1, not 1",
-        "ndcg(rel, pos, 3, ARRAY[1, -1])": "discounts must be finite numbers above 0, not -1",
-        "ndcg(rel, pos, 3, ARRAY[1, 2])": "discounts has 2 entries, but position 3 is counted",
-        "ndcg(rel, pos, 3, NULL, 2, 'x')": "ideal must be 'judged' or 'retrieved', not x",
-        "ndcg(rel, pos, 3, NULL, 2, 'judged', NULL)": "negative must be 'zero' or 'keep', not NULL",
-        "ap(rel, pos, 3, 1, 'r')": "denominator must be 'min', 'R', 'found' or 'k', not r",
-        "hit_at(rel, pos, 3, 'NaN')": "threshold must be a finite number, not nan",
-        "num_rel(rel, pos, NULL, NULL)": "threshold must be a finite number, not NULL",
-        **{
-            f"{name}(rel, pos, 2)": f"{name} has no cutoff. A threshold is the fourth argument: "
-            f"{name}(rel, pos, NULL, 2)"
-            for name in ("r_precision", "set_ap", "infap", "bpref", "num_rel", "false_answer")
-        },
-        "err(rel, pos, 3)": "max_rel must be given: the highest grade of the scale",
-        "err(rel, pos, 3, 2)": "rel must not exceed max_rel: 3 is above 2",
-        "err(rel, pos, 3, 3, NULL)": "p must lie between 0 and 1, not NULL",
-        "err(rel, pos, 3, 3, 1, 'rel')": "max_rel is for stop 'exp2', not for 'rel'",
-        "err(rel, pos, 3, NULL, 1, 'rel')": "rel must lie between 0 and 1 for stop 'rel', not 3",
-        "rbp(rel, pos, 3)": "p must be given: the probability of looking at the next item",
-        "rbp(rel, pos, 3, 0.5, 1, 2)": "rel must not exceed max_rel: 3 is above 2",
-        "interpolated_precision(rel, pos, 1, 1, 'x')": "rounding must be 'up' or 'nearest', not x",
-        "cg(rel, pos, pos)": "k must be the same in all rows of a group, not ",
-        "ndcg(rel, pos, pos)": "k must be the same in all rows of a group, not ",
-    }
-    for call, expected in rows.items():
+    for call, expected in REFUSALS["postgres"].items():
         assert expected in message(server, call, [(3, 1), (0, 2), (1, 3)]), call
     assert (
         message(server, "ap(rel, pos)", [(1, 0)])
@@ -591,21 +566,7 @@ def test_functions_of_clickhouse_are_global():
     native_databases.ClickHouse().install()  # as the other tests expect
 
 
-@pytest.mark.parametrize(
-    ("engine", "options", "expected"),
-    [
-        ("postgre", {}, "Unknown engine 'postgre'. Did you mean 'postgres'?"),
-        ("spark", {}, "Unknown engine 'spark'"),
-        ("snowflake", {"schema": "x"}, "schema= is for postgres and bigquery, not for snowflake"),
-        ("postgres", {"prefix": "x"}, "prefix= is for clickhouse, not for postgres"),
-        ("clickhouse", {"prefix": "x y"}, "prefix must have letters, digits and _ only, not 'x y'"),
-        ("postgres", {"schema": ""}, "schema must be a name, not ''"),
-    ],
-)
-def test_wrong_arguments_of_native_sql(engine, options, expected):
-    with pytest.raises(rankql.RankqlError) as error:
-        rankql.native_sql(engine, **options)
-    assert expected in str(error.value)
+test_wrong_arguments_of_native_sql = refuses("native_sql", globals(), "rankql.%s", light=6)
 
 
 def test_engines_that_went_are_refused():

@@ -19,6 +19,7 @@ from support.case_matrix import assert_alike
 from support.components import optional
 from support.environments import run
 from support.paths import ROOT
+from support.refusals import REFUSALS, refuses
 from support.samples import SMALL_QRELS as QRELS
 from support.samples import SMALL_RUN as RUN
 
@@ -259,29 +260,14 @@ def test_a_name_is_no_variable(spark):
     assert row.v == row.err == pytest.approx(1 / 8 + 7 / 8 * 7 / 8 / 2)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("ndcg(rel, pos, 0)", "k must be a whole number from 1"),
-        ("dcg(rel, pos, pos)", "MISSING_AGGREGATION"),
-        ("ndcg('a', pos)", "rel must be a number, not text. Cast it first"),
-        ("ndcg(CAST('nan' AS DOUBLE), pos)", "rel must be a finite number"),
-        ("ndcg(rel, pos - 1)", "pos must be a whole number from 1, not 0"),
-        ("ndcg(rel, pos * 0.5)", "pos must be a whole number from 1, not 0.5"),
-        ("ap(rel, pos, denominator := 'r')", "denominator must be 'min', 'R', 'found' or 'k'"),
-        ("err(rel, pos)", "max_rel must be given: the highest grade of the scale"),
-        ("rbp(rel, pos)", "p must be given: the probability of looking at the next item"),
-        ("ndcg(rel, pos, discounts := [1, -1])", "discounts must be finite numbers above 0"),
-        ("ndcg_by_score(rel, pos, pos * 0.5)", "item must be text or a whole number"),
-    ],
-)
-def test_input_is_refused(spark, call, message):
+@pytest.mark.parametrize(("call", "words"), REFUSALS["spark"].items())
+def test_input_is_refused(spark, call, words):
     frame = spark.createDataFrame(spark_sessions.table("ndcg", [[(1, 1), (3, 2)]]))
     with pytest.raises(Exception) as error:  # a wrong option is an error before Spark runs
         frame.groupBy("g").agg(metrics.expr(call)).collect()
-    assert message in str(error.value)
+    assert words in str(error.value)
     ours = isinstance(error.value, rankql.RankqlError) or "USER_RAISED" in str(error.value)
-    assert ours or message == "MISSING_AGGREGATION"  # k is no constant
+    assert ours or words == "MISSING_AGGREGATION"  # k is no constant
 
 
 FRACTIONS = ("DOUBLE", "DECIMAL(9, 2)")
@@ -490,48 +476,9 @@ def test_the_mean_of_decimals_has_all_places_of_a_double(spark):
 
 
 # What translate() refuses: the query, and the words that say why. No session is needed.
-REFUSED_QUERIES = {
-    "SELECT list_sort(x) FROM t": "list_sort() in another order than 'ASC' or 'DESC'",
-    "SELECT x[2:3] FROM t": "x[2:3]",
-    "SELECT x[-1] FROM t": "x[-1]",
-    "SELECT x SIMILAR TO y FROM t": "has no translation for Spark; put it into a view",
-    "SELECT x LIKE 'a%' FROM t": "x LIKE 'a%' has no",
-    "SELECT CAST(x AS INT) FROM t": "CAST(x AS INT)",
-    "SELECT a / 2 FROM t": "a / 2",
-    "SELECT typeof(a) FROM t": "typeof()",
-    "SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t": "strftime()",
-    "SELECT list(x ORDER BY y) FROM t": "ORDER BY within list()",
-    "SELECT a IN (SELECT b FROM u) FROM t": "a IN (SELECT b FROM u)",
-    "SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t": "FILTER on ndcg",
-    "SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t": "ndcg(...) OVER",
-    "SELECT ndcg(rel) FROM t": "ndcg needs the argument pos",
-    "FROM abs(3)": "the table function ABS(3)",
-    "FROM ranked('t')": "ranked()",
-    "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a": "BY NAME",
-    # Where the word is no keyword it would be an alias of t, and the join another one.
-    "FROM t POSITIONAL JOIN s": "POSITIONAL JOIN",
-    "FROM t ASOF JOIN s USING (u)": "ASOF JOIN",
-    "SELECT a FROM t WHERE a NOT IN (1, NULL)": "a IN (1, NULL)",
-    "SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t": "(SELECT MAX(b) FROM u",
-    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u)": "Exists",
-    "SELECT a % 2 FROM t": "a % 2",
-    "SELECT MAP {'a': 1}": "ToMap",
-    "SELECT graded(e, MAP {'buy': 3}) FROM t": "ToMap",
-    "SELECT graded(e, g) FROM t": "graded: ",
-    "SELECT current_date": "CurrentDate",
-    "SELECT 1; SELECT 2": "cannot be read as one statement",
-    "SELECT gini(item) FROM t": "gini: histogram() has no translation for Spark",
-    "SELECT ndcg(rel, pos, kk := 3) FROM t": "'kk'",
-    "SELECT FROM WHERE": "cannot be read as one statement of DuckDB",
-}
-
-
-@pytest.mark.parametrize("query", REFUSED_QUERIES)
-def test_queries_without_a_translation_are_refused(query):
-    with pytest.raises(rankql.RankqlError) as error:
-        rankql.translate(query, "spark")
-    assert REFUSED_QUERIES[query] in str(error.value)
-    assert "\n" not in str(error.value)
+test_queries_without_a_translation_are_refused = refuses(
+    "translate", globals(), "rankql.translate('''%s''', 'spark')", light=99
+)
 
 
 def test_an_unknown_dialect_is_corrected():

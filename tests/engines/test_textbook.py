@@ -32,6 +32,7 @@ from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
 from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
 from support.paths import ROOT
+from support.refusals import refuses
 
 STATEMENTS = textbook.read_textbook()
 NO_METRICS = ("Positions from scores", "Mean over queries")
@@ -400,39 +401,7 @@ def test_several_metrics_are_several_statements():
     assert text.count(";") == 4 and "/*k*/ 5 " in text and "/*k*/ 1000000000" in text
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "expected"),
-    [
-        ("nDCG(ideal=retrieved)@3", {}, "Take nDCG@k, nDCG(gain=exp2)@k, or compute it in DuckDB"),
-        ("RBP(p=0.5, max_rel=3)@3", {}, "RBP(p=0.5, max_rel=3)@3 has no plain SQL. Take RBP@k, or"),
-        ("IPrec@0.1", {}, "IPrec@0.1 has no plain SQL: recall * R is rounded up"),
-        ("GMAP", {}, "GMAP has no plain SQL: it is exp(avg(ln(ap))) over AP"),
-        ("Coverage@3", {}, "Coverage@3 has no plain SQL. Compute it in DuckDB"),
-        ("own = avg(rel)", {}, "own has no plain SQL. Compute it in DuckDB"),
-        (
-            "ERR@5",
-            {},
-            "max_rel must be given: the highest grade of the scale. Write ERR(max_rel=3)@5",
-        ),
-        ("RR", {"pos": "p", "score": "s"}, "Pass pos= or score=, not both"),
-        ("MAE", {"pos": "p"}, "MAE compares grades with scores. Pass score= instead of pos="),
-        (
-            "RR",
-            {"query": "q"},
-            "Table 'ranked' is also a step of the query. Rename it",
-        ),
-        ("AP@5", {"table": "H"}, "Rename it, or write its schema, as in main.H"),
-        ("AP@5", {"table": '"h"'}, "is also a step of the query"),
-        ("AP@5", {"table": "ranked", "score": "s"}, "is also a step of the query"),
-        ("nDGC", {}, "Did you mean"),
-        ("RR", {"table": [1]}, "Pass tables and columns by their names, not [1]"),
-        ("RR", {"score": ""}, "Pass tables and columns by their names, not ''"),
-    ],
-)
-def test_what_plain_sql_refuses(metric, options, expected):
-    with pytest.raises(rankql.RankqlError) as error:
-        rankql.plain_sql(metric, **options)
-    assert expected in str(error.value) and "\n" not in str(error.value)
+test_what_plain_sql_refuses = refuses("plain_sql", globals(), "rankql.%s", light=16)
 
 
 @pytest.mark.parametrize(

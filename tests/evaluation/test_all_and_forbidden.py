@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from support.parameters import few
+from support.refusals import refuses
 
 QRELS = pl.DataFrame(
     {
@@ -150,7 +151,7 @@ GRADED = pl.DataFrame(
 )
 
 
-@few(2)(("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")])
+@few(1)(("negative", "missing"), [("zero", "skip"), ("keep", "zero"), ("unjudged", "zero")])
 def test_grades_below_0_are_read_whatever_negative_is(negative, missing):
     """The run lacks e, which shows nothing; c has no forbidden item."""
     options = {"negative": negative, "missing": missing}
@@ -182,22 +183,12 @@ def test_a_gate_fails_if_nothing_was_checked():
     assert not verdict.passed and "none of 40 queries has a value" in verdict.table["message"][0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"forbidden": "withdrawals"}, "No column|no column"),
-        ({"forbidden": "item"}, "forbidden='item' is neither a list of ids"),
-        ({"forbidden": 3}, "forbidden must be the name of a column, not 3"),
-        ({"forbidden": "withdrawn", "collapse": "#"}, "does not support collapse="),
-        ({"forbidden": "withdrawn", "qrels": None}, "is for judgments of their own"),
-    ],
+TEXT = "i" + pl.col("item").cast(str)
+NAMED, FLAGS = flagged(True).select("query", item=TEXT, score="pos", rel=1), forbidding()
+CALL = {"qrels": FLAGS.with_columns(item=TEXT), "metrics": "Forbidden@5"}
+test_what_forbidden_refuses = refuses(
+    "forbidden", globals(), "rankql.evaluate(NAMED, **CALL | dict(%s))"
 )
-def test_what_forbidden_refuses(options, message):
-    qrels = forbidding().with_columns(item="i" + pl.col("item").cast(str))
-    run = flagged(True).select("query", item="i" + pl.col("item").cast(str), score="pos", rel=1)
-    call = {"qrels": qrels, "metrics": "Forbidden@5", **options}
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(run, **call)
 
 
 def test_forbidden_on_the_command_line(tmp_path):

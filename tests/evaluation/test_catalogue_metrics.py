@@ -11,6 +11,7 @@ import rankql
 from rankql import RankqlError
 from support.calls import connected
 from support.parameters import cycled, few
+from support.refusals import refuses
 
 RUN = pl.DataFrame(
     [
@@ -118,21 +119,8 @@ def test_gate_holds_values_to_limits():
             rankql.gate(new, **options, **refused)
 
 
-@few(2)(
-    "metric, options, message",
-    [
-        ("gini(item)", {}, "^catalogue must be given: the number of items"),
-        ("gini(item, 3)", {}, "3 is less than the 20 that were shown"),
-        ("gini(item, 25) / 0", {}, "^metrics: m is inf"),
-        ("gini(item)", {"catalogue": 50}, "^catalogue is an option of .* Write it in the metric"),
-        ("gini(item, 25)", {"weight": "w"}, r"is not a mean and has no weight= \('w'\)"),
-        ("gini(item, 25)", {"ties": "expected"}, "^m needs positions, but ties='expected'"),
-    ],
-)
-def test_what_is_refused(metric, options, message):
-    run = RUN.with_columns(w=1.0, category=pl.lit("a"), score=-pl.col("pos")).drop("pos")
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(run, metrics={"m": metric}, rel="1", **options)
+WEIGHED = RUN.with_columns(w=1.0, category=pl.lit("a"), score=-pl.col("pos")).drop("pos")
+test_what_is_refused = refuses("catalogue", globals(), "rankql.%s")
 
 
 def test_metrics_of_all_lists_by_name():
@@ -242,17 +230,6 @@ def test_beside_metrics_of_grades():
     assert any("subtopics are those of subtopic" in note for note in result.notes)
 
 
-@pytest.mark.parametrize(
-    ("metric", "columns", "message"),
-    [
-        ("alpha_nDCG@5", {}, "no subtopics"),
-        ("STREC", {"iteration": "0"}, "no subtopics"),
-        ("ERR_IA(alpha=0)@5", {"subtopic": "a"}, "alpha must be above 0"),
-        ("STREC(alpha=0.5)@5", {"subtopic": "a"}, "no option 'alpha'"),
-    ],
-)
-def test_subtopics_are_needed(metric, columns, message):
-    run, _ = frames(*random_judgments(1))
-    qrels = pl.DataFrame({"query": ["a"], "item": ["d1"], "rel": [1], **columns})
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(run, qrels, metric)
+JUDGED_RUN, _ = frames(*random_judgments(1))
+ONE = pl.DataFrame({"query": ["a"], "item": ["d1"], "rel": [1]})
+test_subtopics_are_needed = refuses("subtopics", globals(), "rankql.%s")

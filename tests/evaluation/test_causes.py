@@ -66,7 +66,7 @@ def test_reversed_scores_are_looked_at(seed, metrics, tmp_path):
     assert any("in reverse order" in x for x in rankql.evaluate(run, qrels, [*metrics]).notes)
 
 
-@few(3)(
+@few(2)(
     "spell",
     [
         lambda x: x.upper(), lambda x: f"{x} ", lambda x: f"{x}#1", lambda x: f"http://a/{x}",
@@ -83,6 +83,11 @@ def test_ids_of_two_forms_are_looked_at(spell, tmp_path):
     assert "spelled" in looks(other, qrels)
     assert "spelled" in looks(*in_files(tmp_path, other, qrels))
     assert "spelled" not in looks(*in_files(tmp_path, run, qrels))
+
+
+def test_ids_that_are_not_in_memory_are_looked_at():
+    run, qrels = ranked(1)
+    assert "spelled" in looks(run, qrels, item=("item || ''", "item"))
 
 
 def test_a_query_that_finds_itself_and_ties_are_looked_at(tmp_path):

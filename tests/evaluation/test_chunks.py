@@ -10,6 +10,7 @@ from rankql.evaluation.evaluate import render_query
 from support import metric_engines
 from support.calls import assert_table_refused
 from support.parameters import few
+from support.refusals import refuses
 
 # By place: A, A, B, A, C. Relevant: B and C (and D, which is not retrieved).
 RUN = pl.DataFrame(
@@ -142,28 +143,7 @@ def test_the_last_separator_counts(separator):
 NO_IDS = PLACED.drop("item", "document").with_columns(rel=1)
 
 
-@few(3)(
-    "run, options, message",
-    [
-        (RUN, {"collapse": "documnet"}, r"^collapse='documnet': no column of that name in run\."),
-        (RUN, {"collapse": ""}, r"^collapse must be a column or a separator, not ''"),
-        (RUN, {"positions": "keep"}, r"^positions='keep' is for collapse=\. Name the column"),
-        (RUN, {"collapse": "#", "positions": "gap"}, r"^positions must be 'renumber' or 'keep'"),
-        (RUN, {"collapse": "#", "positions": "keep", "ties": "expected"}, "has no effect"),
-        # Half the documents are missing.
-        (RUN.with_columns(document=pl.Series(["A", None, "B", None, "C"])),
-         {"collapse": "document"}, r"^run: document is NULL in 2 of 5 rows\. Fill"),
-        # Two rankings in one.
-        (pl.concat([PLACED, PLACED]), {"collapse": "#"}, r"^run has duplicates: query 'q', pos 1"),
-        (RUN.with_columns(score=pl.lit("x")), {"collapse": "#"}, r"^run: score must be a number"),
-        (RUN.with_columns(score=float("nan")), {"collapse": "#"}, r"^run: score must be a number"),
-        (RUN, {"collapse": "/"}, r"^collapse='/': no id of the run contains '/'"),
-        (NO_IDS, {"collapse": "#"}, r"^collapse='#' needs ids in run. Pass item="),
-    ],
-)  # fmt: skip
-def test_wrong_rules_and_runs_are_refused(run, options, message):
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(run, QRELS if "item" in run.columns else None, "RR", **options)
+test_wrong_rules_and_runs = refuses("collapse", globals(), "rankql.%s")
 
 
 @few(2)(
@@ -208,7 +188,7 @@ def test_a_run_without_repeated_documents_has_no_note_on_them():
         assert sum("repeat a document" in note for note in notes) == repeated
 
 
-@pytest.mark.parametrize("relevant", ["b#9", "b"])
+@few(1)("relevant", ["b#9", "b"])
 def test_queries_without_a_relevant_item_keep_having_none(relevant):
     """An empty list means that nothing is relevant, of chunks and of documents."""
     found = {"q": ["b#1", "a#1", "b#2"], "none": ["c#1", "c#2"], "silent": []}

@@ -34,7 +34,7 @@ def test_gain_by_dict_and_by_name():
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
 
 
-@few(2)("options", [{}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}])
+@few(1)("options", [{}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}])
 def test_queries_without_grades_are_left_out_of_ranked_tables(options):
     run = pl.DataFrame({"query": [*"aabbc"], "item": [*"xyxyx"], "score": [3.0, 2, 2, 1, 1]})
     qrels = pl.DataFrame({"query": [*"acc"], "item": [*"yxy"], "rel": [1, -1, 2]})
@@ -109,7 +109,7 @@ TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "re
 JUDGMENTS = TABLE.select("query", "item", "rel")
 
 
-@few(2)(
+@few(1)(
     ("ties", "descending"),
     cycled(["item", "order", "best", "worst", "expected"], [True, False]),
 )
@@ -193,7 +193,7 @@ def test_ratings_ask_for_a_threshold(form, tmp_path):
         assert notes_of(qrels, "P@5", run, threshold=threshold) == []
 
 
-@few(2)(
+@few(1)(
     "grades",
     [
         [1, 2, 3],

@@ -12,7 +12,7 @@ from support.samples import QRELS, RUN
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
 
-@few(2)(
+@few(1)(
     ("form", "role", "value"),
     cycled(["pandas", "polars", "parquet", "float32"] * 2, ["query", "item"],
            [*FLOATS.values()] * 2 + [1.5, 2.0**53] * 2),
@@ -92,7 +92,7 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
 READS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "Bpref", "Judged@10", "infAP", "Rprec"]
 
 
-@few(3)(
+@few(2)(
     ("metric", "copies", "grades"),
     cycled(READS * 4, [1, 2500], [[1, -1], [-2, 0], [-1, -2], [1, 2], [0, 0], [-1, -1], [0, 0]]),
 )  # as many copies as counters or polars compare

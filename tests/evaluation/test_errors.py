@@ -12,6 +12,7 @@ import pytest
 import rankql
 from support import metric_engines, signatures
 from support.parameters import cycled, few
+from support.refusals import refuses
 from support.samples import QRELS, RUN
 
 
@@ -37,11 +38,6 @@ def test_lines_that_cannot_be_right(tmp_path, name, text, message):
         rankql.evaluate(tmp_path / name, QRELS, "AP")
 
 
-def change(**columns):
-    """The run with other values in a column."""
-    return RUN.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-
-
 PLACED = RUN.drop("score").with_columns(pos=1)
 
 
@@ -50,98 +46,8 @@ def graded(level):
     return pl.DataFrame({"query": "q", "rel": [level, 1], "pos": [1, 2]})
 
 
-# Arguments of evaluate, and words of the error.
-DATA = [  # what is wrong in the values is in cases/faults.toml
-    ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
-    ("", QRELS, {}, "run must be a path, a table, a relation or a frame, not an empty text"),
-    (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),
-    ({}, QRELS, {}, "A dict of runs must map at least one name"),
-    ({"a": RUN, "b": change(query="z")}, QRELS, {}, "No query of run 'b' is judged"),
-    ({"q": [*"aba"]}, {"q": ["b"]}, {}, "run has duplicates: query 'q', item 'a'.*collapse="),
-    (RUN.rename({"item": "thing"}), QRELS, {}, "No item column in run: expected .*item='thing'"),
-    (RUN, QRELS, {"query": ("query", "q")}, "query='q': no column of that name in qrels"),
-    (RUN, QRELS, {"query": ["", "q"]}, "'q'. has an empty name"),
-    (RUN, QRELS, {"item": ["item"]}, "a pair names the columns of run"),
-    (RUN, QRELS, {"item": ""}, "item='' has an empty name"),
-    (RUN, QRELS, {"attribute": "x"}, "'attributes'"),
-    (RUN, QRELS, {"k": 10}, "nDCG@10"),
-    (RUN, QRELS, {"score": "score + 1", "by": "z"}, r"Available: query, item, rel, score$"),
-    (RUN, QRELS, {"by": "segmnt"}, "by='segmnt': no column of that name in "),
-    (RUN, QRELS, {"by": "query"}, "by='query' is the column of the queries"),
-    (RUN, QRELS, {"by": ["a", 1]}, "by must be names of columns, or lists"),
-    (RUN, QRELS, {"by": 5}, "by must be names of columns"),
-    (RUN, QRELS, {"system": "model"}, "system='model': no column of that name in run"),
-    (RUN, QRELS, {"system": 5}, "system must be the name of a column"),
-    (RUN, QRELS, {"cluster": 5}, "cluster must be the name of a column"),
-    (RUN, QRELS, {"output": 5}, "output must be the path of a file, not 5"),
-    (RUN, QRELS, {"output": "x.csv"}, "'x.csv' must end in one of: .parquet"),
-    (RUN, QRELS, {"ties": "bets"}, "ties must be 'item', 'order', 'expected', 'best' or"),
-    (RUN, QRELS, {"gain": "exp"}, "gain must be 'linear', 'exp2', 'binary' or a dict"),
-    (RUN, QRELS, {"gain": {}}, "gain is an empty dict"),
-    (RUN, QRELS, {"threshold": "2"}, "threshold must be a finite number, not the text '2'"),
-    (RUN, QRELS, {"discounts": [1, 0]}, "discounts must be a list of finite numbers above 0"),
-    (RUN, QRELS, {"conventions": "trec"}, "Unknown profile 'trec'. Did you mean 'trec_eval'"),
-    (RUN, QRELS, {"conventions": ["a"]}, "Unknown profile"),
-    (RUN, QRELS, {"interval": "z"}, "interval must be"),
-    (RUN, QRELS, {"confidence": 95}, "confidence must lie between 0 and 1, not 95"),
-    (RUN, QRELS, {"ties": "best", "gain": {0: 0, 1: 3, 2: 1, 3: 4}}, "gains must rise with"),
-    (RUN, QRELS, {"ties": "worst", "discounts": [2.0, 1.0]}, "and discounts with the position"),
-    (graded(5), None, {"metrics": ["ERR(max_rel=3)", "ERR(max_rel=9)"]}, "max_rel=3 is below the"),
-    (graded(5), None, {"metrics": "RBP(p=0.8, max_rel=3)"}, "below the highest grade, 5"),
-    (graded(5), None, {"metrics": "ERR(stop=rel)"}, "rel must lie between 0 and 1 for stop 'rel'"),
-    (graded(1001), None, {"metrics": "nDCG(gain=exp2)"}, "overflows for grade 1001"),
-]
-METRICS = [
-    (None, {}, "metrics must be names such as"),
-    ([], {}, r"metrics must be names such as 'nDCG@10', not \[\]"),
-    ([3], {}, "A metric must be a name"),
-    ("nDGC@10", {}, "Unknown metric 'nDGC'. Did you mean 'nDCG'"),
-    ("coverage@10", {}, "needs the items that could be shown. Pass train="),
-    ("Freshness@10", {}, r"evaluate does not compute 'Freshness'. Call freshness\(\)"),
-    ("ndcg10", {}, "Did you mean 'nDCG'"),
-    ("MAP@R", {}, "k must be a whole number from 1 to 9007199254740992, not R"),
-    ("context_recall", {}, "by a model. The closest in rankql: R@k"),
-    ("P@0", {}, "k must be a whole number from 1 to 9007199254740992, not 0"),
-    ("P@ten", {}, "k must be a whole number from 1 to 9007199254740992, not ten"),
-    (f"P@{2**53 + 1}", {}, "k must be a whole number from 1 to 9007199254740992, not 90071992547"),
-    ("Rprec@5", {}, "Rprec has no cutoff"),
-    ("nDCG(k=1)@10", {}, "the cutoff is given twice"),
-    ("P(rel=1, rel=2)@10", {}, "threshold must have one value"),
-    ("P(rel=x)@5", {}, "threshold must be a finite number, not the text 'x'"),
-    ("P(foo=1)@5", {}, "P has no option 'foo'"),
-    ("P(denominator=R)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not R"),
-    ("microP(denominator=found)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not"),
-    ("RBP@5", {}, "p must be given"),
-    ("AP", {"undefined": "error"}, "undefined='error'"),
-    ("AP", {"missing": "error"}, "missing='error'"),
-    ("RBP(p=1)@5", {}, "p must lie between 0 and 1, not 1"),
-    ("ERR(stop=rel, max_rel=4)", {}, "max_rel is for stop 'exp2', not for 'rel'"),
-    ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
-    ("DCG@9", {"discounts": [1, 2]}, "discounts has 2 entries, but position"),
-    (["x = 1", "x = 2"], {}, "Two metrics are called 'x'"),
-    (["x = max(rel)", "X = min(rel)"], {}, "Two columns of the result would be called 'X'"),
-    ("AP = 1", {}, "'AP' is the name of a metric of rankql"),
-    ("x = foo(rel)", {}, "foo"),
-    ("x = rbp(rel, pos, p := 2)", {}, "p must lie between 0 and 1"),
-]
-CALLS = [
-    (lambda: rankql.evaluate(PLACED, QRELS, "RMSE"), "RMSE compares grades with scores"),
-    (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
-    (lambda: rankql.compare({"a": RUN, "b": RUN}, QRELS, k=10), "nDCG@10"),
-    (lambda: rankql.compare({"a": RUN, "b": RUN}, QRELS, attribute="x"), "'attributes'"),
-    (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "The run comes first"),
-    (lambda: rankql.combine([3]), "3 is neither a result nor a file with values"),
-    (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
-    *((lambda a=a: rankql.evaluate(*a[:2], **a[2]), a[3]) for a in DATA),
-    *((lambda a=a: rankql.evaluate(RUN, QRELS, a[0], **a[1]), a[2]) for a in METRICS),
-]
-
-
-@few(19)(("call", "message"), CALLS)
-def test_errors(call, message):
-    with pytest.raises(rankql.RankqlError, match=message) as error:
-        call()
-    assert "\n" not in str(error.value)
+test_calls = refuses("evaluate", globals(), "rankql.%s", light=9)
+test_metrics = refuses("metrics", globals(), "rankql.%s", light=8)
 
 
 @pytest.mark.parametrize("column", ["score", "pos", "rel"])
@@ -153,7 +59,7 @@ def test_nan_in_parquet(tmp_path, column):
     pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
     with pytest.raises(rankql.RankqlError, match=f"{column} must be a .*number.*, not nan"):
         rankql.evaluate(tmp_path / "x.parquet", metrics="RR")
-    con = metric_engines.connect()
+    con = metric_engines.connection()
     call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
     with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
@@ -174,15 +80,14 @@ def test_a_decimal_comma_is_named_with_the_call_that_reads_it(tmp_path):
         rankql.evaluate(path, judged, "RR", **names)
 
 
-def test_every_macro_refuses_nan_in_parquet(tmp_path):
+@few(8)("metric", signatures.RANKING)
+def test_every_macro_refuses_nan_in_parquet(metric, tmp_path):
     """Whose statistics have 1 as the only grade."""
     rows = {"rel": [1.0, math.nan, 1.0], "pos": [1, 2, 3]}
     pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
-    con = metric_engines.connect()
-    for metric in signatures.RANKING:
-        call = metric_engines.call(metric, ["rel", "pos"], {**signatures.REQUIRED.get(metric, {})})
-        with pytest.raises(duckdb.Error, match="rel must be a finite number, not nan"):
-            con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet'").fetchall()
+    call = metric_engines.call(metric, ["rel", "pos"], {**signatures.REQUIRED.get(metric, {})})
+    with pytest.raises(duckdb.Error, match="rel must be a finite number, not nan"):
+        metric_engines.connection().sql(f"SELECT {call} FROM '{tmp_path}/x.parquet'").fetchall()
 
 
 def test_control_characters_reach_no_terminal():
@@ -228,9 +133,7 @@ def test_grades_whose_sum_overflows():
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
 
 
-@pytest.mark.parametrize(
-    "metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]]
-)
+@few(2)("metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]])
 def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
     path = tmp_path / "log.parquet"
     RUN.join(QRELS, on=["query", "item"]).write_parquet(path)

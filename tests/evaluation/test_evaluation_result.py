@@ -185,7 +185,7 @@ def test_an_attribute_may_have_the_name_of_another_column(name):
     assert comparison.table[f"by_{name}"].to_list() == ["all", "a", "b"]
 
 
-@few(2)("by", ["group", ["group"], ()])
+@few(1)("by", ["group", ["group"], ()])
 def test_latex_of_means_is_one_table_with_caption_and_label(by):
     result = rankql.evaluate({"a": OLD, "b": OLD}, metrics=["P@1", "RR"], by=by)
     for each in (result, result.wide(), rankql.evaluate(OLD, metrics="P@1", by=by)):

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql import RankqlError
 from rankql.sources.open.private import create_macros, private_connection
 from support.parameters import few
+from support.refusals import REFUSALS, refuses, require_refused
 
 DAYS = [datetime(2026, 1, 1) + timedelta(days=i) for i in range(40)]
 RUN = pl.DataFrame([
@@ -37,7 +37,7 @@ def means(run, **options):
     return rankql.evaluate(run, QRELS, "RR", **options).summary.select("mean", "lo", "hi")
 
 
-@few(2)(("options", "columns"), [
+@few(1)(("options", "columns"), [
     ({"by": "date_trunc('month', timestamp)"}, {"by": "month"}),
     ({"by": [["date_trunc('month', timestamp) AS m", "user"]]}, {"by": [["month", "user"]]}),
     ({"weight": "log2(1 + traffic)"}, {"weight": "busy"}),
@@ -70,16 +70,9 @@ def test_attributes_and_lists_have_expressions():
     assert result.summary["slice"][1] == "ts::date=2026-01-02"
 
 
-@pytest.mark.parametrize(("by", "message"), [
-    ("device-type", "^by='device-type': no column of that name in qrels and run. Available: "),
-    ("1", "^by='1': no column of that name"),
-    ("sum(traffic)", r"aggregates\)"),
-    ("traffic % 2 AS user", "^by: there is a column 'user'. Choose another name after AS"),
-    ("upper(query)) ; SELECT (1", "is not valid SQL|must be one SQL expression"),
-])  # fmt: skip
-def test_what_is_no_expression_is_refused(by, message):
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(RUN, QRELS, "RR", by=by)
+test_what_is_no_expression = refuses(
+    "by", globals(), "rankql.evaluate(RUN, QRELS, 'RR', by=%s)", light=5
+)
 
 
 # Metrics of the user over columns of the run, also over the first positions
@@ -123,25 +116,8 @@ def test_own_metrics_with_other_conventions(options):
     assert values["known@2", "dear"].rows()[:2] == [(2, 20), (1, 5)]
 
 
-@few(3)(
-    ("data", "metrics", "options", "message"),
-    [
-        (LOG, {"x": "avg(prize)"}, {}, "^metrics='prize': no column of that name"),
-        ({"a": LOG, "b": LOG.drop("price")}, {"x": "avg(price)"}, {}, "^metrics='price': no colum"),
-        (LOG, {"x@2": "avg(price)"}, {"ties": "expected"}, "^x@2 needs positions, but ties"),
-        (LOG, {"nDCG@2": "avg(price)"}, {}, "^'nDCG@2' is the name of a metric of rankql"),
-        (LOG, {"x": "price"}, {}, r"^The metric 'x' = 'price' does not give one number .* GROUP"),
-        (LOG, {"y": "avg(price)", "x@2": "list(price)"}, {}, "'x@2' = 'list.price.' does not"),
-        (LOG, {"x": "nDGC(rel, pos)"}, {}, r"Function with name ndgc does not exist\). Write an"),
-        (LOG, {"x": "unnest([1, 2])"}, {}, "unnest, a semicolon or parameters. Compute it in"),
-        (LOG, {"x": "ndcg(rel, pos, 0)"}, {}, "^k must be a whole number from 1, not 0"),
-        (LOG, {"x": "(SELECT 1)"}, {}, "must be one SQL expression of the columns of a row"),
-        (LOG, {"x": "sum(avg(price)) OVER ()"}, {}, "without a subquery, a window function"),
-        (LOG, {"x": "1; SELECT 1"}, {}, "is not valid SQL"),
-    ],
-)
-def test_metrics_that_cannot_be_right(data, metrics, options, message):
+@few(3)(("call", "words"), REFUSALS["own_metrics"].items())
+def test_metrics_that_cannot_be_right(call, words):
     with private_connection() as con:  # has a macro whose name is like the wrong one
         create_macros(con, "dcg_by_score(rel, score, item)")
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(data, BOUGHT, metrics, **options)
+    require_refused(f"rankql.evaluate({call})", words, globals())

@@ -13,7 +13,7 @@ def test_every_fault_has_a_cell_for_every_door():
         assert len(faults.of_engine(door)) >= len(faults.FAULTS) // 8
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(40)
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("door", faults.HERE)
 def test_a_door_says_what_its_cell_says(fault, door):

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import rankql
+from support.parameters import few
+from support.refusals import refuses
 
 ROWS = [
     {"question": "a", "retrieved": ["x", "y", "z"], "relevant": [["x", "q"], ["z"]]},
@@ -37,7 +39,6 @@ def tables(tmp_path):
         pl.Series("relevant", [[[ids[x] for x in g] for g in row["relevant"]] for row in ROWS]),
     )
     yield path, None
-    yield frame, None
     yield frame.rename({"relevant": "retrieval_gt"}), None
     yield numbers, None
     yield frame.select("question", "retrieved"), frame.drop("retrieved")
@@ -77,29 +78,13 @@ def test_the_other_functions_read_groups_or_say_why_not():
             rankql.funnel({"one": pl.DataFrame(ROWS)}, **{name: value})
 
 
-@pytest.mark.parametrize("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
+@few(2)("metric", ["R@2", "AP", "nDCG@2", "P@2", "F1@2", "AllRel(rel=2)@2"])
 def test_metrics_that_count_items_are_refused(metric):
     with pytest.raises(rankql.RankqlError, match="counts items, but with groups='any' one item"):
         rankql.evaluate(pl.DataFrame(ROWS), metrics=metric, groups="any")
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        (ROWS, {}, "pass groups='any'. KILT's evidence sets need all items of one inner list"),
-        (ROWS, {"groups": "all"}, "groups must be 'any' or None, not 'all'. KILT's evidence sets"),
-        (ROWS, {"groups": "any", "rel": "1"}, "groups= does not support rel="),
-        (
-            [{**ROWS[0], "relevant": [["x"], []]}],
-            {"groups": "any"},
-            "relevant has an empty inner list",
-        ),
-        ([{**ROWS[0], "relevant": ["x"]}], {"groups": "any"}, "needs lists of lists of ids in run"),
-    ],
-)
-def test_what_it_refuses(rows, options, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(pl.DataFrame(rows), metrics="RR", **options)
+test_what_it_refuses = refuses("groups", globals(), "rankql.%s")
 
 
 def test_compare_and_gate_take_it():

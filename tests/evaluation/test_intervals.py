@@ -56,7 +56,7 @@ def test_one_value_has_no_interval(interval):
     assert one == ("part=one", 1, None)
 
 
-@few(5)(
+@few(3)(
     ("confidence", "interval", "weight"),
     cycled([1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53] * 2, ["auto", "t"], [None, None, "w"]),
 )
@@ -72,7 +72,7 @@ def test_any_confidence(confidence, interval, weight):
     assert math.isclose(row["mean"], 0.75)
 
 
-@few(3)(("n", "weight"), cycled([1, 2, 6, 50], [None, "w", "w", None]))
+@few(2)(("n", "weight"), cycled([1, 2, 6, 50], [None, "w", "w", None]))
 def test_equal_values_are_no_certainty(weight, n):
     """For 0 and 1, the exact interval of a share."""
     options = {"confidence": 0.9, "weight": weight}

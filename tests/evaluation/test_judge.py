@@ -10,6 +10,7 @@ import rankql
 from rankql import RankqlError
 from support.judged_runs import corrected, half_width, simulated, student_width
 from support.parameters import few
+from support.refusals import refuses
 
 METRICS = ["nDCG@5", "P@3"]
 RUN, HUMAN, JUDGE, ABOUT = simulated()
@@ -210,18 +211,4 @@ def test_queries_of_the_run_without_any_label_are_noted():
 NINE = [f"q{i:03}" for i in range(9)]
 
 
-@few(2)(
-    ("options", "word"),
-    [
-        ({"human": of_queries(JUDGE, NINE)}, "at least 20"),
-        ({"judge": HUMAN.slice(12)}, "have labels of the judge"),
-        ({"judge": JUDGE.filter(pl.col("item") < "d5")}, "both labels"),
-        ({"judge": HUMAN}, "nothing to correct"),
-        ({"judge": JUDGE.drop("rel", "item")}, "judge: "),
-        ({"metrics": "microRMSE"}, "microRMSE"),
-        ({"output": "values.parquet"}, "output="),
-    ],
-)
-def test_refusals(options, word):
-    with pytest.raises(RankqlError, match=word):
-        evaluate(**options)
+test_refusals = refuses("judge", globals(), "evaluate(%s)")

@@ -61,7 +61,7 @@ def notes(*tables, metrics="RR", **options):
     return rankql.evaluate(*tables, metrics=metrics, interval=None, **options).notes
 
 
-@few(2)("name", ALIKE)
+@few(1)("name", ALIKE)
 def test_ids_in_another_form_are_noted_with_a_call(name):
     run, qrels = tables(*ALIKE[name])
     (note,) = (x for x in notes(run, qrels) if "spelled differently" in x)
@@ -78,7 +78,7 @@ def test_ids_of_other_things_are_not_noted(name):
     assert not any("spelled" in note for note in notes(*tables(*APART[name], other=True)))
 
 
-@few(2)("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
+@few(1)("change", [str.upper, lambda x: "docs/" + x, lambda x: x + ".md"])
 @pytest.mark.parametrize("queries", [3, 40])
 def test_an_expression_that_repairs_all_ids_is_in_the_error(change, queries):
     if queries == 3 and change is not str.upper:

@@ -47,7 +47,7 @@ def without_worst(run, seed, metric, count):
     return run.filter(~pl.col("query").is_in(worst.implode()))
 
 
-@few(4)(("metric", "seed"), cycled(HIGHER + LOWER, [1, 2]))
+@few(2)(("metric", "seed"), cycled([*dict.fromkeys(["nDCG@10", "RMSE", *HIGHER, *LOWER])], [1, 2]))
 def test_no_run_gains_by_leaving_out_its_worst_queries(metric, seed):
     run, qrels = rankings(seed)
     part = without_worst(run, seed, metric, 10)
@@ -86,7 +86,7 @@ def test_0_is_not_the_worst_of_a_query_with_a_grade_below_0():
         assert len(absent) == len(negative) == absent[metric].null_count()
 
 
-@few(2)("undefined", ["skip", None, "zero", "one"])
+@few(1)("undefined", ["skip", None, "zero", "one"])
 def test_it_is_left_out_whatever_an_undefined_value_counts(undefined, tmp_path):
     """By hand: q1 is missing and has a grade below 0, so the mean of DCG is that of -1 and 3."""
     run = [("q3", "a", 2.0), ("q3", "g", 1.0), ("q4", "d", 1.0)]
@@ -141,7 +141,7 @@ EMPTY = {x for x in IDS if int(x[1:]) % 7 == 0}
 NAMES = ["nDCG@3", "P@3", "RMSE", "FalseAnswer", "microP@3"]
 
 
-@few(2)("compared", [False, True])
+@few(1)("compared", [False, True])
 @pytest.mark.parametrize(("missing", "undefined"), [("zero", "skip"), ("skip", "zero")])
 def test_a_query_is_missing_or_undefined_or_counts(missing, undefined, compared):
     function = rankql.compare if compared else rankql.evaluate

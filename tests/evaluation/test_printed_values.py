@@ -49,7 +49,8 @@ def ir_measures(values, wrong=0.0):
 
 @pytest.fixture(
     params=[
-        (trec_eval, ""), (ir_measures, ".gz"), slow((ir_measures, "")), slow((trec_eval, ".gz")),
+        (trec_eval, ""),
+        *map(slow, ((ir_measures, ".gz"), (ir_measures, ""), (trec_eval, ".gz"))),
     ]
 )  # fmt: skip
 def paths(request, tmp_path):
@@ -84,7 +85,7 @@ def test_files_are_read_alike_everywhere(paths):
     assert CliRunner().invoke(main, arguments).exit_code == 0
 
 
-@pytest.mark.parametrize("pandas", [False, True])
+@few(1)("pandas", [False, True])
 def test_frames_and_dicts(pandas, tmp_path):
     one = LONG.filter(name="new").drop("name")
     frames = [LONG, one, one.rename({"measure": "metric"}), one.rename({"measure": "name"})]

@@ -75,7 +75,7 @@ def test_an_item_that_is_tied_with_a_judged_one_moves_it():
 # What the reduction depends on.
 
 
-@few(2)(
+@few(1)(
     ("shape", "metrics", "options"),
     [
         ("ranked without items", ["nDCG@5", "own = count(rel)"], {}),

@@ -17,6 +17,7 @@ from rankql.evaluation import filters
 from rankql.logs.table_macros import value_sql
 from support import definitions, metric_engines
 from support.parameters import few
+from support.refusals import refuses
 
 NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
 LISTS = ("Popularity", "Novelty", "Serendipity", "Repeats")
@@ -155,7 +156,7 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
         assert kinds.isdisjoint({"judged-share", "few-common-items"})
 
 
-@pytest.mark.parametrize("seen", ["drop", None])
+@few(1)("seen", ["drop", None])
 def test_most_popular(seen):
     _, _, train = recommender(7)
     popular, pairs = [*popularity_of(train)], {*train.rows()}
@@ -242,33 +243,12 @@ def test_grades_in_a_run_add_no_item_to_the_catalogue():
     assert rankql.evaluate(graded, None, metrics, train=train).summary["mean"].to_list() == without
 
 
-@few(4)(
-    "metric, options, message",
-    [
-        ("Novelty@4", {}, r"^Novelty@4 needs the interactions of training. Pass train="),
-        ("Gini@4", {}, r"^Gini@4 needs the items that could be shown. Pass train="),
-        ("HR@4", {"catalogue": 9}, "^catalogue is an option of Coverage and Gini"),
-        ("Coverage@4", {"catalogue": 3}, r"^catalogue=3 is less than the \d+ items that the run"),
-        ("Coverage@4", {"catalogue": 0}, "^catalogue must be a whole number from 1, not 0"),
-        ("Coverage@4", {"catalogue": 2.5}, "^catalogue must be a whole number from 1, not 2.5"),
-        ("HR@4", {"seen": "drop"}, "^seen='drop' needs the interactions of training"),
-        ("HR@4", {"seen": "keep", "train": "t"}, "^seen must be 'drop' or None, not 'keep'"),
-        ("Repeats@4", {"train": "t", "ties": "expected"}, "^Repeats@4 needs positions, but ties"),
-        ("Serendipity", {"train": "t"}, "^'Serendipity' needs a cutoff, such as Serendipity@10"),
-        ("Gini(catalogue=9)@4", {"train": "t"}, "Gini has no option 'catalogue'"),
-        ("HR@4", {"train": "null"}, "^train: item is NULL in 1 of "),
-        ("Coverage@4", {"train": "other"}, "^No item of the run is in train: the run has 'i0'"),
-        ("Coverage@4", {"train": "t", "weight": "w"}, "is not a mean and has no weight="),
-    ],
-)
-def test_what_is_refused(metric, options, message):
-    run, test, train = recommender(1)
-    nulls = pl.concat([train, pl.DataFrame({"user": [1], "item": [None]}, schema=train.schema)])
-    logs = {"t": train, "null": nulls, "other": train.with_columns(item="x" + pl.col("item"))}
-    options = {k: logs.get(x, x) if isinstance(x, str) else x for k, x in options.items()}
-    run = run.select("user", "item", score=-pl.col("pos")) if "ties" in options else run
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(run, test.with_columns(w=1.0), metric, rel="1", **options)
+RUN, LOG, TRAIN = recommender(1)
+SHOWN, TEST = (x.with_columns(w=1.0) for x in (RUN, LOG))
+SCORED = RUN.select("user", "item", score=-pl.col("pos"))
+OTHERS = TRAIN.with_columns(item="x" + pl.col("item"))
+NULLS = pl.concat([TRAIN, pl.DataFrame({"user": [1], "item": [None]}, schema=TRAIN.schema)])
+test_what_is_refused = refuses("train", globals(), "rankql.%s", light=4)
 
 
 # One of three tied items is in train, and another is relevant: means over the orders of the ties.
@@ -276,7 +256,7 @@ AMONG_TIES = (1 + 1 / log2(3)) / 3
 DROPPED = (1 + 1 / log2(3)) / 2
 
 
-@few(2)(
+@few(1)(
     ("form", "metric", "options", "value"),
     [
         ("train", "nDCG@2", {"ties": "expected"}, AMONG_TIES),

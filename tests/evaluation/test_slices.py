@@ -152,7 +152,7 @@ def test_micro_metrics_have_no_zero_for_undefined():
     assert result.summary["mean"].to_list() == [0, 0, None]
 
 
-@few(2)("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
+@few(1)("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
 def test_names_of_users_join_queries_and_some_are_never_queries(name):
     run = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "score": [1.0] * 4})
     users = pl.DataFrame({"query": list("abcd"), name: ["u", "u", "v", "v"]})

@@ -105,7 +105,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
         assert_frame_equal(summary, expected, check_exact=True)
 
 
-@few(3)(
+@few(2)(
     ("missing", "undefined", "means"),
     [
         ("zero", "skip", [1 / 4, 1 / 8]),
@@ -154,7 +154,7 @@ def test_means_lose_no_digits():
     assert rankql.evaluate(ranked, None, "own = sum(rel)")["own"] == 0.1
 
 
-@few(4)(
+@few(2)(
     ("relevant", "options", "noted", "output"),
     [
         (15, {}, True, None),

@@ -10,6 +10,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support.parameters import few
+from support.refusals import refuses
 
 RUN = pl.DataFrame(
     [
@@ -58,7 +59,7 @@ def test_the_line_of_queries_left_out_names_it():
     assert "10 of 30 not judged and left out" in own and "'count'" not in own
 
 
-@few(2)("k", ["", "@3"])
+@few(1)("k", ["", "@3"])
 @pytest.mark.parametrize(
     "rules",
     [{}, {"unjudged": "remove"}, {"negative": "unjudged"}, {"conventions": "trec_eval"}],
@@ -190,32 +191,7 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     assert "not judged and counted with nothing relevant" in printed.stdout
 
 
-@pytest.mark.parametrize(
-    ("qrels", "metric", "options", "message"),
-    [
-        (
-            BOUGHT,
-            "RR",
-            {"undefined": "one"},
-            "does not go with undefined='one'",
-        ),
-        (BOUGHT, "RR", {"undefined": "skip"}, "does not go with undefined='skip'. Leave out"),
-        (BOUGHT, "RR", {"conventions": "xgboost"}, "does not go with undefined='one'"),
-        (BOUGHT, "RR", {"judge": BOUGHT}, "does not support judge="),
-        (
-            BOUGHT.with_columns(pl.col("user") + 900),
-            "RR",
-            {},
-            "the run is judged: it has 0, 1, 2, qrels has 900",
-        ),
-        (None, "RR", {}, "needs judgments in a table of their own"),
-        (BOUGHT, "RR", {"unjudged_queries": "zero"}, "must be 'skip' or 'count', not zero"),
-    ],
-)
-def test_what_does_not_go_with_it(qrels, metric, options, message):
-    with pytest.raises(RankqlError, match=message):
-        run = RUN if qrels is not None else RUN.with_columns(rel=1)
-        rankql.evaluate(run, qrels, metric, **{**COUNT, **options})
+test_what_does_not_go_with_it = refuses("unjudged_queries", globals(), "rankql.%s")
 
 
 def test_a_split_log_needs_test_rows_of_each_user():

@@ -6,6 +6,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support.parameters import few
 
 VALUES = {"q1": {"map": 0.5, "ndcg": 0.25}, "q2": {"map": 1.0, "ndcg": 0.75}}
 
@@ -43,7 +44,7 @@ def test_values_of_iter_calc():
         assert (result["map"], result["ndcg"]) == (0.75, 0.5)
 
 
-@pytest.mark.parametrize("frame", [list, pl.DataFrame, pd.DataFrame])
+@few(1)("frame", [list, pl.DataFrame, pd.DataFrame])
 def test_fields_of_objects(frame):
     """As promptfoo 0.119 writes them."""
     rows = [

@@ -17,6 +17,7 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from support.parameters import cycled, few
+from support.refusals import refuses
 
 QRELS = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "rel": [1, 0] * 3})
 OLD = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "score": [1, 2, 2, 1, 1, 2]})
@@ -103,7 +104,7 @@ KEYS = {
 }
 
 
-@few(2)(
+@few(1)(
     "keys", [*itertools.combinations(IDS, 2), *itertools.combinations(("day", "time", "iso"), 2)]
 )
 def test_keys_of_several_types_are_text(keys):
@@ -263,55 +264,10 @@ SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 TWICE = pl.concat([AFTER, AFTER])
 
 
-@few(4)(
-    ("arguments", "options", "message"),
-    [
-        ((SOLD,), {}, r"^No grade column in run"),
-        (({"a": BOTH["before"], "b": OLD},), {}, "'b' is a run. Evaluate it too"),
-        ((BOTH,), {"metrics": "revenu"}, "Unknown metric 'revenu'. Did you mean 'revenue'?"),
-        ((BOTH,), {"by": "segmnt"}, "Unknown attribute 'segmnt'. Did you mean 'segment'"),
-        ((BOTH,), {"query": "zz"}, "query= is an option for runs, but these are results"),
-        ((BOTH,), {"higher_is_better": {"wiat": False}}, "'wiat'. Did you mean 'wait'?"),
-        ((BOTH,), {"higher_is_better": {"wait": "no"}}, "higher_is_better must be True, False"),
-        ((*RUNS, "RR"), {"higher_is_better": False}, "False contradicts the definition"),
-        ((*RUNS, "TauDistance"), {"higher_is_better": {"TauDistance": True}}, "True contradicts"),
-        ((OLD, NEW, QRELS), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
-        ((OLD, NEW, {"a": {"x": 1}}), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
-        ((BOTH["before"], BOTH["after"]), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
-        (([OLD], NEW, QRELS), {}, r"as a dict: compare\(\{'a': a, 'b': b\}, qrels\)"),
-        ((RUNS[0], "nDCG@10"), {}, "'nDCG@10' is in the place of qrels"),
-        # Judgments with an unknown item column have several rows per query.
-        ((OLD, QRELS.rename({"item": "thing"})), {}, "No item column in"),
-        (({"old": SLICED, "new": BOTH["before"]},), {}, "'new' has no column 'kind'"),
-    ],
-)
-def test_errors(arguments, options, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.compare(*arguments, **options)
+test_errors = refuses("compared_values", globals(), "rankql.%s", light=4)
 
 
-@pytest.mark.parametrize(
-    ("table", "options", "message"),
-    [
-        (AFTER.select("user", revenue=pl.lit("1,200")), {}, "no column of numbers to read as a m"),
-        (pl.concat([AFTER, AFTER]), {}, "80 rows belong to queries that occur twice, such as 'u0'"),
-        (AFTER.with_columns(user=pl.lit(None, pl.String)), {}, "user is NULL in 40 of 40 rows"),
-        (
-            AFTER.rename({"user": "u"}),
-            {},
-            "No query column in values: expected a name such as query_id",
-        ),
-        (AFTER, {"query": "zz"}, "query='zz': no column of that name in values"),
-        (AFTER, {"metrics": "revenu"}, "metrics='revenu': no column of that name in values. Did"),
-        (AFTER, {"metrics": "segment"}, "values: segment must be a number, not text"),
-        (AFTER, {"system": "zz"}, "system='zz': no column of that name in values"),
-        (AFTER.head(0), {}, "The results have no queries"),
-        (AFTER, {"query": ["user", "clicks"]}, r"query must be one column of values, not \['user'"),
-    ],
-)
-def test_errors_of_tables(table, options, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.read_values(table, **options)
+test_errors_of_tables = refuses("values", globals(), "rankql.%s")
 
 
 def test_flags_are_metrics_if_they_are_named():
@@ -353,7 +309,7 @@ def test_the_row_numbers_of_data_frames_are_no_values(form, tmp_path, monkeypatc
 # On the command line
 
 
-@few(2)(
+@few(1)(
     ("command", "code", "printed"),
     [
         ("compare before.csv after.parquet", 0, "Lower is better: wait"),

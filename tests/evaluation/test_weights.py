@@ -12,6 +12,7 @@ from rankql.stats.sample import Sample
 from support import metric_engines
 from support.own_values import compare_values, gate_values
 from support.parameters import few
+from support.refusals import refuses
 
 N = 24
 RNG = np.random.default_rng(5)
@@ -76,21 +77,10 @@ def test_macro_by_group():
     assert none == dict.fromkeys(("mean", "lo", "hi", "n_eff"))
 
 
-@few(2)(
-    ("columns", "message"),
-    [
-        ({"weight": [1, None]}, "weight must be given in every row: it is NULL. Use 0 where"),
-        ({"weight": [1, -1]}, "weight must be a finite number from 0, not -1"),
-        ({"weight": [1.0, 1e-200]}, "weight must be 0 or from 1e-100 to 1e100, not 1e-200. Only"),
-        ({"weight": ["1", "2"]}, "weight must be a number, not text. Cast it first"),
-        ({"value": ["a", "b"]}, "value must be a number, not text. Cast it first"),
-        ({"value": [1.0, float("nan")]}, "value must be a finite number, not nan"),
-    ],
+ONES = {"value": [1.0, 2.0], "weight": [1, 1]}
+test_macro_refuses = refuses(
+    "weighted_mean", globals(), "pl.DataFrame(ONES | dict(%s)).select(rankql.weighted_mean())"
 )
-def test_macro_refuses(columns, message):
-    frame = pl.DataFrame({"value": [1.0, 2.0], "weight": [1, 1]} | columns)
-    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        frame.select(rankql.weighted_mean())
 
 
 def test_one_row_with_almost_all_weight_has_no_interval():
@@ -266,47 +256,18 @@ def replace(*values):
     return ABOUT.with_columns(same=pl.Series([*values, *ABOUT["same"][len(values) :]]))
 
 
-@few(3)(
-    ("about", "message"),
-    [
-        (replace(None), "weight: same is NULL for query 'q00'"),
-        (ABOUT[:12], "weight: same is NULL for query 'q12'"),
-        (replace(1.0, -2.0), "same is -2 for query"),
-        (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query"),
-        (replace(1e308), "weight: same is 1e+308, but must be 0 or from"),
-        (replace(5e-324), "weight: same is 4.94066e-324, but must be 0 or from"),
-        (replace(1e20), "weight: same is 1e+20 for one query, over 1e+10 times"),
-        (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
-        (ABOUT.drop("same"), "weight='same': no column of that name in"),
-    ],
+test_bad_weights = refuses(
+    "weights",
+    globals(),
+    "rankql.evaluate(RUNS['old'], QRELS, 'nDCG@3', attributes=%s, weight='same')",
 )
-def test_bad_weights(about, message):
-    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
 VALUES = rankql.read_values(ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5)))
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
 
 
-@few(3)(
-    ("call", "arguments", "options", "message"),
-    [
-        (rankql.evaluate, (RUN, QRELS), {"weight": 2}, "the name of a column, not 2"),
-        (rankql.evaluate, (RUN, QRELS), {"weight": "query"}, "weight='query' is the column of"),
-        (rankql.compare, ([PLAIN, PLAIN],), {"weight": "traffic"}, "no attribute 'traffic'"),
-        (rankql.gate, (PLAIN, None, PLAIN), {"weight": "traffic"}, "Unknown attribute 'traffic'"),
-        (
-            rankql.compare,
-            ([VALUES, VALUES],),
-            {"weight": "traffic"},
-            "must be a number, not 'high'",
-        ),
-    ],
-)
-def test_wrong_uses_of_weights(call, arguments, options, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        call(*arguments, **options)
+test_wrong_uses_of_weights = refuses("used_weights", globals())
 
 
 @pytest.mark.filterwarnings("error")

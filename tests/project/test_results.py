@@ -146,7 +146,7 @@ def test_all_notes_are_printed_and_all_that_is_printed_is_a_note(name):
         assert any("values this skewed" in note for note in result.notes)
 
 
-@few(6)("name", INSTANCES)
+@few(4)("name", INSTANCES)
 def test_attributes_and_conversions(name):
     result = make(name)
     assert isinstance(result.table, pl.DataFrame) and len(result.summary)
@@ -174,7 +174,7 @@ def test_attributes_and_conversions(name):
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
-@few(3)("name", INSTANCES)
+@few(2)("name", INSTANCES)
 def test_saved(name, tmp_path):
     result = make(name)
     texts = {".json": result.to_json, ".md": result.to_markdown, ".tex": result.to_latex}
@@ -217,7 +217,7 @@ def test_other_suffixes_are_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-@few(5)("name", INSTANCES)
+@few(3)("name", INSTANCES)
 def test_escaped(name):
     result = make(name)
     page, text, latex = result._repr_html_(), result.to_markdown(), result.to_latex()

@@ -66,7 +66,7 @@ def write(name, run, to):
     WRITERS[name][1](run, to)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @every_writer
 def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     run, to = paths
@@ -82,7 +82,7 @@ def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     assert not [*tmp_path.rglob(".rankql*")]
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @every_writer
 @pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
 def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
@@ -139,7 +139,7 @@ READERS = {
 ATTRIBUTES = ("evaluate attributes", "read_values", "associate")
 
 
-@few(5)("name", READERS)
+@few(3)("name", READERS)
 def test_a_result_is_not_saved_over_an_input_from_another_folder(name, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (VALUES if name in ATTRIBUTES else TABLE).write_parquet(tmp_path / "in.parquet")
@@ -164,7 +164,7 @@ def test_an_audit_is_not_saved_over_its_table(tmp_path, monkeypatch):
     result.save("result.csv")
 
 
-@pytest.mark.parametrize("kind", ["qrels", "train", "catalogue", "attributes"])
+@few(2)("kind", ["qrels", "train", "catalogue", "attributes"])
 def test_values_are_not_written_over_an_input(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (VALUES if kind == "attributes" else TABLE).write_parquet("in.parquet")
@@ -186,7 +186,7 @@ def test_every_function_that_reads_data_and_returns_a_result_is_tested():
     assert {*names} - {"combine", "audit"} == {name.partition(" ")[0] for name in READERS}
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @every_writer
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
 def test_only_regular_files_are_written(name, paths, kind):
@@ -208,7 +208,7 @@ def test_only_regular_files_are_written(name, paths, kind):
 _PAGES = ("save", "rankql report")
 
 
-@few(3)(
+@few(2)(
     "name",
     [
         *(name for name in WRITERS if name not in _PAGES),
@@ -225,7 +225,7 @@ def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_pa
     assert out and not (tmp_path / "-").exists()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @every_writer
 @pytest.mark.parametrize("how", ["interrupt", "full"])
 def test_complete_or_not_at_all(name, paths, how, monkeypatch):

@@ -36,7 +36,7 @@ def test_names():
     assert macros.read_comments().items() <= dict(rows).items()
 
 
-@few(36)("name", signatures.EVERYTHING)
+@few(24)("name", signatures.EVERYTHING)
 def test_a_function_agrees_with_its_macro(name):
     """The first line of the docstring is COMMENT ON MACRO; test_reference_page.py runs its example.
 
@@ -175,7 +175,7 @@ def turns():
             yield (slow if form else pytest.param)(name, columns, option, texts)
 
 
-@few(9)(("name", "columns", "option", "texts"), [*turns()], ids=str)
+@few(6)(("name", "columns", "option", "texts"), [*turns()], ids=str)
 def test_option(name, columns, option, texts):
     for text in texts:
         sql, python = evaluate_both(name, columns, option, text, WRONG[text])

@@ -4,16 +4,8 @@ import numpy as np
 import pytest
 
 from rankql.stats.anytime import bet
-from research.anytime_simulation import (
-    ALPHA,
-    DRIFTS,
-    STREAMS,
-    drifting,
-    ever,
-    is_refused,
-    leaves,
-    widths,
-)
+from research import anytime_simulation as sim
+from research.anytime_simulation import ALPHA, STREAMS
 from support.parameters import few
 
 STREAMS_EACH = 600
@@ -22,11 +14,11 @@ STREAMS_EACH = 600
 @few(2)("name", STREAMS)
 def test_streams_in_random_order(name):
     """From the first query to 2,000."""
-    assert ever(name, STREAMS_EACH, seed=75) <= 0.05
+    assert sim.ever(name, STREAMS_EACH, seed=75) <= 0.05
 
 
 def test_a_fixed_interval_leaves_far_more_often():
-    assert ever("differences with a standard deviation of .2", 40, fixed=True) > 0.25
+    assert sim.ever("differences with a standard deviation of .2", 40, fixed=True) > 0.25
 
 
 @few(2)("name", STREAMS)
@@ -39,7 +31,7 @@ def test_the_path_is_what_intervals_say(name):
         values = draw(rng, 80)
         ends = [bet(values[:n], low, high, ALPHA)[1] for n in range(1, 81)]
         left = [not lo < other < hi for lo, hi in ends]
-        assert any(left) == leaves(values, other, low, high)
+        assert any(left) == sim.leaves(values, other, low, high)
 
 
 @few(2)("name", STREAMS)
@@ -49,20 +41,19 @@ def test_a_random_order_is_not_refused(name):
     for _ in range(60):
         values = draw(rng, 2000)
         sizes = (1, 2, 3, 5, 10, 20, 50, 200, 2000)
-        assert not any(is_refused(values[:n], low, high) for n in sizes)
+        assert not any(sim.is_refused(values[:n], low, high) for n in sizes)
 
 
 def test_other_orders():
     """A segment after another is refused; a swing, and users with equal queries, are mostly not."""
-    shares = [drifting(name, 100) for name in DRIFTS]
+    shares = [sim.drifting(name, 100) for name in sim.DRIFTS]
     assert shares[0] == (1, 1)
     assert 0.05 < shares[1][0] < 0.4 and shares[2][0] > 0.6
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 def test_widths_on_the_page():
     """Of differences: 2 to 3 times as wide as a fixed one of 20, less of more."""
     name = "differences with a standard deviation of .2"
-    assert 2 < widths(name, 20, 200) < 3
-    assert 1.4 < widths(name, 200, 200) < 1.8 > widths(name, 2000, 100) > 1.4
+    assert 2 < sim.widths(name, 20, 200) < 3
+    assert 1.4 < sim.widths(name, 200, 200) < 1.8 > sim.widths(name, 2000, 100) > 1.4

@@ -9,63 +9,26 @@ import numpy as np
 import pytest
 
 from rankql.stats.tests import TESTS
-from research.simulation import (
-    ALPHA,
-    CLUSTER_COUNTS,
-    CLUSTER_SIZES,
-    EXCEPTIONS,
-    FOUND_DEEP,
-    GATE_SIZES,
-    LIKE,
-    LIMIT,
-    LOSSES,
-    MEANS,
-    MIXES,
-    PLAIN,
-    RARELY_WORSE,
-    REPEATS,
-    SIZES,
-    SLICED,
-    SMALL_SLICED,
-    WEIGHTS,
-    at_most,
-    by_chance,
-    clustered,
-    daily,
-    family,
-    gated,
-    means_covered,
-    mixes_covered,
-    noise,
-    peeking,
-    plainly_falsely,
-    single,
-    sliced_falsely,
-    slices_covered,
-    stratified,
-    unequal,
-    weighted,
-)
+from research import simulation as sim
+from research.simulation import ALPHA, LIMIT, REPEATS, at_most, by_chance, gated
 
 # Tests that reject as often as they say. `auto` rejects less often.
 LEVEL = ("t", "randomisation")
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", sim.SIZES)
 @pytest.mark.parametrize("name", TESTS)
 def test_errors_without_and_with_a_difference(name, n):
     """How often a test rejects without a difference, and an interval misses the true one."""
-    rejected, held = single(name, n)
+    rejected, held = sim.single(name, n)
     for rate in (rejected, 1 - held):
         assert by_chance(rate) if name in LEVEL else at_most(rate)
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 def test_families():
-    wrong, false, held = family()
+    wrong, false, held = sim.family()
     assert wrong["none"] > 0.2
     for name in ("bonferroni", "holm", "bh"):
         assert wrong[name] > 0.02 and at_most(wrong[name])
@@ -76,71 +39,67 @@ def test_families():
     assert false["bonferroni"] <= false["holm"] <= false["bh"] < 0.05
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("name", TESTS)
 def test_clusters(name):
-    by_query, by_user = clustered(name)
+    by_query, by_user = sim.clustered(name)
     assert by_query > 0.2
     assert by_chance(by_user)
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("sizes", CLUSTER_SIZES)
+@pytest.mark.parametrize("sizes", sim.CLUSTER_SIZES)
 def test_clusters_in_short(sizes):
-    assert unequal("t", sizes, 10, repeats=400) > 0.91  # 0.93, but for chance
+    assert sim.unequal("t", sizes, 10, repeats=400) > 0.91  # 0.93, but for chance
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("together", [0.1, 0.9])
-@pytest.mark.parametrize("clusters", CLUSTER_COUNTS)
-@pytest.mark.parametrize("sizes", CLUSTER_SIZES)
+@pytest.mark.parametrize("clusters", sim.CLUSTER_COUNTS)
+@pytest.mark.parametrize("sizes", sim.CLUSTER_SIZES)
 @pytest.mark.parametrize("name", TESTS)
 def test_clusters_of_unequal_sizes(name, sizes, clusters, together):
     """At least 93%, however much the queries of a cluster have in common."""
-    held = unequal(name, sizes, clusters, together=together)
+    held = sim.unequal(name, sizes, clusters, together=together)
     assert at_most(1 - held, 0.07)
 
 
 def test_stratified_sample_in_short():
-    held, plain = stratified(30, 300)
+    held, plain = sim.stratified(30, 300)
     assert by_chance(1 - held, repeats=300) and plain < 0.1
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("n", [10, 50])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("weights", sim.WEIGHTS)
 def test_weighted_means(weights, n):
     """At least 93% of normal values and of those like nDCG; less of more skewed ones."""
     for shape in ("normal", "like nDCG"):
-        assert at_most(1 - weighted(weights, shape, n), 0.07)
-    assert weighted(weights, "exponential", n) > 0.86
-    assert at_most(1 - weighted(weights, "normal", 120, clusters=12), 0.06)
+        assert at_most(1 - sim.weighted(weights, shape, n), 0.07)
+    assert sim.weighted(weights, "exponential", n) > 0.86
+    assert at_most(1 - sim.weighted(weights, "normal", 120, clusters=12), 0.06)
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 def test_peeking():
-    ever, last = peeking("t", noise)
+    ever, last = sim.peeking("t", sim.noise)
     assert ever > 0.2 and by_chance(last)
-    ever, last = peeking("t", noise, step=60, alpha=ALPHA / 5)
+    ever, last = sim.peeking("t", sim.noise, step=60, alpha=ALPHA / 5)
     assert last <= ever and at_most(ever)
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("values", MEANS)
+@pytest.mark.parametrize("values", sim.MEANS)
 def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
     """Where less than 93% contain it, most samples have the note."""
     for n in (20, 50, 300):
-        covered, noted = means_covered(values, n)
+        covered, noted = sim.means_covered(values, n)
         assert at_most(1 - covered, 0.07) or noted > 0.6
 
 
 def test_the_worst_means_of_30_queries():
     """The page names them: of results that are found deep, less than 88% contain the mean."""
-    covered, noted = means_covered(FOUND_DEEP, 30, 1000)
+    covered, noted = sim.means_covered(sim.FOUND_DEEP, 30, 1000)
     assert 0.8 < covered < 0.88 and noted > 0.9
 
 
@@ -150,34 +109,34 @@ def test_the_worst_means_of_30_queries():
                                               (3, (4, 30)), (3, (4, 100))])  # fmt: skip
 def test_the_mean_of_unequal_slices(count, sizes, shape):
     """At least 93% of intervals contain it, of slices of a few queries too."""
-    assert at_most(1 - slices_covered(count, shape, ends=sizes), 0.07)
+    assert at_most(1 - sim.slices_covered(count, shape, ends=sizes), 0.07)
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", sim.MIXES)
 def test_the_mean_of_slices_of_unlike_sizes_and_means(mix):
     """Also of a steady slice and of a few queries that vary; a little less if losses are rare."""
-    held, _, wider = mixes_covered(mix)
-    assert at_most(1 - held, 0.09 if mix == RARELY_WORSE else 0.07) and 1 <= wider < 2
+    held, _, wider = sim.mixes_covered(mix)
+    assert at_most(1 - held, 0.09 if mix == sim.RARELY_WORSE else 0.07) and 1 <= wider < 2
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("design", [*SLICED, *SMALL_SLICED, *LIKE])
+@pytest.mark.parametrize("design", [*sim.SLICED, *sim.SMALL_SLICED, *sim.LIKE])
 def test_a_mean_of_slices_rarely_differs_by_chance(design):
     """Of slices that hide losses, if it is tested; like slices of 10 and more are."""
     repeats = min(REPEATS, 1000)
-    better, worse, tested = sliced_falsely((SLICED | SMALL_SLICED | LIKE)[design], repeats, 41)
+    better, worse, tested = sim.sliced_falsely(
+        (sim.SLICED | sim.SMALL_SLICED | sim.LIKE)[design], repeats, 41
+    )
     assert tested == 0 or max(better, worse) <= 0.05
-    assert tested == (design in LIKE) or design in SLICED
+    assert tested == (design in sim.LIKE) or design in sim.SLICED
 
 
 def test_slices_of_ten_hide_losses():
     """The exception of the page, like a plain difference: a loss that is not in the sample."""
-    assert 0.2 < sliced_falsely(EXCEPTIONS["19 of 10 and one of 10"], 200, 41)[0] < 0.5
-    (n, _), draw = [*PLAIN.items()][-1]
-    assert 0.15 < plainly_falsely(n, draw, 200, 41) < 0.45
+    assert 0.2 < sim.sliced_falsely(sim.EXCEPTIONS["19 of 10 and one of 10"], 200, 41)[0] < 0.5
+    (n, _), draw = [*sim.PLAIN.items()][-1]
+    assert 0.15 < sim.plainly_falsely(n, draw, 200, 41) < 0.45
 
 
 # A gate: limits that should not pass seldom do, however skewed the losses
@@ -194,21 +153,19 @@ def test_a_gate_in_short():
     assert gated("noise of nDCG", 300, 0, 200)["passed"] > 0.9
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 def test_a_gate_that_runs_every_day():
     """It errs in every second month of 30 builds, unless they share the level."""
     repeats = min(REPEATS, 300)
-    for ever, each in zip(*np.reshape(daily(ALPHA, repeats=repeats), (2, 2)), strict=True):
+    for ever, each in zip(*np.reshape(sim.daily(ALPHA, repeats=repeats), (2, 2)), strict=True):
         assert 0.4 < ever < 0.65 and 0.018 < each < 0.032
-    *ever, _, _ = daily(ALPHA / 30, repeats=repeats)
+    *ever, _, _ = sim.daily(ALPHA / 30, repeats=repeats)
     assert max(ever) < 0.06
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", GATE_SIZES)
-@pytest.mark.parametrize("shape", LOSSES)
+@pytest.mark.parametrize("n", sim.GATE_SIZES)
+@pytest.mark.parametrize("shape", sim.LOSSES)
 def test_a_gate_at_and_away_from_the_limit(shape, n):
     """At the limit at most 5% pass and 5% fail; a sample in which no query changed always passes.
 
@@ -222,7 +179,6 @@ def test_a_gate_at_and_away_from_the_limit(shape, n):
         assert same["passed"] > 0.75 and worse["failed"] > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("shape", ["exponential", "one query in ten falls to 0, with noise"])
 def test_a_gate_with_clusters(shape):

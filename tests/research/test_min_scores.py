@@ -7,7 +7,6 @@ from research.min_scores_simulation import choose
 from research.simulation import REPEATS
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("count", [20, 100])
 def test_new_questions_exceed_the_limit_in_almost_half_of_the_choices(count):

@@ -9,21 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from research.monitor_simulation import (
-    LASTING,
-    OTHER_WEEKS,
-    SHAPES,
-    WEEK_SHAPES,
-    call_daily,
-    dates,
-    delays,
-    draw,
-    false_alarms,
-    found,
-    hold,
-    lasting,
-    watch,
-)
+from research import monitor_simulation as sim
+from research.monitor_simulation import SHAPES, WEEK_SHAPES, dates, draw
 from research.simulation import REPEATS, at_most
 from support import metric_engines
 from support.parameters import cycled, few
@@ -40,7 +27,7 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
     values = draw(shape, 20, old + 100, np.random.default_rng(5), outages)
     values[::2, old + 50 :] -= 0.02
-    alarms, outlying, means = watch(values, weeks, family=20, cycle=cycle)
+    alarms, outlying, means = sim.watch(values, weeks, family=20, cycle=cycle)
     days = [day for day in dates(len(values[0]) * 7 // cycle) if day.weekday() < cycle]
     frame = pl.DataFrame({
         "series": np.repeat(np.arange(20), len(days)), "value": values.ravel(), "day": days * 20,
@@ -51,7 +38,7 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
         period := '{"week" if cycle == 1 else "day"}')
         ORDER BY CAST(series AS INTEGER), day""").pl()
     for name, part, expected in (("alarm", np.s_[:, old:], alarms),
-                                 ("held", np.s_[:, old:], hold(alarms, means)),
+                                 ("held", np.s_[:, old:], sim.hold(alarms, means)),
                                  ("outlying", np.s_[:, :old], outlying)):  # fmt: skip
         column = found[name].fill_null(False).to_numpy().reshape(20, -1)
         np.testing.assert_array_equal(column[part], expected)
@@ -67,7 +54,7 @@ def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
     """And the calls on the last day are those of the macros."""
     values = draw(shape, 6, days, np.random.default_rng(5))
     values[::2, start:] -= 0.02
-    alarms, held, weeks = call_daily(values, series=3, family=3)
+    alarms, held, weeks = sim.call_daily(values, series=3, family=3)
     con = metric_engines.connection()
     for first in (0, 3):
         con.register("daily", pl.DataFrame({
@@ -82,7 +69,7 @@ def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
         assert found == expected
 
 
-STEADY_WEEKS = [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS]
+STEADY_WEEKS = [shape for shape in WEEK_SHAPES if shape not in sim.OTHER_WEEKS]
 # Shapes, weeks of the baseline, series and days of a week.
 YEARS = [
     *product(SHAPES, (None,), (3, 30), (7,)),
@@ -102,29 +89,28 @@ YEARS = [
 def test_years_without_a_change(shape, weeks, series, cycle, years):
     """At most 5% have a false alarm in the metric, Judged@k or the undefined share."""
     years = years * 3 // series
-    assert at_most(false_alarms(shape, weeks, years, series, cycle=cycle), repeats=years)
+    assert at_most(sim.false_alarms(shape, weeks, years, series, cycle=cycle), repeats=years)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_loss_of_two_points_is_found_within_eight_days(shape):
-    assert at_most((delays(shape, None, 400) > 8).mean(), 0.02, repeats=400)
+    assert at_most((sim.delays(shape, None, 400) > 8).mean(), 0.02, repeats=400)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "t5", "laplace", "ar 0.4"])
 def test_a_drop_that_lasts_is_seen_on_its_last_day(shape):
     """Of 3.6 spreads, for 21 days; and 26 weeks later if the baseline could have grown over it."""
-    assert lasting(shape, 400) > 0.95
-    assert lasting(shape, 400, start=40, days=220) > 0.85
+    assert sim.lasting(shape, 400) > 0.95
+    assert sim.lasting(shape, 400, start=40, days=220) > 0.85
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 def test_a_small_loss_that_lasts_is_rarely_found_and_exponential_days_alarm_falsely():
     repeats = min(REPEATS, 200)
-    one, two, three = (found(size, repeats) for size in LASTING)
+    one, two, three = (sim.found(size, repeats) for size in sim.LASTING)
     assert one < 0.05 < 0.4 < two < 0.75 < 0.95 < three
-    assert found(2, repeats, 39, 220) < 0.3
-    assert false_alarms("exponential", None, repeats) > 0.3
-    assert 0.15 < false_alarms("season", None, repeats) < 0.4
+    assert sim.found(2, repeats, 39, 220) < 0.3
+    assert sim.false_alarms("exponential", None, repeats) > 0.3
+    assert 0.15 < sim.false_alarms("season", None, repeats) < 0.4

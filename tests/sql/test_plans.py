@@ -46,7 +46,7 @@ def call_of(metric):
     return f"{metric}({', '.join(arguments)})"
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", [*signatures.METRICS, *signatures.SCORES])
 def test_a_plan_over_parquet_is_that_over_a_table(con, metric):
     call = call_of(metric)

@@ -150,7 +150,7 @@ def call_macros(con, prefix, part):
         assert con.execute(f"FROM {prefix}{name}('input_rows')").fetchall()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("theirs", "name"),
     [

@@ -80,7 +80,7 @@ def test_carries_of_repeated_positions_do_not_cancel(positions, kind):
         assert refusal(f"{metric}(rel, pos, 20)", rows).startswith(SHARED), metric
 
 
-@few(4)("call", ["ndcg(rel, pos)", "ap(rel, pos, 400)", "num_ret(rel, pos)"])
+@few(2)("call", ["ndcg(rel, pos)", "ap(rel, pos, 400)", "num_ret(rel, pos)"])
 @pytest.mark.parametrize(
     ("also", "without"),
     [(299, 300), (300, 125), (126, 400), (124, 0), (400, 0), (9**9, 0), (0, 300)],

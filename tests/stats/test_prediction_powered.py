@@ -10,20 +10,7 @@ from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
 from rankql.stats.tests import SkewedStudent
-from research.judge_simulation import (
-    DIFFERENCES,
-    HARD,
-    HIDDEN,
-    HIDING_SIZES,
-    JUDGES,
-    LEVELS,
-    NEAR_ONE,
-    RARE,
-    SIZES,
-    TAIL,
-    draw,
-    noticed,
-)
+from research import judge_simulation as sim
 from research.judge_simulation import corrected as simulated
 from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected, half_width, student_width
@@ -159,7 +146,7 @@ def test_people_alone_count_where_the_judge_makes_the_interval_wider():
     """Near the end of the range. A judge who makes it narrower counts."""
     rng, weights, alone = np.random.default_rng(3), [], 0
     for _ in range(100):
-        y, f = draw(NEAR_ONE, rng, 200)
+        y, f = sim.draw(sim.NEAR_ONE, rng, 200)
         sample = corrected(y[:50], f[:50], f[50:], lowest=0.0, highest=1.0)
         human = Sample(y[:50], None, None, 0.0, 1.0)
         ends = [mean_interval(x.moments, 0.95) for x in (sample, human)]
@@ -177,11 +164,11 @@ def test_intervals_of_differences_are_not_wider_by_the_test_of_compare():
     """By its levels, where those of a mean would leave them wider in a third of the samples."""
     rng, widths = (
         np.random.default_rng(21),
-        [partial(SkewedStudent().width, alpha=x) for x in LEVELS],
+        [partial(SkewedStudent().width, alpha=x) for x in sim.LEVELS],
     )
     wider = weights = 0
     for _ in range(40):
-        y, f = draw("-.5, 0 or .5", rng, 200)
+        y, f = sim.draw("-.5, 0 or .5", rng, 200)
         options = {"lowest": -1.0, "highest": 1.0}
         human = Sample(y[:20], **options)
         ours, other = (
@@ -209,17 +196,16 @@ def test_fewer_other_queries_than_human_ones_do_not_correct():
 TARGET_WIDTHS = {20: (1.03, 0.84), 50: (1.015, 0.79), 200: (1.005, 0.78)}
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.skipif(not DL19.exists(), reason="dl19 is not here")
 @pytest.mark.parametrize("ratio", [2, 10])
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("n", sim.SIZES)
+@pytest.mark.parametrize("judge", sim.JUDGES)
 def test_intervals_hold(judge, n, ratio):
     """From two judged queries for each with human labels on."""
     human, held, own, width, *_ = simulated(judge, n, REPEATS, ratio)
     error = (0.05 / REPEATS) ** 0.5
-    least = 0.93 if judge in HIDDEN else human - 0.005
+    least = 0.93 if judge in sim.HIDDEN else human - 0.005
     assert held >= least - 2 * error
     assert n == 20 or at_most(1 - held, 0.06)
     assert own < 0.5 or judge != "biased by grade" or n * ratio < 500
@@ -227,21 +213,19 @@ def test_intervals_hold(judge, n, ratio):
     assert width < (good if judge == "correlation 0.7" and ratio == 10 else useless)
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("ratio", [2, 10])
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("judge", HARD)
+@pytest.mark.parametrize("n", sim.SIZES)
+@pytest.mark.parametrize("judge", sim.HARD)
 def test_intervals_of_hard_values_hold_as_those_of_people(judge, n, ratio):
     human, held, _, width, *_ = simulated(judge, n, REPEATS, ratio)
     assert held >= min(human, 0.93) - 0.015 - (0.05 / REPEATS) ** 0.5
     assert width < 1
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("kind", DIFFERENCES)
+@pytest.mark.parametrize("n", sim.SIZES)
+@pytest.mark.parametrize("kind", sim.DIFFERENCES)
 def test_intervals_of_differences_hold_as_those_of_people(kind, n):
     """And none is wider, by the intervals of one test and of the first of 20."""
     human, held, _, width, widest, _ = simulated(kind, n, REPEATS, seed=31)
@@ -249,24 +233,22 @@ def test_intervals_of_differences_hold_as_those_of_people(kind, n):
     assert width < 0.9 and widest <= 1.02
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", HIDING_SIZES)
-@pytest.mark.parametrize("judge", [RARE, TAIL])
+@pytest.mark.parametrize("n", sim.HIDING_SIZES)
+@pytest.mark.parametrize("judge", [sim.RARE, sim.TAIL])
 def test_what_a_judge_hides_from_few_queries(judge, n):
     """Rare losses are seen from 50 queries on, low values hardly by 200; the note ends there."""
     human, held, *_ = simulated(judge, n, REPEATS, seed=31)
-    if judge == RARE:
+    if judge == sim.RARE:
         assert (held > human - 0.02) == (n >= 50)
     else:
         assert held > (0.91 if n == 200 else 0.87)
         assert n == 20 or held < human
 
 
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.skipif(not DL19.exists(), reason="dl19 is not here")
 def test_the_note_on_samples_that_are_not_random_is_nearly_blind():
     """The page says so. Only a much larger error is seen."""
-    seen, error = noticed("biased by grade", 50, min(REPEATS, 500))
+    seen, error = sim.noticed("biased by grade", 50, min(REPEATS, 500))
     assert 0.03 < error < 0.08 and seen < 0.15

@@ -18,6 +18,7 @@ import re
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -29,6 +30,7 @@ from rankql.cli.main import main
 from rankql.errors import database_message
 from support import metric_engines, native_databases
 from support.paths import ROOT
+from support.refusals import begins
 
 PAGE = ROOT / "tests" / "cases" / "faults.toml"
 METRIC, K = "nDCG@2", 2
@@ -61,6 +63,7 @@ class Fault:
     cells: dict
 
 
+@cache
 def frames(*queries):
     """The tables that these queries make of the sound ones."""
     with duckdb.connect() as con:
@@ -212,15 +215,6 @@ HERE = {
     **{"compare": compare, "gate": gate, "explain": explain, "command": command},
 }
 THERE = {"Postgres": in_database, "ClickHouse": in_database, "Spark": in_spark}
-
-
-WORDS = {"{run}": r"(the run|run 'new'|run)", "...": ".*", "{end}": "$"}
-
-
-def begins(text, pattern):
-    """Is it one line that begins so?"""
-    parts = re.split(r"({run}|{end}|\.\.\.)", pattern)
-    return "\n" not in text and re.match("".join(WORDS.get(x, re.escape(x)) for x in parts), text)
 
 
 def is_cell(cell, value, notes):

@@ -260,39 +260,10 @@ def run_python(code, calls, repeats):
     return values
 
 
-# Rows come as JSON, which has neither NaN nor infinity. A process runs all handlers.
-NODE = """
-import {createInterface} from 'node:readline';
-const number = (x) => x === 'nan' ? NaN : x === 'inf' ? Infinity : x === '-inf' ? -Infinity : x;
-const run = (handler, parts, options) => {
-  const given = options.map(number);
-  const states = parts.map((rows) => {
-    const state = handler.initialState(...given);
-    rows.forEach((row) => handler.aggregate(state, ...row.map(number), ...given));
-    return structuredClone(state);
-  });
-  const total = handler.initialState(...given);
-  states.forEach((state) => handler.merge(total, state, ...given));
-  return handler.finalize(total, ...given);
-};
-for await (const line of createInterface({input: process.stdin})) {
-  const [code, calls] = JSON.parse(line);
-  const handler = await import('data:text/javascript,' + encodeURIComponent(code));
-  console.log(JSON.stringify(calls.map(([parts, options]) => {
-    try {
-      return {value: run(handler, parts, options)};
-    } catch (error) {
-      return {error: error.message};
-    }
-  })));
-}
-"""
-
-
 @cache
 def node():
-    """A process that runs handlers, until this one ends."""
-    command = [components.program("node"), "--input-type=module", "-e", NODE]
+    """A process that runs all handlers, until this one ends."""
+    command = [components.program("node"), Path(__file__).with_name("handlers.mjs")]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     )

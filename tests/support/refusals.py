@@ -1,0 +1,42 @@
+"""What functions refuse: `cases/refusals.toml` has calls, and the words of their errors.
+
+A table is of one test module, whose names its calls use. In the words, ... stands for any text.
+"""
+
+import math
+import re
+import tomllib
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.errors import RankqlError
+from support.parameters import few
+from support.paths import ROOT
+
+REFUSALS = tomllib.loads((ROOT / "tests" / "cases" / "refusals.toml").read_text("utf-8"))
+WORDS = {"{run}": r"(the run|run 'new'|run)", "...": ".*", "{end}": "$"}
+
+
+def begins(text, pattern):
+    """Is it one line that begins so?"""
+    parts = re.split(r"({run}|{end}|\.\.\.)", pattern)
+    return "\n" not in text and re.match("".join(WORDS.get(x, re.escape(x)) for x in parts), text)
+
+
+def require_refused(call, words, names):
+    """A call is an error of one line that begins with these words."""
+    with pytest.raises(RankqlError) as error:
+        eval(call, {"math": math, "pl": pl, "rankql": rankql, **names})
+    assert begins(str(error.value), words), str(error.value)
+
+
+def refuses(table, names, form="%s", light=3):
+    """A test that each call of a table is refused, as a part of the form; so many are light."""
+
+    @few(light)(("call", "words"), REFUSALS[table].items())
+    def test(call, words):
+        require_refused(form % call, words, names)
+
+    return test
