@@ -97,17 +97,18 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     try:
         return read({})
     except Question as question:
-        asked = question
+        asked, as_text = question, (runs, tables)
         if any(table and table.text for table in (*runs.values(), *tables.values())):
             runs = {x: infer_types(session, table) for x, table in runs.items()}
             tables = {x: table and infer_types(session, table) for x, table in tables.items()}
             try:  # with types, few columns may have a role
                 read({})
             except Question as typed:
-                asked = typed
-                asked.hint = question.hint
+                asked, typed.hint = typed, question.hint
             except RankqlError:
                 pass
+            if asked is question:
+                runs, tables = as_text
         item = options["item"]
         if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
             asked.calls = [
