@@ -181,6 +181,8 @@ class TableResult:
 
         def __getattr__(self, name: str) -> Any:
             """Name the nearest attribute, instead of one that another tool has."""
+            if hasattr(type(self), name):  # a property that fails
+                return object.__getattribute__(self, name)
             known = [] if name[0] == "_" else [x for x in dir(self) if x[0] != "_"]
             nearest = did_you_mean(name, known) if known else ""
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest}")

@@ -134,6 +134,10 @@ class Command(click.Command):
             raise click.UsageError("A terminal cannot show Parquet. Write it to a file: -o NAME")
         for name in ("format", *VIEWS, "per_query", *(["output"] if self.function else [])):
             ctx.meta[name] = ctx.params.pop(name, None)  # of `show`
+        is_latex = ctx.meta["format"] == "latex"
+        is_latex |= Path(ctx.meta.get("output") or "").suffix.lower() == ".tex"
+        if ctx.meta.get("caption") and not is_latex:
+            raise click.UsageError("--caption is for LaTeX. Add --format latex or -o table.tex")
         # What is not set has the default of the function. --interval none is set to None.
         written = ParameterSource.COMMANDLINE
         ctx.params = {

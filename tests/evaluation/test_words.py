@@ -181,3 +181,4 @@ def test_the_command_line_has_a_caption_of_ones_own(tmp_path):
     file = tmp_path / "table.tex"
     assert CliRunner().invoke(main, [*command, "-o", str(file)]).exit_code == 0
     assert f"\\caption{{{caption}}}" in file.read_text()
+    assert "--caption is for LaTeX" in CliRunner().invoke(main, command).output
