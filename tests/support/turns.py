@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # One of so many commits runs a repetition. Of the Spark matrix each runs a family.
 REPETITIONS = 6
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
+TABLES = {path.name for path in (ROOT / "tests" / "cases").glob("*.toml")}
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
 SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
 SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
@@ -23,13 +24,15 @@ SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
 
 @cache
 def support_of(path):
-    """The modules of tests/support that a file of tests imports, and those that these import."""
+    """The modules of tests/support and the cases that a file of tests needs."""
     found = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "support":
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             modules = {f"tests/{'/'.join(name.split('.')[:2])}.py" for name in names}
             found |= modules.union(*map(support_of, modules))
+        elif isinstance(node, ast.Constant) and node.value in TABLES:
+            found.add(f"tests/cases/{node.value}")
     return found
 
 
