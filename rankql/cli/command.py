@@ -100,7 +100,7 @@ class Command(click.Command):
         return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. An option of another tool is answered by what it is here."""
+        """Parse the arguments. An option of another tool is answered by that of rankql."""
         words = [x.partition("=")[0] for x in args]
         try:
             return super().parse_args(ctx, args)

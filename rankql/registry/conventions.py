@@ -167,14 +167,6 @@ def describe_option(name: str, known: list[str]) -> str:
     return errors.describe_unknown("option", name, known)
 
 
-def option_remedy(name: str, known: Sequence[str]) -> str:
-    """What to pass instead of an option of another name or tool, '' if that is not known."""
-    if name in ("query_id", "qid") and "worst" in known:  # of explain
-        return "The id of the query is the third argument: of='q1'"
-    role = next((x for x, names in ROLES.items() if x in known and is_called(name, names)), "")
-    return _ELSEWHERE.get(name) or (f"Pass the column as {role}=" if role else "")
-
-
 # Options of other tools, such as -c, -l and -M of trec_eval.
 _ELSEWHERE = {
     **dict.fromkeys(("k", "cutoff", "top_k", "M"), "Write the cutoff in the metric: nDCG@10"),
@@ -184,6 +176,16 @@ _ELSEWHERE = {
     "c": "missing='zero' counts queries that the run lacks as 0",
     "l": "threshold= is the lowest grade that is relevant",
 }
+
+
+def option_remedy(name: str, known: Sequence[str]) -> str:
+    """What to pass instead of an option of another name or tool, '' if that is not known."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    if name in ("query_id", "qid") and "worst" in known:  # of explain
+        return "The id of the query is the third argument: of='q1'"
+    roles = (role for role, names in ROLES.items() if role in known and is_called(name, names))
+    return next((f"Pass the column as {role}=" for role in roles), "")
 
 
 def _valid(name: str, value: Any) -> Any:
