@@ -87,10 +87,7 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "reference": partial(check_pos, name="reference"),
         "score": partial(check_score, finite={*arguments} == {"rel", "score"}),
         "popularity": partial(check_popularity, users=arguments.get("users")),
-        "exposure": partial(check_amount, name="exposure"),
-        "merit": partial(check_amount, name="merit"),
         "embedding": check_embedding,
-        "baseline": check_baseline,
     }
     columns = {name: column(arguments[name]) for name in checks if name in arguments}
     if not columns:
@@ -186,19 +183,13 @@ def check_score(values: pl.Series, finite: bool = False) -> None:
         refuse_values(f"score must be a {'finite ' if finite else ''}number", values, bad)
 
 
-def check_amount(values: pl.Series, name: str) -> None:
-    """Amounts: finite and not negative."""
-    require_number_type(name, values.dtype)
-    floats = values.cast(pl.Float64)
-    bad = ~floats.is_finite() | (floats < 0)
-    refuse_values(f"{name} must be a finite number from 0", values, bad)
-
-
 def check_popularity(values: pl.Series, users: float | None = None) -> None:
     """The popularity of items: amounts, or with `users` numbers of them."""
-    check_amount(values, "popularity")
+    require_number_type("popularity", values.dtype)
+    floats = values.cast(pl.Float64)
+    bad = ~floats.is_finite() | (floats < 0)
+    refuse_values("popularity must be a finite number from 0", values, bad)
     if users is not None:
-        floats = values.cast(pl.Float64)
         for above in values.filter(floats > users).head(1):
             raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
         part = (floats > 0) & (floats < 1)
@@ -222,13 +213,6 @@ def check_embedding(values: pl.Series) -> None:
     require(not (squared == 0).any(), zeros)
 
 
-def check_baseline(values: pl.Series) -> None:
-    """Whether the baseline shows each item."""
-    kind = values.dtype
-    ok = kind in (pl.Boolean, pl.Null)
-    require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
-
-
 def require_number_type(name: str, dtype: pl.DataType, noun: str = "a number") -> None:
     """Refuse a column that holds no numbers; what may be a time must not be true or false."""
     ok = dtype.is_numeric() or dtype == pl.Null or (dtype == pl.Boolean and noun == "a number")
@@ -243,22 +227,6 @@ def require_texts(name: str, values: pl.Series) -> None:
     except pl.exceptions.PolarsError as error:
         wrong = f"{name} must be text or a number, not {values.dtype}"
         raise RankqlError(f"{wrong}. Cast it first") from error
-
-
-def as_time(name: str, values: pl.Series) -> pl.Series:
-    """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
-    kind = values.dtype
-    if kind == pl.Date or isinstance(kind, pl.Datetime):
-        # The infinite times of DuckDB are the highest and the lowest number.
-        numbers, most = values.to_physical(), 2**31 - 1 if kind == pl.Date else 2**63 - 1
-        for number in numbers.filter(numbers.abs() == most).head(1):
-            end = "infinity" if number > 0 else "-infinity"
-            raise RankqlError(f"{name} must be a timestamp or a finite number, not {end}")
-        return values.dt.epoch("us").cast(pl.Float64)
-    require_number_type(name, kind, "a timestamp or a number")
-    floats = values.cast(pl.Float64)
-    refuse_values(f"{name} must be a timestamp or a finite number", values, ~floats.is_finite())
-    return floats
 
 
 def refuse_values(
