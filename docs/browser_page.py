@@ -19,10 +19,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from rankql import macros
-from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.column_names import DISTANCES, MEASURES, ROLES
-from rankql.sources.request import DEFAULT_METRICS
+from rankql.core.base.column_names import DISTANCES, MEASURES, ROLES
+from rankql.core.metrics import macros
+from rankql.core.metrics.all_metrics import EVALUATED
+from rankql.core.tables.request import DEFAULT_METRICS
 
 SOURCES = Path(__file__).parent / "browser"
 CACHE = SOURCES.parents[1] / ".browser_cache"

@@ -19,7 +19,7 @@ for _node in _STUB:
 _DECLARED = [node.target for node in _STUB if isinstance(node, ast.AnnAssign)]
 _FORMS = [node.id for node in _DECLARED if isinstance(node, ast.Name) and node.id[:2] != "__"]
 _lazy_getattr, _, __all__ = lazy_loader.attach(
-    __name__, submod_attrs=_NAMES | {"expressions.forms": _FORMS}
+    __name__, submod_attrs=_NAMES | {"core.expressions.forms": _FORMS}
 )
 
 
@@ -45,8 +45,8 @@ def __getattr__(name: str) -> object:
         module = Path(__file__).with_name(name)
         if name.startswith("_") or module.exists() or module.with_suffix(".py").exists():
             raise
-        from rankql.macros import nearest_names
-        from rankql.registry.parse import function_called
+        from rankql.core.metrics.macros import nearest_names
+        from rankql.core.metrics.parse import function_called
 
         known = function_called(name)
         names = [f"rankql.{x}" for x in ([known] if known else nearest_names(name, __dir__()))]

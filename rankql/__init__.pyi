@@ -4,31 +4,13 @@ from collections.abc import Callable
 
 import polars as pl
 
-from rankql.expressions.variants import MetricFunction
+from rankql.core.expressions.variants import MetricFunction
 
-from .decisions.associate import Association, associate
-from .decisions.audit import Audit, audit
-from .decisions.compare import compare, queries_needed
-from .decisions.comparison import Comparison
-from .decisions.gate import gate
-from .decisions.judges import JudgeReport, judges
-from .decisions.verdict import Verdict
-from .decisions.verify import Verification, verify
-from .diagnostics.check import Finding, Report, check
-from .diagnostics.explain import Explanation, explain
-from .diagnostics.funnel import Funnel, funnel
-from .diagnostics.min_scores import MinScores, min_scores
-from .diagnostics.monitor import Monitoring, monitor
-from .engines.native import native_sql, translate
-from .engines.textbook import plain_sql
-from .errors import RankqlError
-from .evaluation.combine import combine
-from .evaluation.convert import convert
-from .evaluation.evaluate import evaluate
-from .evaluation.means_result import WideTable
-from .evaluation.result import Result
-from .evaluation.values import read_values
-from .expressions.cascade import (
+from .core.base.errors import RankqlError
+from .core.evaluation.evaluate import evaluate
+from .core.evaluation.result.means_result import WideTable
+from .core.evaluation.result.result import Result
+from .core.expressions.cascade import (
     arhr,
     err,
     nerr,
@@ -36,7 +18,7 @@ from .expressions.cascade import (
     rbp_residual,
     rr,
 )
-from .expressions.catalogue import (
+from .core.expressions.catalogue import (
     average_popularity,
     catalogue_coverage,
     exposure,
@@ -47,7 +29,7 @@ from .expressions.catalogue import (
     personalisation,
     shannon_entropy,
 )
-from .expressions.diversity import (
+from .core.expressions.diversity import (
     alpha_dcg,
     alpha_ndcg,
     category_diversity,
@@ -61,7 +43,7 @@ from .expressions.diversity import (
     subtopic_recall,
     unexpectedness,
 )
-from .expressions.gain import (
+from .core.expressions.gain import (
     cg,
     dcg,
     discounted_gain,
@@ -69,14 +51,14 @@ from .expressions.gain import (
     idcg,
     ndcg,
 )
-from .expressions.order import (
+from .core.expressions.order import (
     auc,
     kendall_tau_b,
     kendall_tau_distance,
     rbo,
     tau_ap,
 )
-from .expressions.precision import (
+from .core.expressions.precision import (
     all_rel_at,
     ap,
     bpref,
@@ -99,8 +81,29 @@ from .expressions.precision import (
     recall_at,
     set_ap,
 )
-from .expressions.rating import mae, mse, rmse
-from .expressions.variants import ranked
+from .core.expressions.rating import mae, mse, rmse
+from .core.expressions.variants import ranked
+from .core.metrics.all_metrics import metrics
+from .core.metrics.conventions import Conventions
+from .core.metrics.macros import register
+from .decisions.associate import Association, associate
+from .decisions.audit import Audit, audit
+from .decisions.compare import compare, queries_needed
+from .decisions.comparison import Comparison
+from .decisions.gate import gate
+from .decisions.judges import JudgeReport, judges
+from .decisions.verdict import Verdict
+from .decisions.verify import Verification, verify
+from .diagnostics.check import Finding, Report, check
+from .diagnostics.explain import Explanation, explain
+from .diagnostics.funnel import Funnel, funnel
+from .diagnostics.min_scores import MinScores, min_scores
+from .diagnostics.monitor import Monitoring, monitor
+from .engines.native import native_sql, translate
+from .engines.textbook import plain_sql
+from .features.combine import combine
+from .features.convert import convert
+from .features.values import read_values
 from .logs.debiasing import counterfactual, debiased, harvested_propensity, randomised_propensity
 from .logs.interleaving import (
     sign_test,
@@ -121,9 +124,6 @@ from .logs.labels import (
     weighted_mean,
 )
 from .logs.popular import most_popular
-from .macros import register
-from .registry.all_metrics import metrics
-from .registry.conventions import Conventions
 
 __version__: str
 __process__: int

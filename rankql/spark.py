@@ -1,6 +1,6 @@
 """Metrics in Spark: as columns, in queries, and over complete runs with `evaluate`.
 
->>> from rankql import spark as metrics                                      # doctest: +SKIP
+>>> from rankql import spark as metrics  # doctest: +SKIP
 >>> df.groupBy("user").agg(metrics.ndcg("rel", "pos", k=10), metrics.ap())   # doctest: +SKIP
 
 Metrics have the same names, arguments and values as in DuckDB. They are translated into Spark's own
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from rankql import macros
-from rankql.errors import did_you_mean, require, require_package
+from rankql.core.base.errors import did_you_mean, require, require_package
+from rankql.core.metrics import macros
 
 require_package("pyspark", "spark", "rankql.spark")
 require_package("sqlglot", "dialects", "translation")

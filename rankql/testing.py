@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.tables.tables import Data
 from rankql.decisions.alignment import Results
 from rankql.decisions.gate import gate
 from rankql.decisions.verdict import Verdict
-from rankql.sources.tables import Data
 
 
 def assert_no_regression(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankql import macros
 from rankql.cli import demo
+from rankql.core.metrics import macros
 from support import copies, native_files
 from support.paths import ROOT
 

@@ -160,7 +160,7 @@ async function unzip(file, start) {
   }
 }
 
-// How to read a text file, from its first lines. As in rankql.sources, columns are text.
+// How to read a text file, from its first lines. As in rankql, columns are text.
 function readText(text, name) {
   const lines = text.split(/\r?\n/).slice(0, 1000).filter((line) => line.trim() && !/^\s*#/.test(line));
   const first = lines[0]?.trim() ?? "";
@@ -181,7 +181,7 @@ function readText(text, name) {
   return { kind: "CSV", sql: (path) => `FROM read_csv(${path}, all_varchar = true, header = true)` };
 }
 
-// Ranks that go up by 1 in the third column, as in rankql.sources.open.text_files.
+// Ranks that go up by 1 in the third column, as in rankql.shapes.open.text_files.
 function isMsMarco(lines) {
   const rows = lines.map((line) => line.trim().split(/\s+/));
   const ranks = rows.filter((row) => row[0] === rows[0][0]).map((row) => row[2]);

@@ -3,7 +3,7 @@
 import { Problem, literal, quote } from "./engine.js";
 import { DISTANCES, METRICS, ROLES } from "./names.js";
 
-// Columns, recognised as by find_name of rankql.sources.tables
+// Columns, recognised as by find_name of rankql.core.base.column_names
 
 const squash = (name) => name.toLowerCase().replace(/[-_\s]/g, "");
 const SPELLINGS = [(name) => name.toLowerCase(), squash];
@@ -235,7 +235,7 @@ export function differencesSql(metrics, hasSlices, [a, b]) {
 
 // Statistics of small tables
 
-// The interval of a mean, as interval_within_range of rankql.evaluation.intervals.
+// The interval of a mean, as interval_within_range of rankql.core.stats.means.
 export function intervalOf({ mean, width, least, most }, record) {
   if (width === null || mean === null || !Number.isFinite(width)) return [null, null];
   const lowest = record.lowest !== null && least >= record.lowest - 1e-9 ? record.lowest : null;
@@ -249,7 +249,7 @@ export function intervalOf({ mean, width, least, most }, record) {
   return [end(reach), end(-reach)];
 }
 
-// Holm's adjusted p-values, and the level of each test, as in rankql.stats.tests.
+// Holm's adjusted p-values, and the level of each test, as in rankql.core.stats.tests.
 export function adjust(rows, alpha = 0.05) {
   const tested = rows.filter(({ p }) => p !== null).sort((x, y) => x.p - y.p);
   let highest = 0;

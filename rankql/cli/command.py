@@ -30,9 +30,9 @@ from rankql.cli.options import (
     split_commas,
     split_path,
 )
-from rankql.registry.conventions import ConventionOptions, option_remedy
-from rankql.sources.request import RowOptions
-from rankql.writing import DATA_SUFFIXES, PARQUET, STDOUT, named_paths, output_path
+from rankql.core.base.writing import DATA_SUFFIXES, PARQUET, STDOUT, named_paths, output_path
+from rankql.core.metrics.conventions import ConventionOptions, option_remedy
+from rankql.core.tables.request import RowOptions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -245,9 +245,9 @@ def call(*data: Any, **options: Any) -> Any:
     function = getattr(import_module(f"rankql.{module}"), name)
     import duckdb
 
-    from rankql.evaluation.table_hashes import recording
-    from rankql.manifest import MANIFEST_SUFFIXES
-    from rankql.sources.open.private import private_connection, with_progress
+    from rankql.core.base.manifest import MANIFEST_SUFFIXES
+    from rankql.core.tables.private import private_connection, with_progress
+    from rankql.features.table_hashes import recording
 
     output = ctx.meta["output"] or ""
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
@@ -316,7 +316,7 @@ def _for_people(printed: str) -> str:
 
 def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:
     """Print a frame with remarks below it, or on stderr where a program reads stdout."""
-    from rankql import text
+    from rankql.core.base import text
 
     lines = [*map(text.escape_controls, remarks)]
     writers: dict[str, Callable[[], str]] = {
@@ -340,7 +340,7 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
 
 def _for_terminal(data: str) -> str:
     """Data for programs; on a terminal without characters that control it."""
-    from rankql.text import escape_controls
+    from rankql.core.base.text import escape_controls
 
     return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankql.errors import RankqlError
-from rankql.writing import write_file
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.writing import write_file
 
 SHOP = """\
 SELECT coalesce(segment, 'all')            AS segment,

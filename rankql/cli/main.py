@@ -37,7 +37,7 @@ class _Group(Command, click.Group):
         """The command. Another name is answered by the nearest one, or by a function."""
         word = args[0]
         if not (word in self.commands or word[:1] == "-" or ctx.resilient_parsing):
-            from rankql.macros import nearest_names
+            from rankql.core.metrics.macros import nearest_names
 
             names = nearest_names(word, self.commands)
             known = [repr(x) if x in self.commands else f"rankql.{x} in Python" for x in names]
@@ -67,8 +67,8 @@ def _report(error: BaseException, debug: bool) -> int:
         return 130
     import duckdb
 
-    from rankql.errors import Question, RankqlError, python_message
-    from rankql.text import escape_controls
+    from rankql.core.base.errors import Question, RankqlError, python_message
+    from rankql.core.base.text import escape_controls
 
     of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
     expected = of_memory or isinstance(error, RankqlError | duckdb.Error | OSError)

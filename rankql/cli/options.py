@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 import rankql
-from rankql.registry import conventions
-from rankql.registry.metric_record import GAIN
-from rankql.sources import request as arguments
-from rankql.writing import HeaderlessPath, is_path, public_name
+from rankql.core.base.writing import HeaderlessPath, is_path, public_name
+from rankql.core.metrics import conventions
+from rankql.core.metrics.metric_record import GAIN
+from rankql.core.tables import request as arguments
 
 # A path that the user wrote, with its columns if --columns names them.
 InputPath: TypeAlias = str | HeaderlessPath
@@ -274,7 +274,7 @@ def _read_texts(path: str) -> dict[str, str]:
 def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.Option]:
     """The options of a function."""
     types, defaults = read_signature(path)
-    paths = ("registry.conventions:Conventions", "evaluation.evaluate", path)
+    paths = ("core.metrics.conventions:Conventions", "core.evaluation.evaluate", path)
     texts = {name: text for each in paths for name, text in _read_texts(each).items()}
     for name, kind in types.items():
         if name not in (*_INPUTS, *leave_out):

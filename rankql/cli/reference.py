@@ -12,7 +12,7 @@ import click
 from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
 from rankql.cli.options import DATA, PATH
 from rankql.cli.tasks import split_inputs
-from rankql.errors import RankqlError, describe_unknown, require_whole_number
+from rankql.core.base.errors import RankqlError, describe_unknown, require_whole_number
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")
@@ -26,7 +26,7 @@ def metrics_command(text: str) -> None:
     """
     import polars as pl
 
-    from rankql.registry.all_metrics import metrics
+    from rankql.core.metrics.all_metrics import metrics
 
     frame = metrics()
     texts = pl.concat_str("name", "function", "aliases", "definition", separator=" ")
@@ -43,7 +43,7 @@ def metrics_command(text: str) -> None:
 
 @command("sql", "sql --database rankql.duckdb",
          "sql my.run my.qrels -m nDCG@10", "sql --plain -m nDCG@10 my_table",
-         function="evaluation.evaluate:render_query")  # fmt: skip
+         function="core.evaluation.evaluate:render_query")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY | TABLE]")
 @click.option("--engine", metavar="NAME", help="Print the file that creates the metrics as "
               "functions of postgres, clickhouse, snowflake or bigquery.")  # fmt: skip
@@ -88,7 +88,7 @@ def sql_command(
     With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
     """
-    from rankql import macros
+    from rankql.core.metrics import macros
     from rankql.engines import native
 
     qualifier = {name: options.pop(name) for name in ("schema", "prefix") if name in options}
@@ -106,7 +106,7 @@ def sql_command(
             )
         click.echo(plain_sql(options.pop("metrics"), *inputs, **options))
     elif database is not None:
-        from rankql.sources.open.private import write_macro_database
+        from rankql.core.tables.private import write_macro_database
 
         if inputs or dialect or folder or options:
             raise click.UsageError("With --database, pass no other arguments.")
@@ -139,7 +139,7 @@ def sql_command(
         text = macros.read_sql()
         click.echo(macros.as_temporary(text) if temp else text, nl=False)
     else:
-        from rankql.evaluation.evaluate import render_query
+        from rankql.core.evaluation.evaluate import render_query
 
         click.echo(render_query(*split_inputs(inputs), **options))
 
@@ -158,8 +158,8 @@ def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
     """
     import duckdb
 
-    from rankql import macros
     from rankql.cli import demo
+    from rankql.core.metrics import macros
 
     require_whole_number("queries", queries, 1)
     con = duckdb.connect()

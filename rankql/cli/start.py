@@ -25,7 +25,7 @@ def run(program: str | None = None) -> NoReturn:
     try:
         main(prog_name=program)
     except SystemExit as end:
-        if private := sys.modules.get("rankql.sources.open.private"):
+        if private := sys.modules.get("rankql.core.tables.private"):
             private.remove_temporary_files()
         if isinstance(end.code, int):
             with suppress(OSError, ValueError):  # a closed stream

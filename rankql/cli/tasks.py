@@ -17,7 +17,7 @@ import click
 
 from rankql.cli.command import COLUMNS, as_cli_options, call, command, remembered, show, task
 from rankql.cli.options import DATA, NAMED, PATH, InputPath, split_name
-from rankql.writing import expand_glob, named_paths, output_path, write_file
+from rankql.core.base.writing import expand_glob, named_paths, output_path, write_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +43,7 @@ def INPUTS(function: Callable[..., Any]) -> Callable[..., Any]:
     return _FILES(_QRELS(function))
 
 
-@task("eval", "evaluation.evaluate", "eval my.run my.qrels -m nDCG@10 -m AP",
+@task("eval", "core.evaluation.evaluate", "eval my.run my.qrels -m nDCG@10 -m AP",
       "eval shown.parquet --by segment --output values.parquet")  # fmt: skip
 @INPUTS
 @PER_QUERY
@@ -132,7 +132,7 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
     grades too, or it has values of your own: the day, numbers, and the query if there are several.
     """
     result = call(days, qrels, **options)
-    from rankql.text import Note
+    from rankql.core.base.text import Note
 
     notes = [Note.of(x).reword(as_cli_options) for x in result.notes]
     show(replace(result, notes=notes))
@@ -213,8 +213,8 @@ def report_command(inputs: Sequence[str], **options: Any) -> None:
     output = ctx.meta["output"]
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
+    from rankql.core.base.results import require_charts
     from rankql.decisions.comparison import require_page
-    from rankql.results import require_charts
 
     page = {name: options.pop(name, None) or None for name in ("title", "texts", "max_drop")}
     if texts := page["texts"]:
@@ -263,7 +263,7 @@ def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> No
     order of that command, then attributes, train, catalogue and judge, or as NAME=FILE. Exit code
     0: verified, 1: something differs, 2: wrong use.
     """
-    from rankql.manifest import read_manifest
+    from rankql.core.base.manifest import read_manifest
 
     free, tables = [*read_manifest(path)[0]["call"]["inputs"]], dict[str, Any]()
     pairs = [
@@ -337,7 +337,7 @@ def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
 
 
 @command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25",
-         function="evaluation.convert:convert")  # fmt: skip
+         function="features.convert:convert")  # fmt: skip
 @click.argument("source", type=DATA)
 @click.argument("target", type=DATA)
 @COLUMNS
@@ -378,9 +378,9 @@ def split_command(log: str, files: tuple[str, str], **options: Any) -> None:
 
     LOG has a row per event. Pass one of --share, --since and --last.
     """
+    from rankql.core.base.column_names import recognise_defaults
     from rankql.logs.labels import leave_one_out, time_split
     from rankql.logs.table_macros import find_time, read_rows
-    from rankql.registry.column_names import recognise_defaults
 
     if len(options.keys() & {"share", "since", "n"}) != 1 or files[0] == files[1]:
         raise click.UsageError("Pass one of --share, --since and --last, and two files to write.")
@@ -512,10 +512,10 @@ def _match_pattern(pattern: InputPath) -> Iterator[tuple[dict[str, str], InputPa
 
 def _has_rankings(path: InputPath, item: Any = None) -> bool:
     """Is it a file of eval --output, or one with lists of retrieved ids?"""
-    from rankql.evaluation.combine import read_metadata
-    from rankql.evaluation.values import read_header
-    from rankql.registry.column_names import RELEVANT, RETRIEVED
-    from rankql.sources.names.candidates import find_list
+    from rankql.core.base.column_names import RELEVANT, RETRIEVED
+    from rankql.core.tables.candidates import find_list
+    from rankql.features.combine import read_metadata
+    from rankql.features.values import read_header
 
     if read_metadata(path) is not None:
         return True
@@ -532,7 +532,7 @@ _LIMITS = ("minimum", "max_drop", "equivalence")
 
 def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> dict[str, Any]:
     """The values of your own in these files, by path: a query, numbers, and a system or a day."""
-    from rankql.evaluation.values import read_values_file
+    from rankql.features.values import read_values_file
 
     query, system = (options.get(name) for name in ("query", "system"))
     runs = ("item", "rel", "score", "pos", "order", "collapse")

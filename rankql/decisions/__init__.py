@@ -2,8 +2,8 @@
 
 - `compare`: alignment > pairs > comparison.
 - `gate`: alignment > gate_limits > verdict.
-- `associate`, and its coefficients in `stats.correlation`.
+- `associate`, and its coefficients in `core.stats.correlation`.
 
-Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli
-and `rankql.testing` import it.
+Their statistics are in `core.stats`. It imports engines and the packages below. pages, cli and
+`rankql.testing` import it.
 """

@@ -13,20 +13,21 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from rankql import text
-from rankql.errors import RankqlError, describe_unknown, require, require_choice
-from rankql.evaluation import combine, means
-from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.readable import describe_together
-from rankql.evaluation.result import Result, check_values
-from rankql.evaluation.values import VALUES, align_values, open_printed, read_values_file
-from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.column_names import USERS, core_of
-from rankql.registry.parse import is_metric, record_of, resolve_names, rule
-from rankql.sources.open.session import is_several_runs
-from rankql.sources.request import require_place_of_qrels
-from rankql.stats.sample import Sample
-from rankql.writing import public_name
+from rankql.core.base import text
+from rankql.core.base.column_names import USERS, core_of
+from rankql.core.base.errors import RankqlError, describe_unknown, require, require_choice
+from rankql.core.base.writing import public_name
+from rankql.core.evaluation.finish.readable import describe_together
+from rankql.core.evaluation.means import means
+from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.result import Result, check_values
+from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal
+from rankql.core.metrics.parse import is_metric, record_of, resolve_names, rule
+from rankql.core.stats.sample import Sample
+from rankql.core.tables.request import require_place_of_qrels
+from rankql.core.tables.session import is_several_runs
+from rankql.features import combine
+from rankql.features.values import VALUES, align_values, open_printed, read_values_file
 
 Results = Result | str | os.PathLike[str]
 

@@ -12,23 +12,30 @@ from typing import Any, TypeAlias
 import duckdb
 import polars as pl
 
-from rankql import text
-from rankql.errors import normal_z, require, require_package, require_plain_name
-from rankql.evaluation.checks.counters import format_examples
-from rankql.evaluation.combine import open_result, read_metadata
-from rankql.evaluation.means import compared_value
-from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.result import Result
-from rankql.evaluation.values import is_number_column
-from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, resolve_names
-from rankql.results import TableResult
-from rankql.sources.open.reader import fetch, fetch_frame
-from rankql.sources.open.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, is_text, midnight_as_day, require_column, same_kind
-from rankql.stats.means import ROUNDING
-from rankql.writing import remember_inputs
+from rankql.core.base import text
+from rankql.core.base.errors import normal_z, require, require_package, require_plain_name
+from rankql.core.base.results import TableResult
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.counters import format_examples
+from rankql.core.evaluation.means.means import compared_value
+from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
+from rankql.core.metrics.parse import is_metric, resolve_names
+from rankql.core.stats.means import ROUNDING
+from rankql.core.tables.reader import fetch, fetch_frame
+from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.tables import (
+    Data,
+    Table,
+    is_text,
+    midnight_as_day,
+    require_column,
+    same_kind,
+)
+from rankql.features.combine import open_result, read_metadata
+from rankql.features.values import is_number_column
 
 # What happens to several rows of one key, and the column that says whether there are some.
 _INPUTS = {
@@ -161,7 +168,7 @@ def _correlate(
     confidence: float,
 ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
     """The table of correlations, and notes on it."""
-    from rankql.stats.correlation import correlate_values
+    from rankql.core.stats.correlation import correlate_values
 
     rows, differing, notes = [], [], list[str]()
     for metric, outcome in itertools.product(metrics, outcomes):

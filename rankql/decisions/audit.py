@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import errors, text
-from rankql.evaluation.means import metric_range
-from rankql.registry import parse
-from rankql.registry.spreads import OTHER_SPREADS, SHARES, SHARES_AT_1, SPREADS
-from rankql.results import TableResult
-from rankql.stats.means import Interval, t_quantile
-from rankql.writing import remember_inputs
+from rankql.core.base import errors, text
+from rankql.core.base.results import TableResult
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.means.means import metric_range
+from rankql.core.metrics import parse
+from rankql.core.metrics.spreads import OTHER_SPREADS, SHARES, SHARES_AT_1, SPREADS
+from rankql.core.stats.means import Interval, t_quantile
 
 if TYPE_CHECKING:
-    from rankql.stats.published import PublishedMean
+    from rankql.core.stats.published import PublishedMean
 
 # How much the means of systems agree that have the same queries.
 AGREEMENT = 0.9
@@ -192,7 +192,7 @@ def _read_table(table: Any, baseline: Any) -> tuple[dict[str, Any], str]:
 
 def _parse_mean(label: str, value: Any, metric: str, n: int, digits: int | None) -> PublishedMean:
     """A published mean with the digits that are written."""
-    from rankql.stats.published import PublishedMean
+    from rankql.core.stats.published import PublishedMean
 
     low, high = 0.0, 1.0
     if metric != "mean":
@@ -268,7 +268,7 @@ def _compare_shares(
     ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
 ) -> tuple[Interval, str]:
     """p of shares; of the same queries, over all overlaps of those that succeed."""
-    from rankql.stats.published import range_of_fisher, range_of_mcnemar
+    from rankql.core.stats.published import range_of_fisher, range_of_mcnemar
 
     if rules.unpaired:
         found = range_of_fisher(ours.counts, ours.n, theirs.counts, theirs.n)
@@ -283,8 +283,8 @@ def _compare_spreads(
     ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
 ) -> tuple[Interval, str]:
     """p of other means at a low and a high spread, and how many queries would decide it."""
-    from rankql.stats.published import range_of_student
-    from rankql.stats.tests import POWER, required_queries
+    from rankql.core.stats.published import range_of_student
+    from rankql.core.stats.tests import POWER, required_queries
 
     unpaired, metric, size = rules.unpaired, row["metric"], ours.highest - ours.lowest
     own, option = (rules.sd, "sd") if unpaired else (rules.sd_difference, "sd_difference")
@@ -306,7 +306,7 @@ def _compare_spreads(
 
 def _describe_best(row: dict[str, Any], rules: _Rules, systems: int) -> str:
     """What the best of equal systems shows above their mean."""
-    from rankql.stats.published import best_of
+    from rankql.core.stats.published import best_of
 
     metric, mean = row["metric"], row["mean"]
     assumed = SPREADS.get(parse.record_of(metric).macro, OTHER_SPREADS)[1][1]

@@ -11,23 +11,23 @@ from typing import Any, Literal, Unpack
 import duckdb
 import polars as pl
 
+from rankql.core.base.errors import RankqlError, require, require_package, require_probability
+from rankql.core.base.text import Note
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.rankings import OF_COUNTS
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.means.means import average_slices
+from rankql.core.metrics.parse import list_metrics
+from rankql.core.tables import request
+from rankql.core.tables.request import EvaluationOptions
+from rankql.core.tables.session import is_several_runs
+from rankql.core.tables.tables import Data
 from rankql.decisions import alignment
 from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.decisions.pair_table import OWN, OWN_MEANS
-from rankql.errors import RankqlError, require, require_package, require_probability
-from rankql.evaluation.checks.rankings import OF_COUNTS
-from rankql.evaluation.collections import find_collections
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import average_slices
-from rankql.evaluation.values import set_directions
-from rankql.registry.parse import list_metrics
-from rankql.sources import request
-from rankql.sources.open.session import is_several_runs
-from rankql.sources.request import EvaluationOptions
-from rankql.sources.tables import Data
-from rankql.text import Note
-from rankql.writing import remember_inputs
+from rankql.features.collections import find_collections
+from rankql.features.values import set_directions
 
 
 @remember_inputs
@@ -136,7 +136,7 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.pairs import Settings, compare_pairs
-    from rankql.evaluation.anytime import require_anytime, require_one_mean
+    from rankql.features.anytime import require_anytime, require_one_mean
 
     anytime = interval == "anytime"
     is_known = anytime or interval == "auto"
@@ -245,7 +245,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     [199, 90, 34, 15]
     """
     require_package("scipy", "stats", "queries_needed")
-    from rankql.stats.tests import required_queries
+    from rankql.core.stats.tests import required_queries
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")

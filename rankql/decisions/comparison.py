@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import results, text
+from rankql.core.base import results, text
+from rankql.core.base.errors import RankqlError, name_arguments, require, require_known
+from rankql.core.base.results import Block
+from rankql.core.base.writing import output_path
+from rankql.core.evaluation.result.means_result import (
+    TURNED,
+    WideTable,
+    find_across,
+    make_wide_table,
+)
+from rankql.core.evaluation.result.result import EvaluatedTable, Result
+from rankql.core.metrics.macros import MISSING
+from rankql.core.metrics.parse import parse_any, record_of, resolve_names
+from rankql.core.stats.means import ROUNDING
 from rankql.decisions import alignment
 from rankql.decisions.pair_table import MARKS, OWN, lay_out_pair, tabulate_pair, typeset_pair
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
-from rankql.errors import RankqlError, name_arguments, require, require_known
-from rankql.evaluation.means_result import TURNED, WideTable, find_across, make_wide_table
-from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.macros import MISSING
-from rankql.registry.parse import parse_any, record_of, resolve_names
-from rankql.results import Block
-from rankql.stats.means import ROUNDING
-from rankql.writing import output_path
 
 if TYPE_CHECKING:
     from rankql.decisions.pairs import Settings

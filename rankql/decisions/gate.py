@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import duckdb
 import polars as pl
 
-from rankql import errors, text
+from rankql.core.base import errors, text
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.means.means import MEAN_OF_SLICES, average_slices
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics.macros import MISSING
+from rankql.core.tables.request import EvaluationOptions, parse_groupings, require_known_options
+from rankql.core.tables.tables import Data, require_named
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
-from rankql.evaluation.collections import find_collections
-from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.means import MEAN_OF_SLICES, average_slices
-from rankql.evaluation.result import Result
-from rankql.evaluation.values import VALUES, set_directions
-from rankql.macros import MISSING
-from rankql.sources.request import EvaluationOptions, parse_groupings, require_known_options
-from rankql.sources.tables import Data, require_named
-from rankql.writing import remember_inputs
+from rankql.features.collections import find_collections
+from rankql.features.combine import combine_systems, require_same_judgments, with_names_of
+from rankql.features.values import VALUES, set_directions
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -142,10 +142,10 @@ def gate(
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     errors.require_package("scipy", "stats", "gate")
+    from rankql.core.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
     from rankql.decisions.pairs import describe_widths, list_pairs
-    from rankql.evaluation.anytime import require_anytime, require_one_mean
-    from rankql.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
+    from rankql.features.anytime import require_anytime, require_one_mean
 
     errors.require_probability("alpha", alpha, LEAST_ALPHA)
     errors.require_whole_number("min_queries", min_queries, 1)
@@ -284,9 +284,9 @@ def gate(
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
+    from rankql.core.stats.tests import SkewedStudent
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.stats.tests import SkewedStudent
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
     errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.base.errors import RankqlError, describe_unknown, parse_number
+from rankql.core.evaluation.means.means import MEAN_OF_SLICES
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics import parse
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.stats.means import ROUNDING, Interval
+from rankql.core.stats.tests import Betting, MeanTest, SkewedStudent, queries_to_decide, run_family
+from rankql.core.tables.request import DEFAULT_METRICS
 from rankql.decisions.pairs import PairComparison, describe_few
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
-from rankql.errors import RankqlError, describe_unknown, parse_number
-from rankql.evaluation.means import MEAN_OF_SLICES
-from rankql.evaluation.result import Result
-from rankql.registry import parse
-from rankql.registry.metric_record import Metric
-from rankql.sources.request import DEFAULT_METRICS
-from rankql.stats.means import ROUNDING, Interval
-from rankql.stats.tests import Betting, MeanTest, SkewedStudent, queries_to_decide, run_family
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from scipy.stats import kendalltau
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.evaluation.means.means import metric_range
+from rankql.core.evaluation.means.system_values import HUMAN, LABELLED, pair_values
+from rankql.core.evaluation.result.result import Result
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import SkewedStudent
 from rankql.decisions.compare import compare
-from rankql.evaluation.means import metric_range
-from rankql.evaluation.result import Result
-from rankql.evaluation.system_values import HUMAN, LABELLED, pair_values
-from rankql.stats.sample import Sample
-from rankql.stats.tests import SkewedStudent
 
 
 def compare_systems(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
-from rankql.errors import (
+from rankql.core.base import text
+from rankql.core.base.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
+from rankql.core.base.errors import (
     Question,
     RankqlError,
     as_arguments,
@@ -23,24 +24,28 @@ from rankql.errors import (
     require_package,
     require_probability,
 )  # fmt: skip
-from rankql.evaluation.checks.columns import refuse_labels
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.judge import check_pools, note_scales
+from rankql.core.base.results import TableResult
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.columns import refuse_labels
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.stats.means import ROUNDING, Moments, mean_interval
+from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.reading import read_inputs
+from rankql.core.tables.request import (
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    require_known_options,
+)
+from rankql.core.tables.session import Session, is_several_runs, open_session
+from rankql.core.tables.tables import Data, Rel, is_number, is_text, require_column
+from rankql.features.judge import check_pools, note_scales
 from rankql.logs.labels import consensus as consensus_of
-from rankql.macros import literal, quote
-from rankql.registry.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
-from rankql.registry.conventions import Conventions
-from rankql.results import TableResult
-from rankql.sources.open.reader import fetch_frame
-from rankql.sources.open.session import Session, is_several_runs, open_session
-from rankql.sources.reading import read_inputs
-from rankql.sources.request import EvaluationOptions, RankingRules, Request, require_known_options
-from rankql.sources.tables import Data, Rel, is_number, is_text, require_column
-from rankql.stats.means import ROUNDING, Moments, mean_interval
-from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
-    from rankql.stats.sample import Array, Estimate
+    from rankql.core.stats.sample import Array, Estimate
 
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
@@ -450,7 +455,7 @@ def _measure(
     """The rows of the measures, of the grades and of the confusion."""
     import numpy as np
 
-    from rankql.stats.sample import Sample
+    from rankql.core.stats.sample import Sample
 
     human, llm = both["human"].to_numpy(), both["llm"].to_numpy()
     codes = both["query"].rank("dense").to_numpy().astype(np.intp) - 1

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.base.results import NAME, Block
+from rankql.core.evaluation.result.means_result import LARGE, OWN_HEADS
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
-from rankql.evaluation.means_result import LARGE, OWN_HEADS
-from rankql.results import NAME, Block
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}

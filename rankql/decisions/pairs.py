@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankql import errors, text
+from rankql.core.base import errors, text
+from rankql.core.evaluation.means.means import COUNTED, describe_clusters, describe_uncorrected
+from rankql.core.evaluation.means.system_values import SystemValues
+from rankql.core.evaluation.result.result import Result
+from rankql.core.stats import tests as significance
+from rankql.core.stats.means import ROUNDING
+from rankql.core.stats.prediction_powered import CorrectedSample
+from rankql.core.stats.sample import LEAST_IN_SLICE, SMALL_SLICE, Sample, SlicedSample
 from rankql.decisions import alignment
 from rankql.decisions import verdict as verdicts
-from rankql.evaluation.anytime import Time, describe_anytime
-from rankql.evaluation.means import COUNTED, describe_clusters, describe_uncorrected
-from rankql.evaluation.result import Result
-from rankql.evaluation.system_values import SystemValues
-from rankql.stats import tests as significance
-from rankql.stats.means import ROUNDING
-from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import LEAST_IN_SLICE, SMALL_SLICE, Sample, SlicedSample
+from rankql.features.anytime import Time, describe_anytime
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import polars as pl
 
-from rankql import text
-from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.results import drop_idle_columns
+from rankql.core.base import text
+from rankql.core.base.results import drop_idle_columns
+from rankql.core.evaluation.result.result import EvaluatedTable, Result
 
 # The verdicts of compare on tested pairs, and on identical rankings.
 BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (

@@ -12,16 +12,16 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest
+from rankql.core.base.results import TableResult
+from rankql.core.base.text import format_count, join_words
+from rankql.core.base.writing import PARQUET, remember_inputs
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.tables.session import is_several_runs
+from rankql.core.tables.tables import Data
 from rankql.decisions.compare import compare
-from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.table_hashes import list_values, recording
-from rankql.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest
-from rankql.results import TableResult
-from rankql.sources.open.session import is_several_runs
-from rankql.sources.tables import Data
-from rankql.text import format_count, join_words
-from rankql.writing import PARQUET, remember_inputs
+from rankql.features.table_hashes import list_values, recording
 
 # Numbers that differ by less, relative to their size, are the same.
 _RELATIVE = 1e-9

@@ -13,27 +13,27 @@ from typing import Any, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.base.column_names import SUBTOPICS
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.results import TableResult
+from rankql.core.base.text import format_count
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.duplicates import describe_key, describe_separator
+from rankql.core.evaluation.checks.rankings import RANKINGS, REFUSED
+from rankql.core.evaluation.checks.record import Check, Facts, write
+from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
+from rankql.core.evaluation.plan.plan import read_rankings
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.numbers.judgments import list_subtopics
+from rankql.core.tables.reader import fetch
+from rankql.core.tables.request import RankingRules, ReadingOptions, Request
+from rankql.core.tables.session import duckdb_errors, open_session
+from rankql.core.tables.tables import FLOATS, Data, Table, is_rounded
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
-from rankql.errors import RankqlError
-from rankql.evaluation.checks.duplicates import describe_key, describe_separator
-from rankql.evaluation.checks.rankings import RANKINGS, REFUSED
-from rankql.evaluation.checks.record import Check, Facts, write
-from rankql.evaluation.checks.sampled import SAMPLED
-from rankql.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
-from rankql.evaluation.collections import require_one_collection
-from rankql.evaluation.plan import read_rankings
-from rankql.macros import quote
-from rankql.registry.column_names import SUBTOPICS
-from rankql.results import TableResult
-from rankql.sources.doubts.spelling import respell_pairs, write_call
-from rankql.sources.numbers.judgments import list_subtopics
-from rankql.sources.open.reader import fetch
-from rankql.sources.open.session import duckdb_errors, open_session
-from rankql.sources.request import RankingRules, ReadingOptions, Request
-from rankql.sources.tables import FLOATS, Data, Table, is_rounded
-from rankql.text import format_count
-from rankql.writing import remember_inputs
+from rankql.features.collections import require_one_collection
+from rankql.shapes.doubts.spelling import respell_pairs, write_call
 
 # The highest k of max(score, k).
 HIGHEST_K = 999_999

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rankql.evaluation.checks.counters import Counters, leave_out_unjudged
-from rankql.evaluation.checks.record import Evidence
-from rankql.evaluation.checks.tables import is_numeric
-from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.ties import score_order
-from rankql.macros import literal, quote
-from rankql.registry.column_names import is_distance
-from rankql.registry.conventions import Conventions
-from rankql.sources.inputs import Beyond, Inputs
-from rankql.sources.open.reader import fetch, fetch_frame
-from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, is_nan, text_number
+from rankql.core.base.column_names import is_distance
+from rankql.core.evaluation.checks.counters import Counters, leave_out_unjudged
+from rankql.core.evaluation.checks.record import Evidence
+from rankql.core.evaluation.checks.tables import is_numeric
+from rankql.core.evaluation.finish.compute import count_rankings
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.inputs import Beyond, Inputs
+from rankql.core.tables.reader import fetch, fetch_frame
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, is_nan, text_number
 
 
 @dataclass(frozen=True)

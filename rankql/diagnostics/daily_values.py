@@ -11,15 +11,15 @@ from typing import Any
 
 import polars as pl
 
-from rankql import text
-from rankql.errors import Question, RankqlError, normal_z, require
-from rankql.evaluation.means import COUNTED, ERROR
-from rankql.evaluation.result import Result
-from rankql.evaluation.values import VALUES, describe_commas, is_number_column, read_values
-from rankql.macros import INTERNAL_PREFIX, MISSING, quote
-from rankql.registry import parse
-from rankql.sources.open.session import Session
-from rankql.sources.tables import Table, is_nested, require_column
+from rankql.core.base import text
+from rankql.core.base.errors import Question, RankqlError, normal_z, require
+from rankql.core.evaluation.means.means import COUNTED, ERROR
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics import parse
+from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, quote
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, is_nested, require_column
+from rankql.features.values import VALUES, describe_commas, is_number_column, read_values
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"

@@ -11,33 +11,33 @@ from typing import Any, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
-from rankql.errors import RankqlError, require, require_whole_number
-from rankql.evaluation.checks.duplicates import require_unique_rows
-from rankql.evaluation.checks.rankings import RANKINGS, VALUES
-from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.checks.sampled import SAMPLED
-from rankql.evaluation.collections import require_one_collection
-from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes
-from rankql.evaluation.evaluate import open_evaluation
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.filters import read_systems
-from rankql.evaluation.means import MISSED, left_out_if
-from rankql.evaluation.readable import gain_sql, rows_read, unique_columns
-from rankql.evaluation.result import EvaluatedTable, Result, check_values
-from rankql.evaluation.ties import BY_ITEM, WITHOUT_GRADES
-from rankql.macros import MISSING, literal
-from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.metric_record import ExplanationSql, Rows
-from rankql.registry.parse import parse
-from rankql.results import drop_idle_columns
-from rankql.sources.inputs import Inputs
-from rankql.sources.names.candidates import assign_roles
-from rankql.sources.open.reader import fetch_frame
-from rankql.sources.request import EvaluationOptions, RankingRules, Request
-from rankql.sources.tables import Data, Table
-from rankql.writing import remember_inputs
+from rankql.core.base import text
+from rankql.core.base.errors import RankqlError, require, require_whole_number
+from rankql.core.base.results import drop_idle_columns
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
+from rankql.core.evaluation.checks.record import Evidence, inspect
+from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.evaluate import open_evaluation
+from rankql.core.evaluation.finish.compute import count_rankings
+from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_ctes
+from rankql.core.evaluation.finish.readable import gain_sql, rows_read, unique_columns
+from rankql.core.evaluation.means.means import MISSED, left_out_if
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.ties import BY_ITEM, WITHOUT_GRADES
+from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
+from rankql.core.metrics.all_metrics import EVALUATED
+from rankql.core.metrics.macros import MISSING, literal
+from rankql.core.metrics.metric_record import ExplanationSql, Rows
+from rankql.core.metrics.parse import parse
+from rankql.core.tables.candidates import assign_roles
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
+from rankql.core.tables.tables import Data, Table
+from rankql.features.collections import require_one_collection
+from rankql.features.filters import read_systems
 
 
 @remember_inputs

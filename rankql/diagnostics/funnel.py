@@ -13,29 +13,29 @@ from typing import Any, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
-from rankql.errors import RankqlError, require, require_package, require_whole_number
-from rankql.evaluation.checks.columns import validate_columns
-from rankql.evaluation.checks.duplicates import require_unique_rows
-from rankql.evaluation.checks.rankings import RANKINGS
-from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import count_rankings, evaluation_errors
-from rankql.evaluation.ctes import number_positions
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.filters import is_separator
-from rankql.evaluation.plan import read_rankings
-from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.ties import score_order
-from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.column_names import ROLES
-from rankql.results import Chart, draw_chart
-from rankql.sources.open.reader import fetch_frame
-from rankql.sources.open.session import Session, open_session
-from rankql.sources.request import EvaluationOptions, RankingRules, Request, parse_groupings
-from rankql.sources.tables import Data, Table, require_column
-from rankql.sources.unpack.lists import unnest_lists
-from rankql.writing import remember_inputs
+from rankql.core.base import text
+from rankql.core.base.column_names import ROLES
+from rankql.core.base.errors import RankqlError, require, require_package, require_whole_number
+from rankql.core.base.results import Chart, draw_chart
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.columns import validate_columns
+from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.checks.rankings import RANKINGS
+from rankql.core.evaluation.checks.record import Evidence, inspect
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.finish.compute import count_rankings, evaluation_errors
+from rankql.core.evaluation.finish.ctes import number_positions
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import read_rankings
+from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.evaluation.result.result import EvaluatedTable, Result
+from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal
+from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.request import EvaluationOptions, RankingRules, Request, parse_groupings
+from rankql.core.tables.session import Session, open_session
+from rankql.core.tables.tables import Data, Table, require_column
+from rankql.features.filters import is_separator
+from rankql.shapes.unpack.lists import unnest_lists
 
 # The name of the last loss, which is that of the order of the final ranking.
 ORDER = "order"
@@ -299,8 +299,8 @@ class Funnel(EvaluatedTable):
 
     def _find_worst(self, rows: pl.DataFrame) -> list[str]:
         """The stage that loses most, and those whose losses chance may have made smaller."""
-        from rankql.stats.sample import Sample
-        from rankql.stats.tests import TESTS, adjust_p_values
+        from rankql.core.stats.sample import Sample
+        from rankql.core.stats.tests import TESTS, adjust_p_values
 
         worst, *others = rows.sort("loss", descending=True, maintain_order=True)["stage"]
         values, test = self.result.frame(), TESTS["auto"](0, 0)

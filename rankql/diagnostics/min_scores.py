@@ -9,17 +9,17 @@ from typing import Unpack
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, as_number, require
-from rankql.evaluation.evaluate import evaluate_in_duckdb
-from rankql.evaluation.means import require_interval
-from rankql.evaluation.values import read_values
-from rankql.registry.parse import parse
-from rankql.results import Chart, TableResult, draw_chart
-from rankql.sources.request import EvaluationOptions, RankingRules, Request
-from rankql.sources.tables import Data
-from rankql.stats.means import ROUNDING
-from rankql.text import has_or_have
-from rankql.writing import remember_inputs
+from rankql.core.base.errors import RankqlError, as_number, require
+from rankql.core.base.results import Chart, TableResult, draw_chart
+from rankql.core.base.text import has_or_have
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.evaluate import evaluate_in_duckdb
+from rankql.core.evaluation.means.means import require_interval
+from rankql.core.metrics.parse import parse
+from rankql.core.stats.means import ROUNDING
+from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
+from rankql.core.tables.tables import Data
+from rankql.features.values import read_values
 
 ANSWERED, FALSE_ANSWER, FALSE_ABSTENTION = SHARES = ("answered", "FalseAnswer", "FalseAbstention")
 

@@ -13,24 +13,24 @@ from typing import Any, Literal, NamedTuple, Unpack
 import duckdb
 import polars as pl
 
-from rankql import text
+from rankql.core.base import text
+from rankql.core.base.errors import RankqlError, normal_z, require
+from rankql.core.base.results import TableResult, define_chart, draw_chart, drop_idle_columns
+from rankql.core.base.text import join_some
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.metrics.parse import list_metrics, parse
+from rankql.core.tables import request
+from rankql.core.tables.reader import count_values, fetch_frame
+from rankql.core.tables.request import EvaluationOptions
+from rankql.core.tables.session import Session, open_session
+from rankql.core.tables.tables import Data, require_named
 from rankql.diagnostics import daily_values
 from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
-from rankql.errors import RankqlError, normal_z, require
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.result import Result
-from rankql.evaluation.values import set_directions
-from rankql.macros import literal, quote
-from rankql.registry.parse import list_metrics, parse
-from rankql.results import TableResult, define_chart, draw_chart, drop_idle_columns
-from rankql.sources import request
-from rankql.sources.choose.computed import add_attribute
-from rankql.sources.open.reader import count_values, fetch_frame
-from rankql.sources.open.session import Session, open_session
-from rankql.sources.request import EvaluationOptions
-from rankql.sources.tables import Data, require_named
-from rankql.text import join_some
-from rankql.writing import remember_inputs
+from rankql.features.values import set_directions
+from rankql.shapes.choose.computed import add_attribute
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # Options that name columns of rankings: a table that needs them has no values.

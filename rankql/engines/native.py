@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
+from rankql.core.base.errors import RankqlError, require, require_known, require_package
+from rankql.core.evaluation.evaluate import evaluate, open_evaluation
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import literal, quote, sql_folder
+from rankql.core.metrics.metric_record import IS_RELEVANT, Metric
+from rankql.core.metrics.parse import parse
+from rankql.core.tables.request import DEFAULT_METRICS, RankingRules, Request
 from rankql.engines.native_columns import column_label, of_file, sides, write_column
-from rankql.errors import RankqlError, require, require_known, require_package
-from rankql.evaluation.evaluate import evaluate, open_evaluation
-from rankql.macros import literal, quote, sql_folder
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import IS_RELEVANT, Metric
-from rankql.registry.parse import parse
-from rankql.sources.request import DEFAULT_METRICS, RankingRules, Request
 
 Engine = Literal["postgres", "clickhouse", "snowflake", "bigquery"]
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rankql.errors import RankqlError, require
-from rankql.macros import literal, quote
-from rankql.registry.column_names import EVENTS
-from rankql.sources.choose import computed
-from rankql.sources.tables import Table, join_key
-from rankql.sources.unpack.events import GRADE_OF_EVENT, require_event_grades
+from rankql.core.base.column_names import EVENTS
+from rankql.core.base.errors import RankqlError, require
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.tables import Table, join_key
+from rankql.shapes.choose import computed
+from rankql.shapes.unpack.events import GRADE_OF_EVENT, require_event_grades
 
 
 def sides(role: str, value: Any) -> tuple[Any, Any]:

@@ -18,27 +18,33 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from rankql.errors import RankqlError
-from rankql.evaluation.checks import columns as column_checks
-from rankql.evaluation.checks import counters as counting
-from rankql.evaluation.checks.duplicates import require_unique_rows
-from rankql.evaluation.checks.rankings import RANKINGS
-from rankql.evaluation.checks.record import Evidence, inspect
-from rankql.evaluation.compute import evaluation_errors, finish, reduce_tables
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.filters import count_unjudged
-from rankql.evaluation.means import Meta, counted_values_sql
-from rankql.evaluation.plan import extra_columns, read_rankings
-from rankql.evaluation.protocol import spark_total
-from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
-from rankql.evaluation.ties import WITHOUT_GRADES
-from rankql.macros import INTERNAL_PREFIX
-from rankql.registry.metric_record import Metric
-from rankql.sources.inputs import Inputs
-from rankql.sources.open.frames import read_frame
-from rankql.sources.open.reader import count_values
-from rankql.sources.open.session import Session, duckdb_errors
-from rankql.sources.request import RankingRules, Request
+from rankql.core.base.errors import RankqlError
+from rankql.core.evaluation.checks import columns as column_checks
+from rankql.core.evaluation.checks import counters as counting
+from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.checks.rankings import RANKINGS
+from rankql.core.evaluation.checks.record import Evidence, inspect
+from rankql.core.evaluation.finish.compute import evaluation_errors, finish, reduce_tables
+from rankql.core.evaluation.means.means import Meta, counted_values_sql
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import extra_columns, read_rankings
+from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
+from rankql.core.evaluation.reduce.protocol import spark_total
+from rankql.core.evaluation.result.result import (
+    WEIGHT_SUMS,
+    Result,
+    check_counts,
+    connect,
+    count_queries,
+)
+from rankql.core.metrics.macros import INTERNAL_PREFIX
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.tables.frames import read_frame
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import count_values
+from rankql.core.tables.request import RankingRules, Request
+from rankql.core.tables.session import Session, duckdb_errors
+from rankql.features.filters import count_unjudged
 
 # The columns of rows of counters: the name, and what else than a number is counted.
 COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text", "ids"))

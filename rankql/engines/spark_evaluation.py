@@ -18,22 +18,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
 
+from rankql.core.base.errors import require
+from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import plan_metrics, resolve_conventions
+from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.result import Result
+from rankql.core.metrics.macros import MISSING, quote
+from rankql.core.metrics.parse import parse
+from rankql.core.metrics.profiles import entry, tool_of
+from rankql.core.tables import request
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.private import private_connection
+from rankql.core.tables.request import DEFAULT_METRICS, EvaluationOptions
+from rankql.core.tables.session import open_session
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
-from rankql.errors import require
-from rankql.evaluation import means
-from rankql.evaluation.evaluation import Evaluation
-from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.plan import plan_metrics, resolve_conventions
-from rankql.evaluation.result import Result
-from rankql.macros import MISSING, quote
-from rankql.registry.parse import parse
-from rankql.registry.profiles import entry, tool_of
-from rankql.sources import request
-from rankql.sources.inputs import Inputs
-from rankql.sources.open.private import private_connection
-from rankql.sources.open.session import open_session
-from rankql.sources.request import DEFAULT_METRICS, EvaluationOptions
 
 # The options of `rankql.evaluate` for rows that are not as Spark has them.
 _NOT_IN_SPARK = (

@@ -21,9 +21,9 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects import DuckDB, Spark
 
-from rankql import macros
-from rankql.errors import RankqlError, database_message
-from rankql.sources.open.private import create_macros, private_connection
+from rankql.core.base.errors import RankqlError, database_message
+from rankql.core.metrics import macros
+from rankql.core.tables.private import create_macros, private_connection
 
 
 @dataclass(frozen=True)

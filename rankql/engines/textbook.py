@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import cache
 from textwrap import indent
 
-from rankql.errors import RankqlError, require
-from rankql.macros import quote, sql_folder
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric
-from rankql.registry.parse import parse
+from rankql.core.base.errors import RankqlError, require
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import quote, sql_folder
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.metrics.parse import parse
 
 _STATEMENT = re.compile(r"^-- ([^:\n]+): .*\n(?:-- .*\n)*((?:(?!--).+\n)+)", re.MULTILINE)
 # A number that the caller may change.

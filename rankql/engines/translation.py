@@ -13,8 +13,8 @@ from typing import Any, NoReturn, TypeAlias
 import sqlglot
 from sqlglot import exp
 
+from rankql.core.base.errors import RankqlError
 from rankql.engines import sql_trees as trees
-from rankql.errors import RankqlError
 
 # Syntax with the same meaning in Spark, or a rule.
 _COMMON: tuple[type[exp.Expr], ...] = (

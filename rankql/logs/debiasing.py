@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.expressions.checked_columns import Column
-from rankql.expressions.variants import macro
+from rankql.core.expressions.checked_columns import Column
+from rankql.core.expressions.variants import macro
+from rankql.core.tables.tables import Data
 from rankql.logs.table_macros import Schema, table_function
-from rankql.sources.tables import Data
 
 _SCHEMA: Schema = {
     "pos": pl.Int64,

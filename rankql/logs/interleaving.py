@@ -16,9 +16,9 @@ from uuid import UUID
 
 import polars as pl  # noqa: F401  of the examples
 
-from rankql.errors import require, require_cutoff, require_flag
-from rankql.expressions.checked_columns import Column
-from rankql.expressions.variants import macro
+from rankql.core.base.errors import require, require_cutoff, require_flag
+from rankql.core.expressions.checked_columns import Column
+from rankql.core.expressions.variants import macro
 
 Items: TypeAlias = Sequence[Hashable]
 

@@ -10,18 +10,18 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.arrow import polars_to_pandas
-from rankql.errors import as_number, require
-from rankql.expressions.checked_columns import Column, is_pandas
-from rankql.expressions.in_duckdb import aggregate, compute, value_sql
-from rankql.expressions.variants import macro, metric
+from rankql.core.base.arrow import polars_to_pandas
+from rankql.core.base.column_names import recognise
+from rankql.core.base.errors import as_number, require
+from rankql.core.expressions.checked_columns import Column, is_pandas
+from rankql.core.expressions.in_duckdb import aggregate, compute, value_sql
+from rankql.core.expressions.variants import macro, metric
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.candidates import assign_roles
+from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.tables import Data, Table
 from rankql.logs.table_macros import Schema, only_time, table_function
-from rankql.macros import literal, quote
-from rankql.registry.column_names import recognise
-from rankql.sources.names.candidates import assign_roles
-from rankql.sources.open.reader import fetch_frame
-from rankql.sources.open.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table
 
 
 def grade_events(

@@ -7,17 +7,17 @@ from typing import Any
 import polars as pl
 from duckdb import DuckDBPyRelation
 
-from rankql.arrow import polars_to_pandas, relation_to_polars
-from rankql.errors import require, require_whole_number
-from rankql.evaluation.checks.columns import require_ids
-from rankql.expressions.checked_columns import is_pandas
-from rankql.expressions.in_duckdb import value_sql
-from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.registry.column_names import SPLITS, find_name
-from rankql.sources.names.candidates import assign_roles
-from rankql.sources.open.reader import count_values, fetch, fetch_frame
-from rankql.sources.open.session import duckdb_errors, open_session
-from rankql.sources.tables import Data, is_nan, require_column, same_kind
+from rankql.core.base.arrow import polars_to_pandas, relation_to_polars
+from rankql.core.base.column_names import SPLITS, find_name
+from rankql.core.base.errors import require, require_whole_number
+from rankql.core.evaluation.checks.columns import require_ids
+from rankql.core.expressions.checked_columns import is_pandas
+from rankql.core.expressions.in_duckdb import value_sql
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.candidates import assign_roles
+from rankql.core.tables.reader import count_values, fetch, fetch_frame
+from rankql.core.tables.session import duckdb_errors, open_session
+from rankql.core.tables.tables import Data, is_nan, require_column, same_kind
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 

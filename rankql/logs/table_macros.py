@@ -18,15 +18,16 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overl
 import duckdb
 import polars as pl
 
-from rankql import errors, macros
-from rankql.arrow import pandas_to_polars, polars_to_pandas, relation_to_polars
-from rankql.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_pandas
-from rankql.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
-from rankql.expressions.variants import column_names, require_columns
-from rankql.registry.column_names import recognise, recognise_defaults
-from rankql.sources.open.reader import infer_types
-from rankql.sources.open.session import duckdb_errors, open_session
-from rankql.sources.tables import Data
+from rankql.core.base import errors
+from rankql.core.base.arrow import pandas_to_polars, polars_to_pandas, relation_to_polars
+from rankql.core.base.column_names import recognise, recognise_defaults
+from rankql.core.expressions.checked_columns import NO_PUSHDOWN, Column, column, is_pandas
+from rankql.core.expressions.in_duckdb import ROWS_TABLE, run_query, value_sql
+from rankql.core.expressions.variants import column_names, require_columns
+from rankql.core.metrics import macros
+from rankql.core.tables.reader import infer_types
+from rankql.core.tables.session import duckdb_errors, open_session
+from rankql.core.tables.tables import Data
 
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 Columns: TypeAlias = Mapping[str, "Column | None"]

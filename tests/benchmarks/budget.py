@@ -25,8 +25,11 @@ import polars as pl
 from peer import nested
 
 import rankql
-from rankql.evaluation import compute, evaluate, means_result, plan
-from rankql.sources import reading
+from rankql.core.evaluation import evaluate
+from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.plan import plan
+from rankql.core.evaluation.result import means_result
+from rankql.core.tables import reading
 
 # By step: the functions in which it takes place, where they are called.
 STEPS = {

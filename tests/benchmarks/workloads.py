@@ -22,7 +22,7 @@ from peer import joined as with_grades
 from timing import Task, Took, Workload
 
 import rankql
-from rankql.macros import read_comments, read_parameters
+from rankql.core.metrics.macros import read_comments, read_parameters
 
 MEASURES = ("nDCG", "AP", "RR", "P", "R", "Success", "ERR(max_rel=3)", "RBP(p=0.8)")
 METRICS = {

@@ -21,9 +21,10 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import macros, text
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
+from rankql.core.base import text
+from rankql.core.metrics import macros
 from support import metric_engines, samples
 from support.judged_runs import simulated
 from support.parameters import few, slow
@@ -434,7 +435,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
     program = tmp_path / "at_once.py"
     program.write_text("""
 from rankql.cli.start import run
-from rankql.sources.open import private
+from rankql.core.tables import private
 opened = private.with_progress
 def draw_at_once(con):
     (is_on,), = opened(con).execute("SELECT current_setting('enable_progress_bar')").fetchall()
@@ -493,7 +494,7 @@ def test_temporary_files_are_removed_at_the_end(tmp_path):
     script = """
 import os, sys
 from rankql.cli.start import run
-from rankql.sources.open.private import private_connection
+from rankql.core.tables.private import private_connection
 with private_connection() as con:
     con.execute("SET memory_limit = '20MB'")
     con.execute("CREATE TEMP TABLE t AS SELECT hash(i) FROM range(5_000_000) AS t (i)").fetchall()

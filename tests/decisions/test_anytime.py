@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from rankql.stats.anytime import bet
+from rankql.core.stats.anytime import bet
 from support.parameters import few
 from support.refusals import refuses
 

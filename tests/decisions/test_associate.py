@@ -14,8 +14,8 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
-from rankql.stats import correlation
-from rankql.stats.correlation import correlate_values
+from rankql.core.stats import correlation
+from rankql.core.stats.correlation import correlate_values
 from research.simulation import REPEATS
 from support.parameters import few, slow
 from support.refusals import refuses

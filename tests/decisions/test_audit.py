@@ -8,7 +8,7 @@ from scipy import stats
 
 from rankql import audit
 from rankql.cli.main import main
-from rankql.stats.published import (
+from rankql.core.stats.published import (
     PublishedMean,
     best_of,
     mcnemar_p,

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from scipy import special
 
 import rankql
-from rankql import text as show
 from rankql.cli.main import main
-from rankql.stats.sample import Sample
-from rankql.stats.tests import PairedTest
+from rankql.core.base import text as show
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import PairedTest
 from support.own_values import compare_values, gate_values
 from support.parameters import cycled, few
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
+from rankql.core.base.results import Block, cut_in_middle
+from rankql.core.base.text import display_width, format_shares
 from rankql.decisions.comparison import name_letters
-from rankql.results import Block, cut_in_middle
-from rankql.text import display_width, format_shares
 from support.own_values import compare_values
 from support.parameters import few
 
@@ -244,7 +244,7 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
 
 
 def test_xlsx_needs_a_package(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankql.errors.find_spec", lambda name: name != "xlsxwriter")
+    monkeypatch.setattr("rankql.core.base.errors.find_spec", lambda name: name != "xlsxwriter")
     compared = compare_values(values(["old", "new"]), test="t")
     with pytest.raises(rankql.RankqlError, match=r"pip install 'rankql\[excel\]'"):
         compared.save(tmp_path / "w.xlsx")

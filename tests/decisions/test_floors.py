@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import rankql
-from rankql.stats.prediction_powered import CorrectedSample
-from rankql.stats.sample import Sample, SlicedSample
-from rankql.stats.tests import TESTS, bound_by_share, find_decidable, run_family
+from rankql.core.stats.prediction_powered import CorrectedSample
+from rankql.core.stats.sample import Sample, SlicedSample
+from rankql.core.stats.tests import TESTS, bound_by_share, find_decidable, run_family
 from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected
 from support.parameters import few

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.stats.sample import Sample
-from rankql.stats.tests import SkewedStudent
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import SkewedStudent
 from support.parameters import few
 
 QUERIES = [f"q{i:02}" for i in range(40)]

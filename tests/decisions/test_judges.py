@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 import rankql
 from rankql import RankqlError, judges
 from rankql.cli.main import main
-from rankql.errors import Question
+from rankql.core.base.errors import Question
 from support import judged_runs
 from support.paths import ROOT
 from support.refusals import refuses

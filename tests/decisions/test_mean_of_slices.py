@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import rankql
-from rankql.evaluation.means import MEAN_OF_SLICES
-from rankql.stats.sample import Sample, SlicedSample
+from rankql.core.evaluation.means.means import MEAN_OF_SLICES
+from rankql.core.stats.sample import Sample, SlicedSample
 from support.parameters import few
 
 SLICES = {"de": 30, "fr": 12, None: 11}

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.stats import tests
-from rankql.stats.sample import Sample
-from rankql.stats.tests import (
+from rankql.core.stats import tests
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import (
     CORRECTIONS,
     NO_INTERVAL,
     NOT_TESTABLE,

@@ -6,7 +6,7 @@ import pytest
 
 import rankql
 from rankql.decisions.gate import gate_comparison
-from rankql.output import charts
+from rankql.pages import charts
 from support import judged_runs
 from support.own_values import compare_values
 from support.parameters import few

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from rankql.cli.main import main
+from rankql.core.base.errors import RankqlError
+from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.checks.tables import COLUMNS, ROWS
+from rankql.core.evaluation.evaluate import evaluate
 from rankql.diagnostics.check import Finding, Report, check
-from rankql.errors import RankqlError
-from rankql.evaluation.checks.sampled import SAMPLED
-from rankql.evaluation.checks.tables import COLUMNS, ROWS
-from rankql.evaluation.evaluate import evaluate
 from support import faults
 from support.parameters import cycled, few
 from support.paths import DL19
@@ -98,8 +98,8 @@ def test_every_check_is_in_the_matrix_of_faults():
     assert {
         check.name for check in [*ROWS, *SAMPLED, *rules] if f" {check.name} of" not in found
     } == {
-        "ratings",  # in tests/evaluation/test_convention_options.py
-        "reversed-scores",  # in tests/sources/test_inputs.py
+        "ratings",  # in tests/core/evaluation/test_convention_options.py
+        "reversed-scores",  # in tests/core/tables/test_inputs.py
     }
 
 

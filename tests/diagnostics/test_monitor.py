@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli.command import write_options
 from rankql.cli.main import main
-from rankql.evaluation.values import _may_be_lower
+from rankql.features.values import _may_be_lower
 from support import metric_engines
 from support.parameters import few
 

@@ -1,7 +1,7 @@
 """What every metric does with a grade of -1, as a table of the documentation."""
 
 import doc_tables
-from rankql.registry.all_metrics import FUNCTIONS
+from rankql.core.metrics.all_metrics import FUNCTIONS
 from support import metric_engines, samples, signatures
 from support.metric_engines import Polars, Sql
 from support.paths import ROOT

@@ -19,8 +19,8 @@ import rankql
 from doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
 from rankql.cli import demo
 from rankql.cli.main import main
-from rankql.registry.all_metrics import FUNCTIONS
-from rankql.registry.profiles import TOOLS
+from rankql.core.metrics.all_metrics import FUNCTIONS
+from rankql.core.metrics.profiles import TOOLS
 from support import components, native_databases
 from support.environments import run
 from support.paths import ROOT

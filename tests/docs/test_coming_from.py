@@ -12,8 +12,8 @@ import pytrec_eval
 import rankql
 import tools_table
 from doc_blocks import cells, run_blocks
-from rankql.registry.conventions import PROFILES
-from rankql.registry.parse import find_shown, parse
+from rankql.core.metrics.conventions import PROFILES
+from rankql.core.metrics.parse import find_shown, parse
 from support import metric_engines, other_tools, samples
 from support.paths import ROOT
 from support.samples import frames
@@ -125,7 +125,7 @@ def order(query):
 
 
 def test_ranx():
-    """The names under which tests/registry/test_profiles.py compares the values."""
+    """The names under which tests/core/metrics/test_profiles.py compares the values."""
     compared = [*names("ranx")]
     assert len(compared) > 12
     for name, theirs in compared:

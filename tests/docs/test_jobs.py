@@ -17,7 +17,7 @@ from sklearn.metrics import ndcg_score
 
 import rankql
 from rankql import RankqlError
-from rankql.errors import Question
+from rankql.core.base.errors import Question
 
 IDS = [f"d{i:02}" for i in range(40)]
 

@@ -14,8 +14,8 @@ import doc_tables
 import rankql
 from doc_blocks import ENGLISH, PAGES, with_english_blocks
 from rankql.cli.main import main
-from rankql.macros import read_comments
-from rankql.registry.all_metrics import FUNCTIONS
+from rankql.core.metrics.all_metrics import FUNCTIONS
+from rankql.core.metrics.macros import read_comments
 from support import signatures
 from support.paths import PACKAGE, ROOT
 
@@ -89,7 +89,7 @@ def test_chinese_text_has_no_line_breaks():
 
 DRAWN = ("charts", "report")
 MARKS = {
-    **{f"rankql.output.{name}": pytest.mark.report for name in DRAWN},
+    **{f"rankql.pages.{name}": pytest.mark.report for name in DRAWN},
     **{f"rankql.engines.{name}": pytest.mark.spark for name in ("spark", "spark_evaluation")},
     "rankql.spark": pytest.mark.spark,
 }

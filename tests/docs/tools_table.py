@@ -9,9 +9,9 @@ import re
 from functools import cache
 
 import doc_tables
-from rankql.registry.conventions import PROFILES
-from rankql.registry.parse import OTHERS
-from rankql.registry.profiles import TOOLS
+from rankql.core.metrics.conventions import PROFILES
+from rankql.core.metrics.parse import OTHERS
+from rankql.core.metrics.profiles import TOOLS
 from support.paths import ROOT
 
 PAGES = {"en": ROOT / "docs" / "coming-from.md", "zh": ROOT / "docs" / "zh" / "coming-from.md"}

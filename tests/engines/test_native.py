@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import macros
 from rankql.cli.main import main
+from rankql.core.base.errors import database_message
+from rankql.core.metrics import macros
+from rankql.core.metrics.all_metrics import FUNCTIONS
 from rankql.engines.native import DIALECTS, install_command, native_sql, render_native_query
-from rankql.errors import database_message
-from rankql.registry.all_metrics import FUNCTIONS
 from support import (
     case_matrix,
     components,

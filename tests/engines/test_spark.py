@@ -11,9 +11,9 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli.demo import write_shop
+from rankql.core.metrics.all_metrics import FUNCTIONS
 from rankql.engines import partitions
 from rankql.engines.translation import translate_call, translate_expression
-from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, samples, signatures, spark_sessions
 from support.case_matrix import assert_alike
 from support.components import optional

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 import metric_pages
 import rankql
 from rankql.cli.main import main
-from rankql.engines import textbook
-from rankql.registry.all_metrics import (
+from rankql.core.metrics.all_metrics import (
     COUNTS,
     FUNCTIONS,
     GEOMETRIC,
@@ -27,9 +26,10 @@ from rankql.registry.all_metrics import (
     RELEVANCE,
     WEIGHTED,
 )
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric
-from rankql.registry.parse import parse
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.metrics.parse import parse
+from rankql.engines import textbook
 from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
 from support.paths import ROOT
 from support.refusals import refuses

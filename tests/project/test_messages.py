@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.parse import parse
+from rankql.core.tables.request import RankingRules
 from rankql.engines import partitions
-from rankql.registry.conventions import Conventions
-from rankql.registry.parse import parse
-from rankql.sources.request import RankingRules
 from support import metric_engines
 from support.parameters import few
 from support.paths import PACKAGE
@@ -55,21 +55,21 @@ test_plots_refuse = pytest.mark.report(refuses("plots", globals()))
 
 @pytest.mark.parametrize(("call", "words"), REFUSALS["packages"].items())
 def test_missing_packages(call, words, monkeypatch):
-    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    monkeypatch.setattr("rankql.core.base.errors.find_spec", lambda name: None)
     require_refused(call, words, globals())
 
 
 def test_packages_missing_later(monkeypatch, tmp_path):
     """To plot and to write a report, which come after scipy was needed."""
     comparison = compared()
-    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    monkeypatch.setattr("rankql.core.base.errors.find_spec", lambda name: None)
     for use in (comparison.plot, lambda: comparison.save(tmp_path / "report.html")):
         with pytest.raises(rankql.RankqlError, match=r"(plot|report) needs"):
             use()
 
 
 def test_a_report_is_refused_before_the_runs_are_read(monkeypatch, tmp_path):
-    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    monkeypatch.setattr("rankql.core.base.errors.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     for name in ("a.run", "b.run", "c.qrels"):
         (tmp_path / name).touch()
@@ -81,7 +81,7 @@ def test_a_report_is_refused_before_the_runs_are_read(monkeypatch, tmp_path):
 
 def test_a_page_without_its_charts_says_so(monkeypatch, tmp_path):
     """Of monitor and funnel, on the page and on the terminal; other pages have no charts."""
-    monkeypatch.setattr("rankql.results.find_spec", lambda name: None)
+    monkeypatch.setattr("rankql.core.base.results.find_spec", lambda name: None)
     note = "The charts are left out, they need altair and vl_convert: pip install"
     RUN.write_parquet(tmp_path / "a.parquet")
     QRELS.write_parquet(tmp_path / "q.parquet")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from packaging.metadata import Metadata
 
-from rankql import macros
+from rankql.core.metrics import macros
 from support import components
 from support.environments import run
 from support.paths import ROOT
@@ -59,7 +59,7 @@ def test_the_records_of_tools_are_shipped_and_the_findings_are_in_the_sdist(buil
     sdist, wheel = built
     with zipfile.ZipFile(wheel) as archive:
         names = {*archive.namelist()}
-    assert {"rankql/registry/profiles.toml", "rankql/registry/other_names.txt"} <= names
+    assert {"rankql/core/metrics/profiles.toml", "rankql/core/metrics/other_names.txt"} <= names
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     findings = {path.relative_to(ROOT).as_posix() for path in (ROOT / "findings").iterdir()}

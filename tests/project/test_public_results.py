@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import rankql
-from rankql.results import TableResult
+from rankql.core.base.results import TableResult
 
 FILE = Path(__file__).with_name("result_names.json")
 # What Python and notebooks call.

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.errors import RankqlError
-from rankql.manifest import embed_manifest
-from rankql.results import SUFFIXES, TableResult, drop_idle_columns
-from rankql.text import Note, escape_controls
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.manifest import embed_manifest
+from rankql.core.base.results import SUFFIXES, TableResult, drop_idle_columns
+from rankql.core.base.text import Note, escape_controls
 from support.parameters import few
 
 EVIL = "<b>a&b</b>|50%_$"

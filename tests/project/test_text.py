@@ -7,8 +7,8 @@ import pickle
 import polars as pl
 import pytest
 
-from rankql import text as show
-from rankql.results import TableResult
+from rankql.core.base import text as show
+from rankql.core.base.results import TableResult
 
 
 @pytest.mark.parametrize(

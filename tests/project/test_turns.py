@@ -102,23 +102,23 @@ def test_families_that_a_commit_changes_run(changed, families):
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        ("rankql/sources/open/files.py", True),
+        ("rankql/core/tables/files.py", True),
         ("tests/cases/faults.toml", False),
-        ("tests/sources/test_files.py", True),
+        ("tests/shapes/test_files.py", True),
         ("tests/support/samples.py", True),  # which it imports
         ("tests/support/paths.py", True),  # as conftest.py does
         ("tests/support/spark_sessions.py", False),
-        ("tests/sources/test_tidy.py", False),
+        ("tests/core/tables/test_tidy.py", False),
         ("rankql/cli/main.py", False),
     ],
 )
 def test_repetitions_of_what_a_commit_changes_run(changed, runs):
-    assert Turn(0, (changed,)).runs_repetition(1, "tests/sources/test_files.py") is runs
+    assert Turn(0, (changed,)).runs_repetition(1, "tests/shapes/test_files.py") is runs
 
 
 def test_repetitions_of_a_table_run_with_it():
     table = Turn(0, ("tests/cases/faults.toml",))
-    assert table.runs_repetition(1, "tests/evaluation/test_faults.py")
+    assert table.runs_repetition(1, "tests/core/evaluation/test_faults.py")
 
 
 def test_the_turn_is_said():

@@ -1,4 +1,4 @@
-"""All that writes files, against the rules of rankql/writing.py."""
+"""All that writes files, against the rules of rankql/core/base/writing.py."""
 
 import functools
 import inspect
@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from rankql.errors import RankqlError
-from rankql.writing import write_file
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.writing import write_file
 from support.parameters import few
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from rankql.errors import RankqlError
-from rankql.stats.anytime import MOST_BET, bet, choose_bets
-from rankql.stats.means import mean_interval
-from rankql.stats.sample import Sample
+from rankql.core.base.errors import RankqlError
+from rankql.core.stats.anytime import MOST_BET, bet, choose_bets
+from rankql.core.stats.means import mean_interval
+from rankql.core.stats.sample import Sample
 from research.simulation import ALPHA, percent, print_table, rows
 
 LAST = 2000

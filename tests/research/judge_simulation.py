@@ -9,12 +9,12 @@ import math
 import numpy as np
 import polars as pl
 
+from rankql.core.stats.means import mean_interval
+from rankql.core.stats.prediction_powered import correct_sample, mean_width
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import SkewedStudent
 from rankql.decisions.judges import MARGIN, compare_kappas, is_enough
-from rankql.evaluation.judge import UNLIKELY, welch_p
-from rankql.stats.means import mean_interval
-from rankql.stats.prediction_powered import correct_sample, mean_width
-from rankql.stats.sample import Sample
-from rankql.stats.tests import SkewedStudent
+from rankql.features.judge import UNLIKELY, welch_p
 from support.paths import DL19
 
 RUN = "D_BERT_KD_TASB"

@@ -17,10 +17,10 @@ import polars as pl
 from scipy import stats
 
 import rankql
-from rankql.evaluation.means import mean_intervals
-from rankql.stats.means import mean_interval
-from rankql.stats.sample import Sample, SlicedSample
-from rankql.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values
+from rankql.core.evaluation.means.means import mean_intervals
+from rankql.core.stats.means import mean_interval
+from rankql.core.stats.sample import Sample, SlicedSample
+from rankql.core.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values
 
 ALPHA = 0.05
 # Fewer give wider tolerances, and take less time.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankql.stats.anytime import bet
+from rankql.core.stats.anytime import bet
 from research import anytime_simulation as sim
 from research.anytime_simulation import ALPHA, STREAMS
 from support.parameters import few

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pytest
 
-from rankql.stats.tests import TESTS
+from rankql.core.stats.tests import TESTS
 from research import simulation as sim
 from research.simulation import ALPHA, LIMIT, REPEATS, at_most, by_chance, gated
 

@@ -15,7 +15,7 @@ SCRIPT = r"""
 import sys
 from pathlib import Path
 import duckdb, duckdb_extension_ducklake, rankql
-from rankql.sources.open.private import write_macro_database
+from rankql.core.tables.private import write_macro_database
 
 (extension,) = Path(duckdb_extension_ducklake.__file__).parent.rglob("*.duckdb_extension")
 assert duckdb.__version__ == sys.argv[1]

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import macros
 from rankql.cli.main import main
-from rankql.sources.open.private import write_macro_database
+from rankql.core.metrics import macros
+from rankql.core.tables.private import write_macro_database
 from support import signatures
 from support.metric_engines import complaint
 from support.paths import ROOT

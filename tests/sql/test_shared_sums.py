@@ -6,7 +6,7 @@ import re
 import duckdb
 import pytest
 
-from rankql.errors import database_message
+from rankql.core.base.errors import database_message
 from support import metric_engines
 from support.parameters import cycled, few
 

@@ -8,7 +8,7 @@ import re
 import duckdb
 import pytest
 
-from rankql.errors import database_message
+from rankql.core.base.errors import database_message
 from support import metric_engines
 from support.paths import ROOT
 

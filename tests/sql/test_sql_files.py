@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from rankql import macros
+from rankql.core.metrics import macros
 from support.paths import PACKAGE, ROOT
 
 NAME = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)

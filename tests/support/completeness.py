@@ -5,8 +5,8 @@ import re
 
 import metric_pages
 import rankql
-from rankql import macros
-from rankql.registry.all_metrics import FUNCTIONS
+from rankql.core.metrics import macros
+from rankql.core.metrics.all_metrics import FUNCTIONS
 from support import definitions, hand_cases, signatures
 from support.paths import ROOT
 
@@ -29,18 +29,18 @@ def functions():
     """The functions of polars without a macro, with their module."""
     unknown = {*rankql.__all__} - {*macros.read_parameters()}
     places = {name: getattr(getattr(rankql, name), "__module__", "") for name in unknown}
-    families = {f"rankql.expressions.{family}": family for family in signatures.METRIC_FAMILIES}
+    families = {f"rankql.core.expressions.{x}": x for x in signatures.METRIC_FAMILIES}
     return {name: families[place] for name, place in places.items() if place in families}
 
 
 def lacks(name, family):
     """What a metric with this macro lacks, or one of its forms."""
     of_metric = signatures.metric_of(name) == name
-    module = importlib.import_module(f"rankql.expressions.{family if of_metric else 'forms'}")
+    module = importlib.import_module(f"rankql.core.expressions.{family if of_metric else 'forms'}")
     if name not in macros.read_comments():
         yield f"COMMENT ON MACRO, in sql/{family}.sql"
     if not hasattr(module, name):
-        yield f"a function, in rankql/expressions/{family}.py"
+        yield f"a function, in rankql/core/expressions/{family}.py"
     if name not in rankql.__all__:
         yield "its name, in rankql/__init__.pyi (twice)"
     cases = [case for case in hand_cases.ALL if case.metric == name]
@@ -67,13 +67,13 @@ def lacks(name, family):
 def lacks_record(name):
     """What its record lacks, or says otherwise than the macro."""
     if name not in FUNCTIONS:
-        yield "a record, in rankql/registry/all_metrics.py"
+        yield "a record, in rankql/core/metrics/all_metrics.py"
         return
     record = FUNCTIONS[name]
     known = dict.fromkeys(record.columns) | {p.name: p.sql_default for p in record.parameters}
     for option, default in macros.read_parameters()[name].items():
         if option in record.columns and default is not None:
-            yield f"the parameter {option}, in PARAMETERS of rankql/registry/metric_record.py"
+            yield f"the parameter {option}, in PARAMETERS of rankql/core/metrics/metric_record.py"
         elif known[option] != default:
             yield (
                 f"own=(Parameter({option!r}, {default}),) in its record: {option} is {default} in "

@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from rankql.errors import RankqlError
+from rankql.core.base.errors import RankqlError
 
 EXTRA = "pip install -e '.[test-all]'"
 

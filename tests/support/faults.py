@@ -27,7 +27,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli.main import main
-from rankql.errors import database_message
+from rankql.core.base.errors import database_message
 from support import metric_engines, native_databases
 from support.paths import ROOT
 from support.refusals import begins

@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 
-from rankql.stats.means import t_quantile
-from rankql.stats.prediction_powered import correct_sample
-from rankql.stats.tests import PairedTest
+from rankql.core.stats.means import t_quantile
+from rankql.core.stats.prediction_powered import correct_sample
+from rankql.core.stats.tests import PairedTest
 
 
 def simulated(queries=160, labelled=60, items=12, seed=5):

@@ -26,9 +26,9 @@ import duckdb
 import polars as pl
 
 import rankql
-from rankql.errors import database_message
-from rankql.macros import read_sql
-from rankql.registry.all_metrics import EVALUATED, FUNCTIONS
+from rankql.core.base.errors import database_message
+from rankql.core.metrics.all_metrics import EVALUATED, FUNCTIONS
+from rankql.core.metrics.macros import read_sql
 from support import signatures
 
 # SQL type -> polars type

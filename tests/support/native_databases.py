@@ -15,9 +15,9 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+from rankql.core.metrics.all_metrics import FUNCTIONS
+from rankql.core.metrics.macros import quote
 from rankql.engines.native import native_sql
-from rankql.macros import quote
-from rankql.registry.all_metrics import FUNCTIONS
 from support import components, metric_engines
 
 COLUMNS = {"rel": "DOUBLE PRECISION", "pos": "DOUBLE PRECISION", "score": "DOUBLE PRECISION"}

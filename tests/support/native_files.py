@@ -1,7 +1,7 @@
 """The functions of other databases as macros of dbt, as they should be."""
 
-from rankql import macros
-from rankql.registry.all_metrics import FUNCTIONS
+from rankql.core.metrics import macros
+from rankql.core.metrics.all_metrics import FUNCTIONS
 
 METRICS = [name for name, record in FUNCTIONS.items() if not record.not_native]
 FOLDER = macros.sql_folder() / "dbt"

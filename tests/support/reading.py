@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import rankql
-from rankql.errors import Question, RankqlError
-from rankql.evaluation.evaluate import open_evaluation
-from rankql.evaluation.ties import score_order
-from rankql.registry.parse import parse
-from rankql.sources.request import RankingRules, Request, parse_groupings, require_tables
-from rankql.sources.tables import Data
-from rankql.writing import remember_inputs
+from rankql.core.base.errors import Question, RankqlError
+from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.evaluate import open_evaluation
+from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.metrics.parse import parse
+from rankql.core.tables.request import RankingRules, Request, parse_groupings, require_tables
+from rankql.core.tables.tables import Data
 from support import definitions
 
 # Words of names, and the arguments for which no call may offer them.

@@ -5,13 +5,13 @@ from unittest.mock import patch
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation.evaluate import evaluate_in_duckdb
+from rankql.core.evaluation.evaluate import evaluate_in_duckdb
 from support.reading import make_request
 
 
 def evaluate(*args, reduces, **options):
     """The result, or the error. reduces: may rankings be reduced? Without threads they are not."""
-    with patch("rankql.evaluation.reduce.may_lack_threads", lambda: not reduces):
+    with patch("rankql.core.evaluation.reduce.reduce.may_lack_threads", lambda: not reduces):
         try:
             return evaluate_in_duckdb(make_request(*args, interval=None, **options))
         except rankql.RankqlError as error:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.errors import RankqlError
+from rankql.core.base.errors import RankqlError
 from support.parameters import few
 from support.paths import ROOT
 

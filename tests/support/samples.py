@@ -10,7 +10,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.macros import read_parameters
+from rankql.core.metrics.macros import read_parameters
 from support import metric_engines
 
 # A frame in the formats that users have

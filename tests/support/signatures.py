@@ -4,8 +4,8 @@ import ast
 import re
 
 import rankql
-from rankql.macros import _HINTS, read_parameters, read_sql
-from rankql.registry.all_metrics import FUNCTIONS
+from rankql.core.metrics.all_metrics import FUNCTIONS
+from rankql.core.metrics.macros import _HINTS, read_parameters, read_sql
 from support import definitions
 from support.paths import ROOT
 
@@ -74,9 +74,9 @@ TABLES = of(
 LISTS = of(name for name in EVERYTHING if name.startswith("list_"))
 SCORES = of(name for name in EVERYTHING if name.endswith("_by_score"))
 DIVERSITY = of_family("diversity")
-# Beyond accuracy, on other columns: see tests/expressions/test_beyond_accuracy.py.
+# Beyond accuracy, on other columns: see tests/core/expressions/test_beyond_accuracy.py.
 BEYOND = {**of_family("catalogue"), **DIVERSITY}
-# Of clicks and weights: see tests/logs/test_debias.py and tests/evaluation/test_weights.py.
+# Of clicks and weights: see tests/logs/test_debias.py and tests/core/evaluation/test_weights.py.
 DEBIAS = of(("debiased", "weighted_mean"))
 INTERLEAVING = of_family("interleaving")
 OTHERS = {**TABLES, **LISTS, **SCORES, **BEYOND, **DEBIAS, **INTERLEAVING}

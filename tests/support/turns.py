@@ -18,6 +18,8 @@ REPETITIONS = 6
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 TABLES = {path.name for path in (ROOT / "tests" / "cases").glob("*.toml")}
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
+# Their tests read tidy tables and foreign shapes alike.
+READERS = ("core/tables", "shapes")
 SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
 SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
 
@@ -52,9 +54,11 @@ class Turn:
 
     def runs_repetition(self, place, path):
         """Is it the turn of a repetition, or does the commit change what its folder tests?"""
-        folder = path.split("/")[1]
+        folder = path.removeprefix("tests/").rpartition("/")[0]
+        folders = READERS if folder in READERS else (folder,)
+        packages = [f"rankql/{x}/" for x in folders]
         turn = place % REPETITIONS == self.number % REPETITIONS
-        return turn or self.changes(path, f"rankql/{folder}/", f"{folder}/", *support_of(path))
+        return turn or self.changes(path, *packages, f"{folder}/", *support_of(path))
 
     def runs_family(self, family):
         """Is it the turn of a family of the Spark matrix, or does the commit change it?"""

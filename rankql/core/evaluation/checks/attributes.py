@@ -1,0 +1,51 @@
+"""The checks of attributes and weights: one value for each query, the same in all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rankql.core.evaluation.checks.record import Evidence, Facts
+from rankql.core.evaluation.finish.ctes import has_one_value
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.reader import fetch
+from rankql.core.tables.tables import Table
+
+
+def several_values(evidence: Evidence) -> Iterable[Facts]:
+    """Attributes with several values for a query, unless they are known to have one."""
+    inputs = evidence.evaluation.inputs
+    for cte in ("attributes", "qrels", "run"):
+        for name in inputs.attributes_in(cte):
+            column = inputs.attribute(name)
+            if (cte, column) in evidence.counters.unique:
+                continue
+            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {cte}
+                GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
+            for query, low, high in evidence.evaluation.run_sql(sql):
+                key = next(iter(inputs.runs.values())).roles["query"]
+                parts = [key, getattr(name, "sql", name)]
+                hint = f". If these are different queries, pass their key: query={parts!r}"
+                if cte == "attributes" or ", " in key:
+                    hint = ""
+                yield {"argument": inputs.arguments[name], "name": name, "cte": cte, "low": low,
+                       "high": high, "query": query, "hint": hint}  # fmt: skip
+
+
+def two_weights(evidence: Evidence) -> Iterable[Facts]:
+    """A column of weights that two tables have with different values."""
+    inputs = evidence.evaluation.inputs
+    name = str(inputs.weight)
+    first, *others = [table for table in inputs.tables if table.has(name)]
+
+    def weights(table: Table) -> str:
+        key, weight = quote(table.roles["query"]), quote(table.actual_name(name))
+        columns = f"CAST({key} AS VARCHAR) AS query, TRY_CAST({weight} AS DOUBLE) AS weight"
+        return f"(SELECT DISTINCT {columns} FROM {table.sql})"
+
+    for other in others:
+        sql = f"""SELECT query, a.weight, b.weight FROM {weights(first)} AS a
+            JOIN {weights(other)} AS b USING (query) WHERE a.weight <> b.weight
+            ORDER BY query LIMIT 1"""
+        for query, one, another in fetch(evidence.evaluation.session, sql):
+            yield {"name": name, "one": one, "first": first.label, "another": another,
+                   "other": other.label, "query": query}  # fmt: skip

@@ -1,0 +1,193 @@
+"""Which closer looks have a cause: what a reduction and the first rows show without another pass.
+
+Each look is a query of several milliseconds over a sample. `check` takes all of them; `evaluate`
+takes those whose fault may be there:
+
+- ties that decide: two of the best scores are equal in enough queries;
+- a query that finds itself: an item on top, or of the first rows, is its query;
+- reversed scores: relevant items rank below chance among the first k, or hardly any is there;
+- ids that are spelled differently: those of run and judgments, if in memory, have not one form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import polars as pl
+
+from rankql.core.evaluation.reduce.reduce import Reduction
+from rankql.core.tables.reader import first_rows
+from rankql.core.tables.tables import FIRST_ROWS, is_text
+
+# Ties are looked at in more queries than this share: a note is made from 0.05 on.
+_TIED = 0.04
+# Standard errors below chance from which on all ranks are looked at: from -2.3 on it is reported.
+_BELOW_CHANCE = -1.0
+# The order among the first k says enough from so many queries on that have a hit there.
+_FEW = 30
+# RR in reverse order is at most 1, and is reported if it is 1.5 times RR.
+_GOOD_RR = 2 / 3
+# The first rows say enough if they would be those of so many queries.
+_MANY = 10
+# About so many items of rankings are read, and so many ids of each table.
+_CELLS, _IDS = 5000, 2000
+
+
+@dataclass(frozen=True)
+class Causes:
+    """The faults that the rows of a reduction do not rule out."""
+
+    reduction: Reduction
+
+    @cached_property
+    def _systems(self) -> Sequence[pl.DataFrame]:
+        """The judged rankings of each system."""
+        frame = self.reduction.frame
+        judged = frame.filter(pl.col("rows").is_not_null() & (pl.col("judged") > 0))
+        return judged.partition_by("system") if self.reduction.inputs.many else [judged]
+
+    @cached_property
+    def tied(self) -> bool:
+        """May equal scores decide?"""
+        return not self.reduction.has("tied") or any(
+            x["tied"].sum() > _TIED * x.height for x in self._systems
+        )
+
+    @cached_property
+    def _first(self) -> tuple[bool, bool]:
+        """Is an item its query, and does one end with a mark and a number, as doc12#3?
+
+        Of all rows in memory, where the query has to be on top, else of the first ones.
+        """
+        ranked, evaluation = self.reduction.ranked, self.reduction.evaluation
+        runs = self.reduction.inputs.runs.values()
+        text = any(is_text(x.columns[x.roles["item"]]) for x in runs if "item" in x.roles)
+        if ranked is not None and "item" in ranked.columns:
+            item = pl.col("item").cast(pl.String)
+            same = ((pl.col("query").cast(pl.String) == item) & (pl.col("pos") == 1)).any()
+            return ranked.select(same, item.str.contains(_CHUNK).any() if text else False).row(0)
+        frame = self.reduction.frame
+        if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
+            (row,) = evaluation.run_sql(_FIRST)
+            return row[0], row[1]
+        rows = (row for table in runs for row in first_rows(evaluation.session, table).rows)
+        return any(row[0] == row[1] for row in rows), False
+
+    @property
+    def finds_itself(self) -> bool:
+        """May queries find themselves?"""
+        return self._first[0]
+
+    @property
+    def chunked(self) -> bool:
+        """May items be chunks of those judged?"""
+        return self._first[1]
+
+    @cached_property
+    def reversed(self) -> bool:
+        """May relevant items rank below chance?"""
+        if not self.reduction.metrics:
+            return True
+        low = any(map(self._ranks_low, self._systems))
+        return low and (self.reduction.ranked is None or self._all_ranks_low(self.reduction.ranked))
+
+    def _all_ranks_low(self, ranked: pl.DataFrame) -> bool:
+        """May they rank below chance among all rows, which are in memory?"""
+        hit = pl.col("rel") >= self.reduction.conventions.threshold
+        n, h = pl.len().cast(pl.Float64), hit.sum().cast(pl.Float64)
+        places = pl.col("pos").filter(hit).sum().cast(pl.Float64)
+        gap = h * (2 * n + 1 - h) / 2 - places - h * (n - h) / 2
+        gaps = ranked.group_by("query").agg(gap=gap, variance=h * (n - h) * (n + 1) / 12)
+        within, variance = gaps.select(pl.col("gap", "variance").sum()).row(0)
+        tied = "equal" in ranked.columns and ranked["equal"].any()
+        return bool(tied or within < 2 * _BELOW_CHANCE * math.sqrt(variance))
+
+    def _ranks_low(self, frame: pl.DataFrame) -> bool:
+        reduction, listed = self.reduction, self.reduction.form == "lists"
+        if not reduction.ranks_ties and reduction.has("tied"):  # their items have no order
+            frame = frame.filter(~pl.col("tied"))
+        cells = int(frame["placed"].sum()) if listed else frame.height * reduction.k
+        some = frame.gather_every(cells // _CELLS + 1)
+        counts = reduction.grade_counts.read("ideal", some)
+        judged = counts[min(math.ceil(reduction.conventions.threshold), len(counts)) - 1]
+        within = among = variance = spread = reciprocal = known = 0.0
+        for places, length, total in zip(self._places(some), some["placed"], judged, strict=True):
+            n, h = (length if listed else min(length, reduction.k)), len(places)
+            if n < length:  # hits that chance brings into the first n
+                share = n / length
+                among += h - total * share
+                spread += total * share * (1 - share)
+            if 0 < h < n:
+                known, reciprocal = known + 1, reciprocal + 1 / min(places)
+                # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
+                within += h * (2 * n + 1 - h) / 2 - sum(places) - h * (n - h) / 2
+                variance += h * (n - h) * (n + 1) / 12
+        if reciprocal > _GOOD_RR * known:
+            return False
+        few = known < _FEW and among < _BELOW_CHANCE * math.sqrt(spread)
+        return few or within < _BELOW_CHANCE * math.sqrt(variance)
+
+    def _places(self, frame: pl.DataFrame) -> Iterable[Sequence[int]]:
+        """The positions of the relevant items of each ranking that are read."""
+        threshold = self.reduction.conventions.threshold
+        if self.reduction.form == "lists":
+            for places, rels in zip(*(frame[x].to_list() for x in ("places", "rels")), strict=True):
+                pairs = zip(places, rels, strict=True) if places is not None else ()
+                yield [place for place, rel in pairs if rel >= threshold]
+            return
+        grades = [grade.to_list() for grade in self.reduction.words.read(frame)]
+        for row in zip(*grades, strict=True):
+            yield [i for i, grade in enumerate(row, 1) if grade >= threshold]
+
+    @cached_property
+    def spelled(self) -> bool:
+        """May ids be spelled differently in run and judgments?"""
+        session, inputs = self.reduction.evaluation.session, self.reduction.inputs
+        if inputs.qrels is None or not inputs.has_text_items:
+            return False
+        tables = [table for table in inputs.tables if "item" in table.roles]
+        frames = [(session.frames.get(x.sql), x.roles["item"]) for x in tables]
+        columns = [frame[name] for frame, name in frames if frame is not None and name in frame]
+        if len(columns) < len(tables):
+            return True
+        first, *others = map(_form, columns)
+        return not all(_is_one_form(first, other) for other in others)
+
+
+_CHUNK = r"([^\w\s]|_)[0-9]+$"
+_FIRST = f"""
+    SELECT coalesce(bool_or(CAST(query AS VARCHAR) = CAST(item AS VARCHAR)), false),
+        coalesce(bool_or(regexp_matches(CAST(item AS VARCHAR), '{_CHUNK}')), false)
+    FROM (SELECT query, item FROM run LIMIT 20_000)"""
+_LEADING_ZERO = "(^|[^0-9])0[0-9]"
+
+
+class _Form(NamedTuple):
+    """How some ids are written: their forms, as a9 of doc12, their characters and lengths."""
+
+    shapes: set[str]
+    characters: set[str]
+    lengths: set[int]
+    # Does a number begin with 0?
+    zeros: bool
+
+
+def _form(ids: pl.Series) -> _Form:
+    ids = ids.sample(min(_IDS, len(ids)), seed=0).cast(pl.String).drop_nulls().unique()
+    kinds = ids
+    for letters, letter in (("[a-z]+", "a"), ("[A-Z]+", "A"), ("[0-9]+", "9")):
+        kinds = kinds.str.replace_all(letters, letter)
+    shapes, lengths = {*kinds}, {*ids.str.len_chars()}
+    return _Form(shapes, {*"".join(shapes)}, lengths, ids.str.contains(_LEADING_ZERO).any())
+
+
+def _is_one_form(one: _Form, other: _Form) -> bool:
+    """Have all ids one form, or the same length and kinds of characters?"""
+    same_shape = len(one.shapes | other.shapes) == 1 and not (one.zeros or other.zeros)
+    return same_shape or (
+        len(one.lengths | other.lengths) == 1 and one.characters == other.characters
+    )

@@ -1,0 +1,129 @@
+"""Refuse ids, grades, positions and scores that are none, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankql.core.base.errors import HIGHEST_GRADE, RankqlError, require
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import count_values, fetch, numbers_in_memory, refuse_rounded
+from rankql.core.tables.session import Session, duckdb_errors
+from rankql.core.tables.tables import (
+    Table,
+    format_mapping,
+    has_decimal_comma,
+    is_text,
+    quote_name,
+    text_number,
+)
+
+
+def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
+    """Refuse invalid ids, grades, positions and scores.
+
+    counted: NaN among scores is found by a counter.
+    """
+    with duckdb_errors():
+        for table in [*inputs.tables, *inputs.beyond.tables]:
+            total, counts = count_values(session, table, inputs.ids(table))
+            _require_key(session, table, total, counts)
+            require_ids(table.label, total, counts, table.unit)
+            for name in inputs.ids(table):
+                refuse_rounded(session, table, name, "x_", table.columns[name])
+            is_number = not table.text and counted and inputs.scored
+            validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
+
+
+def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
+    """Refuse a table that is empty, or in which ids are NULL."""
+    require(bool(total), f"{label} is empty: it has no {unit}")
+    for name, count in counts.items():
+        null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
+        require(count == total, null)
+
+
+def _require_key(session: Session, table: Table, total: int, counts: Mapping[str, int]) -> None:
+    """Refuse NULL in a column of a key of several, and say how to leave the rows out."""
+    for name, count in counts.items():
+        parts = table.computed.get(name, ())
+        if count < total and name == ", ".join(parts) != "":
+            for part, filled in count_values(session, table, parts)[1].items():
+                require(
+                    filled == total,
+                    f"{table.label}: {part} is NULL in {total - filled} of {total} {table.unit}, "
+                    f"and part of the key {name}. Leave them out: SELECT * FROM ... WHERE "
+                    f"{quote(part)} IS NOT NULL",
+                )
+
+
+def refuse_labels(session: Session, table: Table, column: bool = True) -> None:
+    """Refuse grades that are a few words, with the mapping that reads them, of this column."""
+    name = table.roles["rel"]
+    value = f"CAST({quote(name)} AS VARCHAR)"
+    words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
+    if not session.value(words):
+        return
+    sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
+    labels = [label for (label,) in session.rows(sql)]
+    raise RankqlError(
+        f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
+        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name * column)}"
+    )
+
+
+# The roles of numbers.
+NUMBERS = ("rel", "pos", "score")
+
+
+def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
+    """Refuse grades, positions and scores that are not numbers."""
+    bad = {}
+    roles = [x for x in roles if x in table.roles and not _are_valid(session, table, x)]
+    if "rel" in roles and is_text(table.columns[table.roles["rel"]]):
+        refuse_labels(session, table)
+    for role in roles:
+        if table.integer(role) is None:
+            name, value = quote(table.roles[role]), table.number(role)
+            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
+    if bad:
+        # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
+        columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
+        (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
+        bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
+    for role, wrong in bad.items():
+        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
+        try:
+            with duckdb_errors():
+                fetch(session, sql)
+        except RankqlError as error:
+            raise RankqlError(f"{error}{_describe_repair(table, role, str(error))}") from error
+    if "pos" in roles and (pos := table.integer("pos")):
+        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
+        if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
+            fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
+
+
+def _are_valid(session: Session, table: Table, role: str) -> bool:
+    """Are the values of a role in memory, and finite numbers that it may have?"""
+    numbers = numbers_in_memory(session, table, table.roles[role])
+    if numbers is None or not numbers.is_between(-HIGHEST_GRADE, HIGHEST_GRADE).all():
+        return False
+    return role != "pos" or bool(
+        (numbers.is_between(1, 2**53) & (numbers == numbers.floor())).all()
+    )
+
+
+def _describe_repair(table: Table, role: str, line: str) -> str:
+    """What to pass so that the value in this error is read: NaN, or a number such as 0,5."""
+    name, value = quote_name(table.roles[role]), line.rpartition(" ")[2]
+    text = is_text(table.columns[table.roles[role]])
+    if table.roles[role] not in table.own_columns:
+        return ""
+    if text and has_decimal_comma(value):
+        repair = f"replace({name}, ',', '.')"
+        return f". If the comma is a decimal point, pass {role}={repair!r}"
+    if value.lower() != "nan":
+        return ""
+    repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"
+    return f". If it is missing, make it NULL: pass {role}={repair!r}"

@@ -1,0 +1,213 @@
+"""Rows that occur twice, which no metric may count.
+
+Hashes of the rows are compared. If two are the same, a query names three of the duplicates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import duckdb
+import polars as pl
+
+from rankql.core.base import column_names
+from rankql.core.base.arrow import stream_to_polars
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.writing import expand_glob
+from rankql.core.evaluation.finish.ctes import Unique, with_source_ctes
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.reduce.in_memory import source_frame
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.frames import may_lack_threads
+from rankql.core.tables.private import create_macros
+from rankql.core.tables.reader import count_values, fetch
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, is_id, is_number, quote_name
+
+
+def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> None:
+    """Refuse duplicates within a query: see `find_repeated`."""
+    for message in find_repeated(evaluation, columns):
+        raise RankqlError(message)
+
+
+def find_repeated(evaluation: Evaluation, columns: Sequence[Unique]) -> Iterator[str]:
+    """The errors about duplicates within a query, by table, column and a condition.
+
+    The condition is on rows of the run, or on all judgments of an item.
+    """
+    for source, column, where in columns:
+        key = evaluation.inputs.keys if source == "run" else "query"
+        some = where if source == "run" else ""
+        if _repeats(evaluation, source, f"{key}, {column}", some) and (
+            message := find_duplicates(evaluation, source, column, where)
+        ):
+            yield message
+
+
+SHARED = "several items share a position"
+# A system may lack a few of the queries.
+NEARLY_ALL = 0.9
+# polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
+# not apply.
+IN_POLARS = range(50_000, 20_000_000)
+# The number of parts if the hashes of all rows do not fit into memory.
+PARTS = 32
+
+
+def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
+    """Do two rows have the same hash? Hashes are faster to compare than ids."""
+    inputs, rows = evaluation.inputs, source_frame(evaluation, source)
+    if (
+        rows is not None
+        and "QUALIFY" not in where
+        and (
+            not where
+            or where.startswith(("WHERE pos <= ", "WHERE pos IS NOT", "WHERE score IS NOT"))
+        )
+    ):
+        some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
+        return bool(some.select(columns.split(", ")).is_duplicated().any())
+    tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
+    count = sum(count_values(evaluation.session, table, [])[0] for table in tables)
+    # Hashes of all rows take less time than the ranks of scores.
+    sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
+    if count in IN_POLARS and not may_lack_threads():
+        query = with_source_ctes(inputs, evaluation.conventions) + sql
+        con = evaluation.session.con  # a stream needs no pyarrow
+        hashes = stream_to_polars(con.sql(create_macros(con, query)))["h"]
+        return hashes.n_unique() < len(hashes)
+    repeats = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
+    try:
+        return bool(evaluation.run_sql(repeats)[0][0])
+    except duckdb.OutOfMemoryException:  # compare the hashes in parts
+        conditions = (f"WHERE h % {PARTS} = {part}" for part in range(PARTS))
+        return any(evaluation.run_sql(f"{repeats} {where}")[0][0] for where in conditions)
+
+
+def find_duplicates(
+    evaluation: Evaluation, source: str, column: str, where: str = ""
+) -> str | None:
+    """The error about duplicates, with three examples; None if there are none."""
+    inputs = evaluation.inputs
+    key = inputs.keys if source == "run" else "query"
+    columns, several = f"{key}, {column}", "count(*) > 1"
+    if source == "qrels" and where:
+        where, several = "", f"count(rel) > 1 AND {where}"
+        if evaluation.conventions.negative == "unjudged":  # compare what the table says
+            rules = replace(evaluation.conventions, negative="keep")
+            evaluation = replace(evaluation, conventions=rules)
+            several = several.replace("count(rel)", "count(*) FILTER (rel >= 0)")
+            several += " OR (min(rel) < 0 AND min(rel) < max(rel))"
+    rows = evaluation.run_sql(
+        f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
+        GROUP BY {columns} HAVING {several} ORDER BY {columns} LIMIT 3"""
+    )
+    if not rows:
+        return None
+    listed = [[*zip(columns.split(", "), row, strict=True)] for row in rows]
+    examples = "; ".join(
+        ", ".join(f"{name} {x:g}" if name == "pos" else f"{name} {x!r}" for name, x in each)
+        for each in listed
+    )
+    hint, label = "", source
+    if inputs.collapsible and column == "item" and source == "run":
+        (name, *_) = (table.roles["item"] for table in inputs.runs.values())
+        hint = f", or the best with collapse={name!r} (gaps stay with positions='keep')"
+    if source == "run" and not inputs.many:
+        (table,) = inputs.runs.values()
+        label = table.label
+        hint += describe_separator(evaluation.session, table, column, inputs.qrels)
+    if source == "qrels" and inputs.qrels:
+        hint += describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
+        if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
+            rel = quote_name(inputs.qrels.roles["rel"])
+            hint += f", or pass rel='max({rel})', the highest of every {who}"
+    runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
+    for path in runs.values() if isinstance(runs, Mapping) else [runs]:
+        files = expand_glob(path) if isinstance(path, str) else []
+        names = {re.sub(r"\d+", "", file) for file in files if "=" not in file}
+        each = f"If each file of {path!r} is a run, pass one file for each system"
+        if 1 < len(names) == len(files):  # parts of one run differ in numbers
+            keep = f"{each}. Else keep"
+        elif len(files) > 1:
+            hint += f". {each}"
+    return f"{label} has duplicates: {examples}. {keep} one row of each{hint}"
+
+
+def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
+    """The key of the queries, if a column that the runs have too tells the judgments apart."""
+    key, item = qrels.roles["query"], qrels.roles["item"]
+    for name in qrels.own_columns:
+        if name not in qrels.roles.values() and all(run.has(name) for run in runs):
+            unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
+            if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
+                continue
+            if column_names.squash(name) in column_names.KEY_PLACES:
+                return f", or pass the key of the items: item='{item}, {name}'"
+            if column_names.names_part_of_key(name, qrels.columns[name]):
+                return f", or pass the key of the queries: query={[key, name]!r}"
+    return ""
+
+
+def describe_separator(
+    session: Session, table: Table, column: str, qrels: Table | None = None
+) -> str:
+    """The column that tells the items or positions of a run apart: of systems, or of the key.
+
+    Systems rank nearly all of the queries each, as few countries may. Users have queries of their
+    own, and a column of which a query has few of the values is part of the key.
+    """
+    key = table.roles["query"]
+    alone = table.label != "run"  # a stage or a baseline is one system
+    systems = ", or pass the column of the systems: system="
+    hint = "" if alone else systems
+    if table.trec:
+        return ", or pass the column of the systems: system='tag'"
+    names = [name for name in table.own_columns if name not in table.roles.values()]
+    same = ", ".join(map(quote, {key, *table.roles.values()}))
+    for name in sorted(names, key=lambda name: name not in table.known("query")):
+        if is_id(table.columns[name]) and column_names.names_part_of_key(name, table.columns[name]):
+            columns = ", ".join(map(quote, (name, key, table.roles[column])))
+            unique = f"count(DISTINCT ({columns})) = count(*)"
+            # If each row had a ranking of its own, the column would be that of the items.
+            several = f"count(DISTINCT ({quote(name)}, {quote(key)})) < count(*)"
+            dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
+            dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
+            sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
+            sql += f"DISTINCT {quote(name)}) = count(*) FROM {table.sql}"
+            ((separates, is_dense, joined),) = fetch(session, sql)
+            if separates and joined and column_names.is_called(name, column_names.LOCATORS):
+                return f". The rows differ in {name} alone, as after a join: keep one of each"
+            first = column_names.core_of(name) in column_names.USERS or name in table.known("query")
+            if separates and column_names.is_called(name, column_names.PAGES):
+                return _number_pages(session, table, name)
+            of_key = f"query={[name, key] if first else [key, name]!r}"
+            if separates and (first or alone or (qrels and qrels.has(name))):
+                return f", or pass the key of the queries: {of_key}"
+            if separates and is_dense:
+                return f"{systems}{name!r}, or if it is part of the key of the queries: {of_key}"
+            if separates:
+                hint = f", or pass the key of the queries: {of_key}, or of systems: system={name!r}"
+    return hint
+
+
+def _number_pages(session: Session, table: Table, page: str) -> str:
+    """How to read positions that begin again on each page: over all pages, if they allow it.
+
+    Where an item is on several pages, each page is a ranking of its own.
+    """
+    query, item, pos = (table.roles.get(role, "") for role in ("query", "item", "pos"))
+    key = f", or pass the key of the queries: query={[query, page]!r}"
+    if not (pos and is_number(table.columns[page])):
+        return key
+    unique = f"count(DISTINCT ({quote(query)}, {quote(item)}))" if item else "count(*)"
+    items = f"SELECT count(*) > {unique}, "
+    items += f"min({quote(page)}), max({quote(pos)}) FROM {table.sql}"
+    ((repeats, first, size),) = fetch(session, items)
+    if repeats:
+        return key
+    number = f"({quote_name(page)} - {first:g}) * {size:g} + {quote_name(pos)}"
+    return f". {pos} begins again on each {page} of results: pass pos={number!r}"

@@ -1,0 +1,233 @@
+"""A closer look at the rows of rankings and at the ids that are not found."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rankql.core.evaluation.finish.ctes import source_ctes, with_ctes
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.metrics.macros import literal, template_literal
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import fetch
+from rankql.core.tables.session import Session
+from rankql.shapes.doubts.spelling import (
+    difference,
+    find_repair,
+    loose_forms,
+    respell_pairs,
+    write_call,
+)
+
+# Scores look reversed if relevant items rank this many standard errors below chance.
+REVERSED_Z = -2.3
+# The cutoff of a whole list.
+LAST = 2**31 - 1
+# Smaller whole numbers are ids of both queries and items by chance.
+SMALL_ID = 10_000
+
+
+# About so many queries are looked at, fewer if they have more rows, in so many ranges of ids.
+_QUERIES, _ROWS, _RANGES = 500, 5_000, 2
+# Of fewer rows, the sample is by the hash of the query, and is not copied.
+_MANY_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """All rows of an evaluation or those of some queries: the CTEs run and qrels."""
+
+    evaluation: Evaluation
+    ctes: Mapping[str, str]
+    is_part: bool = False
+
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query on the CTEs, without polars: forked processes would wait for it."""
+        return fetch(self.evaluation.session, with_ctes(self.ctes) + sql)
+
+
+def read_all(evaluation: Evaluation) -> SampledRows:
+    """All rows."""
+    return SampledRows(evaluation, source_ctes(evaluation.inputs, evaluation.conventions))
+
+
+def read_some(evaluation: Evaluation, queries: pl.Series) -> SampledRows:
+    """The rows of some of the queries: by the hash of their id, or of large files, by ranges."""
+    every = max(len(queries) // _QUERIES, evaluation.rows // _ROWS)
+    if every < 2:
+        return read_all(evaluation)
+    within = f"hash(CAST({{query}} AS VARCHAR)) % {every} = 0"
+    files = all("read_parquet" in table.sql for table in evaluation.inputs.runs.values())
+    known = queries.dtype.is_integer() or queries.dtype == pl.String
+    if files and known and evaluation.rows >= _MANY_ROWS:  # which skip what is outside of ranges
+        step = max(len(queries) // (every * _RANGES), 1)
+        ids = sorted({*queries.gather_every(step)})
+        ends = [*range(0, len(ids), max(len(ids) // _RANGES, 1))][:_RANGES]
+        ids = [*map(template_literal, (*ids, ids[-1]))]
+        within = " OR ".join(f"{{query}} BETWEEN {ids[i]} AND {ids[i + (step > 1)]}" for i in ends)
+    ctes = read_all(evaluation.of_queries(f"({within})")).ctes
+    if evaluation.rows >= _MANY_ROWS:
+        session, tables = evaluation.session, [x for x in ctes if x != "attributes"]
+        ctes = {x: f"FROM {session.copy(x, f'{with_ctes(ctes)}FROM {x}')}" for x in tables}
+    return SampledRows(evaluation, ctes, is_part=True)
+
+
+class RankingLook(NamedTuple):
+    """What the rankings of a system show."""
+
+    system: str | None
+    queries: int
+    # By how many standard errors do relevant items rank above chance; RR, and RR in reverse order.
+    z: float
+    forward: float
+    backward: float
+    # In how many queries do equal scores decide which relevant items are within the cutoff?
+    tied: int
+    # How many queries are their own first item, how many are small numbers, and examples.
+    same: int
+    small: int
+    examples: Sequence[Any]
+
+
+# A row for each ranking: its grades with the best of equal scores first, and with the worst first.
+_RANKINGS = """
+    SELECT {keys}, len(best), list_count(high), list_sum(high) + list_sum(low),
+        list_min(high), list_max(low), item IS NOT NULL AND best[:{k}] <> worst[:{k}], item
+    FROM (SELECT *, list_transform(best, {hit}) AS high, list_transform(worst, {hit}) AS low
+        FROM (SELECT {keys}, arg_max(item, {place}) AS item,
+                list({grade} ORDER BY {place} DESC, {grade} DESC) AS best,
+                list({grade} ORDER BY {place} DESC, {grade}) AS worst
+            FROM {graded} WHERE {place} IS NOT NULL GROUP BY {keys}))"""
+
+
+def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
+    """What the rankings of each system show; k: the cutoff of ties."""
+    evaluation, inputs = sample.evaluation, sample.evaluation.inputs
+    lacking = "".join(f", NULL AS {x}" for x in ("rel", "item") if not inputs.every(x))
+    graded = f"(SELECT *{lacking} FROM run)"
+    if inputs.qrels is not None:
+        graded = "(FROM run LEFT JOIN (SELECT query, item, rel FROM qrels) USING (query, item))"
+    sql = _RANKINGS.format(
+        keys=inputs.keys, k=k, place="score" if inputs.scored else "-pos", graded=graded,
+        grade="greatest(coalesce(rel, 0), 0)",
+        hit=f"lambda rel, i: CASE WHEN {evaluation.is_relevant()} THEN i END",
+    )  # fmt: skip
+    looks = defaultdict[str | None, list[Any]](list)
+    for *key, query, n, h, places, first, last, tied, item in sorted(sample.fetch(sql)):
+        same = item is not None and str(query) == str(item)
+        small = same and str(query).isdecimal() and int(query) < SMALL_ID
+        gaps = (0.0, 0.0, None, None)
+        if 0 < h < n:
+            # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
+            pairs = (h * (2 * n + 1 - h) - places) / 2
+            variance = h * (n - h) * (n + 1) / 12
+            gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - last + 1))
+        looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
+    return [_sum_up(system, rows) for system, rows in looks.items()]
+
+
+def _sum_up(system: str | None, rows: Sequence[Any]) -> RankingLook:
+    gaps, variances, forward, backward, tied, same, small, *_ = zip(*rows, strict=True)
+    known = [(x, y) for x, y in zip(forward, backward, strict=True) if x is not None]
+    examples = [{"query": x[-2], "item": x[-1]} for x in rows if x[5]]
+    rr, reverse = (sum(x) / len(known) for x in zip(*known, strict=True)) if known else (0.0, 0.0)
+    z = sum(gaps) / math.sqrt(sum(variances)) if known else 0.0
+    counts = sum(tied), sum(same), sum(small)
+    return RankingLook(system, len(rows), z, rr, reverse, *counts, examples[:3])
+
+
+class Spelling(NamedTuple):
+    """Relevant ids that a system spells differently, in one way."""
+
+    system: str | None
+    # Ids of the run, and of the judgments.
+    pairs: Sequence[tuple[str, str]]
+
+
+# So many relevant ids of a query that are not found are looked at, and so many ids like one.
+_MISSING, _ALIKE = 5, 20
+# From so many ids on, and this share of those not found, a difference that has no step is one.
+_LEAST, _SHARE = 5, 0.1
+# The relevant ids that a ranking lacks, each with ids of it that are not judged and look like it.
+_LACKING = """,
+    missing AS MATERIALIZED (
+        SELECT {keys}, CAST(item AS VARCHAR) AS item
+        FROM (SELECT DISTINCT {keys} FROM run)
+        JOIN (SELECT query, item FROM qrels WHERE {relevant} AND item IS NOT NULL)
+            USING (query)
+        ANTI JOIN run USING ({keys}, item)
+        QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY item) <= {most}),
+    found AS (
+        SELECT {keys}, CAST(item AS VARCHAR) AS item FROM run
+        ANTI JOIN (SELECT query, item FROM qrels WHERE item IS NOT NULL) USING (query, item)
+        SEMI JOIN missing USING ({keys}))
+    SELECT {system} AS system, a.item, min(b.item, {alike}) FILTER (b.item IS NOT NULL)
+    FROM {missing} AS a LEFT JOIN {found} AS b ON {same} AND (a.form = b.form
+        OR (a.letters AND b.letters AND (contains(a.form, b.form) OR contains(b.form, a.form))))
+    GROUP BY {both}, a.item ORDER BY ALL"""
+
+
+def look_at_ids(sample: SampledRows) -> list[Spelling]:
+    """The ways in which each system spells relevant ids that it does not find."""
+    evaluation, inputs = sample.evaluation, sample.evaluation.inputs
+    if inputs.qrels is None or not inputs.has_text_items:
+        return []
+    keys = inputs.keys.split(", ")
+    sql = _LACKING.format(
+        keys=inputs.keys, system="a.system" if inputs.many else "NULL", most=_MISSING,
+        relevant=evaluation.is_relevant(), alike=_ALIKE,
+        both=", ".join(f"a.{key}" for key in keys),
+        same=" AND ".join(f"a.{key} = b.{key}" for key in keys),
+        missing=loose_forms("missing"), found=loose_forms("found"),
+    )  # fmt: skip
+    rows = sample.fetch(sql)
+    of_rows = [(i, one) for i, (*_, alike) in enumerate(rows) for one in alike or ()]
+    pairs = [(rows[i][0], one, rows[i][1]) for i, one in of_rows]
+    if not pairs:
+        return []
+    lacking = Counter(name for name, *_ in rows)
+    steps, _ = respell_pairs(evaluation.session.con, [pair[1:] for pair in pairs])
+    ways = [
+        "step" if is_step else difference(*pair)
+        for is_step, (_, *pair) in zip(steps, pairs, strict=True)
+    ]
+    alike = [x for x, way in zip(pairs, ways, strict=True) if way]
+    known = _ids_of_both(evaluation, alike) if alike else set()
+    spellings = defaultdict[tuple[str | None, str], dict[int, tuple[str, str]]](dict)
+    for (i, _), (name, found, missed), way in zip(of_rows, pairs, ways, strict=True):
+        others = [("run", name, missed)] if way != "step" else []
+        if way and known.isdisjoint([("qrels", None, found), *others]):
+            spellings[name, way].setdefault(i, (found, missed))
+    return [
+        Spelling(name, [*ids.values()])
+        for (name, way), ids in spellings.items()
+        if len(ids) >= _SHARE * lacking[name] and (way == "step" or len(ids) >= _LEAST)
+    ]
+
+
+def describe_repair(session: Session, inputs: Inputs, pairs: Sequence[tuple[str, str]]) -> str:
+    """What to pass so that these ids of run and judgments match, if an expression does it."""
+    assert inputs.qrels
+    ways = find_repair(session.con, pairs)
+    tables = (next(iter(inputs.runs.values())), inputs.qrels)
+    call = write_call("item", tables, ways) if ways else ""
+    return f". Pass {call}" if call else ""
+
+
+def _ids_of_both(
+    evaluation: Evaluation, pairs: Sequence[tuple[str | None, str, str]]
+) -> set[tuple[str, str | None, str]]:
+    """The ids of runs that are judged for some query, and the judged ids in each system."""
+    _, found, missed = zip(*pairs, strict=True)
+    known = set[tuple[str, str | None, str]]()
+    system = "system" if evaluation.inputs.many else "NULL"
+    for fields, table, ids in (("NULL", "qrels", found), (system, "run", missed)):
+        some = ", ".join(map(literal, {*ids}))
+        sql = f"SELECT DISTINCT '{table}', {fields}, CAST(item AS VARCHAR) AS i FROM {table} "
+        known |= {*evaluation.run_sql(f"{sql}WHERE i IN ({some})")}
+    return known

@@ -1,0 +1,528 @@
+"""The checks of runs and judgments as an evaluation sees them, in one order: errors, then notes.
+
+`RANKINGS` run before the values are computed, `VALUES` after. To add a note, write a `Check` there,
+and a function that finds its facts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+import polars as pl
+
+from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
+from rankql.core.base.text import format_shares, join_words, run_label
+from rankql.core.evaluation.checks.attributes import several_values, two_weights
+from rankql.core.evaluation.checks.columns import validate_numbers
+from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
+from rankql.core.evaluation.checks.duplicates import find_repeated
+from rankql.core.evaluation.checks.record import Check, Evidence, Facts
+from rankql.core.evaluation.means import means
+from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
+from rankql.core.metrics.macros import MISSING, quote
+from rankql.core.metrics.metric_record import IS_RELEVANT
+from rankql.core.tables.reader import count_values
+from rankql.features.training_checks import JUDGED, SHOWN
+from rankql.shapes.choose.choice import suggest_query
+
+# So many rows are enough to see whether users have several queries, or grades are ratings.
+FIRST_ROWS = 20_000
+# From so many queries on, it is no chance that all relevant items are retrieved.
+FEWEST_QUERIES = 20
+# Above this share of undefined queries, a note says how to count them.
+MUCH_UNDEFINED = 0.05
+# Ratings go up to this grade at least.
+HIGHEST_RATING = 4
+# From this share on, of at least so many judged queries, somebody should say what missing ones are.
+MUCH_MISSING, SEVERAL_QUERIES = 0.2, 5
+# Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
+RATINGS = f"""SELECT count(*) FILTER ({IS_RELEVANT}) AS count, count(rel) AS judged,
+    count / count(rel) AS part, count(*) FILTER (rel > 0 AND rel < 1) AS fractions,
+    CASE WHEN fractions > 0 THEN ', ' || fractions || ' below 1' ELSE '' END AS below,
+    min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
+    HAVING count >= 0.95 * judged AND highest >= {HIGHEST_RATING} AND count(DISTINCT rel) >= 4
+       AND count(*) FILTER (rel <= 1) <= judged / 2"""
+RATINGS_PROBLEM = (
+    "{part:.0%} of judged items count as relevant (threshold {threshold:g}, grades {lowest:g} to "
+    "{highest:g}{below})"
+)
+# `check` says this of what is an error of `evaluate`.
+REFUSED = "evaluate refuses this. "
+
+
+def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
+    for table in evidence.evaluation.inputs.runs.values():
+        validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
+    return ()
+
+
+def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
+    place = evidence.counters.place
+    for each in evidence.counters.ranked if evidence.evaluation.inputs.min_score is None else ():
+        if not each.placed:
+            name = "score" if place == "score" else "pos"
+            yield {"system": each.system, "place": place, "name": name}
+
+
+def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
+    evaluation, (_, known, missing) = evidence.evaluation, evidence.attributes
+    if not known:
+        ((others,),) = evaluation.run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
+        yield {"graded": evaluation.inputs.judging_cte, "missing": format_examples(missing),
+               "others": format_examples(others)}  # fmt: skip
+
+
+def _no_grades(evidence: Evidence) -> Iterable[Facts]:
+    unjudged = [each for each in evidence.counters.queries if not each.judged]
+    if unjudged and (evidence.evaluation.inputs.qrels is None or not evidence.judged_queries):
+        yield {"count": unjudged[0].queries}
+
+
+def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    for each in evidence.counters.queries:
+        if each.judged or not evidence.judged_queries:
+            continue
+        hint = ""
+        if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
+            run = inputs.run_of(each.system)
+            hint = suggest_query(evidence.evaluation.session, run, inputs.qrels)
+        unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
+        yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
+               "count": each.queries}  # fmt: skip
+
+
+def _no_test_rows(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    split = inputs.qrels is not None and inputs.qrels.context.get("split") == "test"
+    for each in evidence.counters.queries if split and inputs.unjudged_queries == "count" else ():
+        if count := each.queries - each.judged:
+            yield {"system": each.system, "count": count, "queries": each.queries}
+
+
+def _unjudged(evidence: Evidence) -> Iterable[Facts]:
+    inputs, option = evidence.evaluation.inputs, evidence.evaluation.inputs.unjudged_queries
+    counts = option == "count"
+    runs = [each for each in evidence.counters.queries if each.judged]
+    known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
+    most = max((each.queries - each.judged for each in runs), default=0)
+    of_runs = {
+        "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
+        "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
+        "some": format_examples(known[:3]) + ", ..." * (max(most, len(known)) > 3),
+        "effect": "counted with nothing relevant" if counts else "left out",
+        "offer": "" if option or not inputs.qrels else "; unjudged_queries='count' counts them",
+    }
+    for system, queries, judged, unjudged in runs:
+        if count := queries - judged:
+            yield {"system": system, "count": count, "queries": queries, **of_runs,
+                   "level": "note" if counts else "warning",
+                   "examples": [{"query": query} for query in unjudged or ()]}  # fmt: skip
+
+
+def _unranked(evidence: Evidence) -> Iterable[Facts]:
+    inputs, least = evidence.evaluation.inputs, evidence.evaluation.inputs.min_score
+    place = f"{evidence.counters.place} (NULL)"
+    if least is not None:
+        place = f"score of at {'most' if inputs.ascending else 'least'} min_score="
+    for each in evidence.counters.ranked:
+        if each.placed < each.rows and not isinstance(least, tuple):
+            yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
+                   "place": place}  # fmt: skip
+
+
+def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.counters.ranked:
+        if evidence.counters.orders_ties and each.is_constant:
+            yield {"system": each.system, "count": each.placed}
+
+
+def _no_matches(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.matches:
+        if not each.common:
+            level = "error" if each.is_error else "warning"
+            yield {"text": each.problem, "level": level, "count": each.items, "of": each.system}
+
+
+def _few_matches(evidence: Evidence) -> Iterable[Facts]:
+    matches = [each for each in evidence.matches if each.common]
+    spelled = {each.system for each in evidence.spellings} if matches else set()
+    for system, items, judged, common, *_ in matches:
+        least, what, where = min(
+            (judged, "judged items", f"in {run_label(system)}"),
+            (items, f"items of {run_label(system)}", "judged"),
+        )
+        if system not in spelled:
+            yield {"count": common, "least": least, "what": what, "where": where, "of": system}
+
+
+def _duplicates(evidence: Evidence) -> Iterable[Facts]:
+    for text in find_repeated(evidence.evaluation, evidence.unique):
+        yield {"text": text}
+
+
+FEW_MATCHES = (
+    "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables"
+)
+NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
+RANKINGS = (
+    Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
+    Check(
+        "several-values", "evaluation", "error",
+        "{argument}: {name} must have one value per query, but {cte} has {low!r} and {high!r} for "
+        "query {query!r}{hint}",
+        several_values, needs="slices",
+    ),
+    Check(
+        "two-weights", "evaluation", "error",
+        "weight: {name} is {one:g} in {first}, but {another:g} in {other}, for query {query!r}. "
+        "Rename or remove one of these columns",
+        two_weights, needs="weight",
+    ),
+    Check(
+        "nothing-ranked", "counters", "error",
+        "Every {place} of {run} is NULL, so nothing is ranked. Pass the column that holds the "
+        "{place}s: {name}=",
+        _nothing_ranked,
+    ),
+    Check(
+        "no-attributes", "evaluation", "error",
+        "No query has attributes: {graded} has {missing}, attributes has {others}. Write query ids "
+        "the same way in both",
+        _no_attributes, needs="attributes",
+    ),
+    Check(
+        "no-overlap", "counters", "error", NO_GRADES, _no_grades,
+        why=f"{REFUSED}There is nothing to evaluate.",
+    ),
+    Check(
+        "no-overlap", "counters", "error",
+        "No query of {run} is judged: it has {unjudged}, qrels has {judged}. Write query ids the "
+        "same way in both{hint}",
+        _no_overlap, needs="qrels", why=f"{REFUSED}There is nothing to evaluate.",
+    ),
+    Check(
+        "no-test-rows", "counters", "error",
+        "unjudged_queries='count': {count:,} of {queries:#query} {count:has|have} no row of test. "
+        "Leave {count:it|them} out",
+        _no_test_rows, why=REFUSED,
+    ),
+    Check(
+        "unjudged-queries", "counters", "warning",
+        "{count:,} of {queries:#query} of {run} {count:is|are} not judged and {effect}",
+        _unjudged, "{shares} not judged and {effect} ({some}{offer})",
+        "Are judgments missing?",
+    ),
+    Check(
+        "unranked-rows", "counters", "note",
+        "{missing:,} of {total:,} rows of {run} have no {place} and count as not retrieved",
+        _unranked,
+    ),
+    Check(
+        "equal-scores", "counters", "note",
+        "all {count:,} rows of {run} have the same score, so only ties= decides the order of the "
+        "items",
+        _equal_scores,
+    ),
+    Check(
+        "no-common-items", "counters", "error", "{text}", _no_matches, needs="judged items",
+        why="Its metrics would be 0.",
+    ),
+    Check(
+        "few-common-items", "counters", "warning", FEW_MATCHES, _few_matches,
+        why="Write item ids the same way in both tables.", needs="judged items",
+    ),
+    Check("duplicates", "evaluation", "error", "{text}", _duplicates),
+)  # fmt: skip
+
+
+# The end of notes on means over different queries, which a comparison does not have.
+COMPARED = "; compare uses the same queries for all systems"
+
+
+def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
+    """Queries of which nothing is relevant, where the caller may care about them."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    best = "SELECT query, max(rel) AS best FROM"
+    sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
+        {evaluation.conventions.threshold}) FROM ({best} {inputs.judging_cte} GROUP BY query
+        HAVING count(rel) > 0)"""
+    others = [
+        m.name for m in evaluation.metrics
+        if m.record and m.record.undefined != "never" and m.record.if_silent is None
+        and means.undefined_value(m.name, vars(evaluation.conventions)) is None
+    ]  # fmt: skip
+    for total, count in evaluation.run_sql(sql):
+        leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
+        if count:
+            yield {"count": count, "total": total,
+                   "others": f"{join_words(others)} {leave}" if others else ""}  # fmt: skip
+
+
+def _without_worst(evidence: Evidence) -> Iterable[Facts]:
+    """Metrics without a worst value, which leave missing queries out."""
+    evaluation, values = evidence.evaluation, evidence.values
+    absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
+    system = pl.col("system") if "system" in values.columns else pl.lit("")
+    for metric in evaluation.metrics:
+        left_out = means.left_out_if(metric.name, rules) == means.BOTH
+        if left_out and (n := absent[metric.name].null_count()):
+            counts = absent.group_by(system, maintain_order=True).agg(
+                pl.col(metric.name).null_count(), pl.len()
+            )
+            shares = f"{format_shares(counts.rows())} " * (n < len(absent))
+            yield {"name": metric.name, "shares": shares}
+
+
+def _many_missing(evidence: Evidence) -> Iterable[Facts]:
+    """Runs that lack many queries of judgments that are theirs, if nobody said what these count."""
+    evaluation, values = evidence.evaluation, evidence.values
+    named = evaluation.request is not None and "missing" in evaluation.request.rules.options
+    system = pl.col("system") if "system" in values.columns else pl.lit(None, pl.String)
+    counts = values.group_by(system.alias("system"), maintain_order=True).agg(
+        count=pl.col(MISSING).sum(), total=pl.len(), share=pl.col(MISSING).mean()
+    )
+    # A set of which no run covers half has other queries too.
+    if not named and evaluation.inputs.min_score is None and (counts["share"] <= 0.5).any():
+        skip = evaluation.conventions.missing == "skip"
+        rule = "left out" if skip else "counted as the worst value"
+        many = (pl.col("total") >= SEVERAL_QUERIES) & (pl.col("share") > MUCH_MISSING)
+        yield from (facts | {"rule": rule} for facts in counts.filter(many).to_dicts())
+
+
+def _without_attributes(evidence: Evidence) -> Iterable[Facts]:
+    queries, known, missing = evidence.attributes
+    if count := queries - known:
+        examples = format_examples(missing) + (", ..." if count > 3 else "")
+        yield {"count": count, "queries": queries, "examples": examples}
+
+
+def _without_grades(evidence: Evidence) -> Iterable[Facts]:
+    qrels = evidence.evaluation.inputs.qrels
+    assert qrels
+    name = qrels.roles["rel"]
+    if evidence.evaluation.inputs.unjudged_queries == "count":  # whose rows have no item
+        qrels = replace(qrels, sql=f"(FROM {qrels.sql} WHERE {quote(qrels.roles['item'])} NOTNULL)")
+    rows, counts = count_values(evidence.evaluation.session, qrels, [name])
+    if count := rows - counts[name]:
+        yield {"count": count, "rows": rows, "name": name}
+
+
+def _chunks(evidence: Evidence) -> Iterable[Facts]:
+    if evidence.evaluation.inputs.qrels and evidence.has_cause("chunked"):
+        yield from ({"chunk": chunk} for chunk in describe_chunk(evidence.evaluation))
+
+
+def _ratings(evidence: Evidence) -> Iterable[Facts]:
+    """Grades of which nearly all count as relevant for a binary metric."""
+    evaluation = evidence.evaluation
+    inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
+    if 0 < evaluation.grade_scale() < HIGHEST_RATING:
+        return
+    source = inputs.judging_cte
+    sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
+    if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
+        sql = RATINGS.format(rows=source, threshold=threshold)
+        names = ("count", "judged", "part", "fractions", "below", "lowest", "highest")
+        yield from ({"threshold": threshold, **facts} for facts in evidence.facts(sql, *names))
+
+
+def _fractions(evidence: Evidence) -> Iterable[Facts]:
+    """Grades between 0 and 1, which a binary metric counts as not relevant."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    below = evaluation.conventions.threshold >= 1 and evaluation.has_fractions()
+    if below and not [*_ratings(evidence)]:  # which names them
+        sql = f"SELECT count(*), min(rel) FROM {inputs.judging_cte} WHERE rel > 0 AND rel < 1"
+        yield from evidence.facts(sql, "count", "least")
+
+
+def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
+    """A table with positions and grades that has no relevant item without a position."""
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
+    listed = any(table.unit == "ids" for table in inputs.runs.values())
+    if names and not listed and len(evidence.values) >= FEWEST_QUERIES:
+        missed = f"pos IS NULL AND {evaluation.is_relevant()}"
+        if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
+            yield {"names": join_words(names), "metrics": len(names)}
+
+
+def _undefined(evidence: Evidence) -> Iterable[Facts]:
+    """Metrics that leave many queries out: shares, and all of a column of hits of the caller."""
+    evaluation, values = evidence.evaluation, evidence.values
+    runs = evaluation.inputs.runs.values() if evaluation.inputs.qrels is None else ()
+    own = any(not is_called(table.roles.get("rel", "rel"), ROLES["rel"]) for table in runs)
+    every = {NO_RELEVANT_ITEM, NO_GAIN} if own else set()
+    records = [(m.name, m.record) for m in evaluation.metrics if m.record]
+    shares = [name for name, each in records if each.is_share or each.undefined in every]
+    names = defaultdict[int, list[str]](list)
+    for name in shares if evaluation.conventions.undefined == "skip" else ():
+        names[values[name].null_count()].append(name)
+    for count, alike in names.items():
+        if count > MUCH_UNDEFINED * len(values) and (count < len(values) or not own):
+            yield {"names": join_words(alike), "metrics": len(alike), "count": count,
+                   "total": len(values)}  # fmt: skip
+
+
+_NEIGHBOURS = (
+    ". If they are neighbours, cut them to {k}: item=[..., 'LIST[:{k}]'], or of a frame "
+    "qrels.group_by(QUERY, maintain_order=True).head({k})"
+)
+
+
+def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
+    """Rankings with more relevant items than positions, where all of them cannot be shown.
+
+    Of recall only if judgments of one grade are as many in each query, as of nearest neighbours.
+    """
+    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    key, table = "query" if inputs.qrels else inputs.keys, inputs.qrels
+    log = table and ("split" in table.context or find_name(table.columns, (*TIMES, *EVENTS)))
+    is_log = not table or bool(log) or core_of(inputs.query) in USERS
+    both = zip(evidence.counters.items, evidence.counters.queries, strict=False)
+    count = next((x.judged / y.judged for x, y in both if y.judged > 1), 0)
+    for metric in evaluation.metrics:
+        record, k, relevant = metric.record, metric.k or count, evaluation.is_relevant(metric)
+        is_share = record and record.is_share and record.per_relevant and metric.k
+        is_wide = record and record.name in ("R", "AllRel") and k < count == int(count)
+        if is_share or (is_wide and not is_log):
+            sql = f"""SELECT count(*), count(*) FILTER (r > {k}) AS beyond,
+                {not is_log} AND min(r) = max(r) AND min(low) = max(high) FROM
+                (SELECT count(*) FILTER ({relevant}) AS r, min(rel) AS low, max(rel) AS high
+                 FROM {inputs.judging_cte} GROUP BY {key}) HAVING beyond > 0"""
+            for facts in evidence.facts(sql, "total", "count", "alike"):
+                if is_share or facts["alike"]:
+                    yield {"name": metric.name, "k": k, "value": "0" if is_share else "below 1",
+                           "cut": _NEIGHBOURS.format(k=k) * facts["alike"], **facts}  # fmt: skip
+                if facts["alike"]:
+                    return
+
+
+def _other_counts(evidence: Evidence) -> Iterable[Facts]:
+    """Metrics whose means are over more queries in one system than in another."""
+    evaluation = evidence.evaluation
+    names, meta = evaluation.names, evaluation.make_meta()
+    compared = (means.compared_value(name, meta) for name in names)
+    rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
+    for name in names if len(rows) else ():
+        counts = rows.sort(name, "system")["system", name].rows()
+        (fewest, count), (most, highest) = counts[0], counts[-1]
+        if count < highest:
+            yield {"name": name, "count": count, "fewest": fewest, "most": most, "highest": highest}
+
+
+def _clusters(evidence: Evidence) -> Iterable[Facts]:
+    query, cluster = evidence.evaluation.inputs.query, str(evidence.evaluation.cluster)
+    queries = evidence.values[[query, cluster]]
+    queries = queries.filter(queries[query].alias("key").is_first_distinct())
+    codes = means.cluster_codes(queries, query, cluster)
+    yield {"text": means.describe_clusters(codes, cluster)}
+
+
+def _users(evidence: Evidence) -> Iterable[Facts]:
+    """The column of sessions or users if several queries have the same, by the first rows."""
+    evaluation = evidence.evaluation
+    request = evaluation.request
+    if request is None or request.cluster is not None:
+        return
+    if request.interval is None and request.time is None:
+        return
+    for table in evaluation.inputs.tables:
+        taken = {*table.sources([*table.roles.values()])}
+        free = [name for name in table.columns if name not in taken]
+        users = [x for x in free if core_of(x) in USERS] if "query" in table.roles else []
+        for name in [*([table.shared] if table.shared else []), *users]:
+            rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
+            queries = f"""
+                SELECT any_value(u) AS u, count(DISTINCT u) AS users
+                FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
+            repeated = (
+                "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
+                f"FROM ({queries})"
+            )
+            if evaluation.session.value(repeated):
+                remedy = f"pass cluster={name!r} so that intervals respect it"
+                one = "keep one of each, because interval='anytime' needs queries at random"
+                yield {"name": name, "remedy": remedy if request.time is None else one}
+                return
+
+
+# Notes about means over different queries, which a comparison does not have.
+OF_COUNTS = ("without-worst-value", "other-counts")
+VALUES = (
+    Check(
+        "without-attributes", "values", "note",
+        "{count:,} of {queries:#query} have no row in attributes ({examples}): their slice is NULL",
+        _without_attributes, needs="attributes",
+    ),
+    Check(
+        "null-grades", "values", "note",
+        "{count:,} of {rows:,} rows of qrels have no grade ({name} is NULL) and are left out: "
+        "their items count as unjudged",
+        _without_grades, needs="qrels",
+    ),
+    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="ids"),
+    *SHOWN,
+    Check(
+        "undefined", "values", "note",
+        "{names} {metrics:leaves|leave} out {count:,} of {total:,} rankings without a relevant "
+        "item; undefined='zero' counts them as 0",
+        _undefined,
+    ),
+    Check(
+        "more-than-k", "values", "note",
+        "{name} is {value} for {count:,} of {total:#query}, which {count:has|have} more than {k} "
+        "relevant items{cut}",
+        _beyond_k,
+    ),
+    Check(
+        "other-counts", "values", "note",
+        "{name}: means are over {count:,} ({fewest}) to {highest:#query} ({most}), those with a "
+        "value" + COMPARED,
+        _other_counts, needs="systems",
+    ),
+    Check(
+        "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
+        _ratings, needs="threshold",
+    ),
+    Check(
+        "fractions", "values", "note",
+        "{count:,} positive {count:grade|grades} below 1 (from {least:g}) count as not relevant. "
+        "If they are, pass threshold= with the lowest relevant grade",
+        _fractions, needs="threshold",
+    ),
+    Check(
+        "without-worst-value", "values", "note",
+        "{name}: {shares}missing queries are left out, as it has no worst value to count"
+        + COMPARED,
+        _without_worst, needs="missing",
+    ),
+    Check(
+        "many-missing", "values", "warning",
+        "{count:,} of {total:#judged query} ({share:.0%}) are missing from {run} and {rule}. If "
+        "this is right, say so: missing='zero' counts them as the worst value, missing='skip' "
+        "leaves them out",
+        _many_missing, needs="missing",
+    ),
+    *JUDGED,
+    Check(
+        "unanswerable", "values", "note",
+        "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
+        "what is shown for {count:it|them}",
+        _unanswerable, needs="silence",
+    ),
+    Check(
+        "retrieved-only", "values", "note",
+        "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
+        "If others are relevant too, add their rows with the position NULL",
+        _retrieved_only, needs="retrieved",
+    ),
+    Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
+    Check(
+        "users", "values", "note",
+        "Queries with the same {name} are not independent: {remedy}",
+        _users,
+    ),
+)  # fmt: skip

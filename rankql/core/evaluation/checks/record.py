@@ -1,0 +1,236 @@
+"""One record per check, and what checks read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from string import Formatter
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.text import QUERIES, Note, format_count, join_words, run_label
+from rankql.core.evaluation.checks.causes import Causes
+from rankql.core.evaluation.checks.counters import (
+    Counters,
+    ItemMatch,
+    find_judged_queries,
+    match_items,
+)
+from rankql.core.evaluation.checks.looks import (
+    LAST,
+    RankingLook,
+    SampledRows,
+    Spelling,
+    look_at_ids,
+    look_at_rankings,
+    read_all,
+    read_some,
+)
+from rankql.core.evaluation.finish.ctes import Unique
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.metrics.macros import MISSING
+from rankql.core.metrics.metric_record import Metric, reads_grades
+from rankql.core.tables.inputs import Inputs
+
+# What counts what is shown for queries without an answer.
+OF_SILENCE = ("FalseAnswer", "FalseAbstention")
+# What a sentence says, by the names in its text.
+Facts: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: what it needs, how bad it is, how it is found, and what is said.
+
+    `find` returns facts, a dict for each sentence, none if all is well. They may have the `system`,
+    another `level`, and for `check` the `count` and `examples`. Checks of rows have `sql` instead,
+    which selects the rows that are wrong. They become one finding, or one per system if the query
+    selects {system}. A query with the column `count` returns findings instead of rows. It may have
+    the columns `examples` and `level`, and columns that the text has.
+    """
+
+    name: str
+    # Counters of rankings, which Spark has too; an evaluation; its values; or rows of tables.
+    reads: Literal["counters", "evaluation", "values", "rows"]
+    # "error": `evaluate` refuses the data.
+    level: Literal["error", "warning", "note"]
+    text: str
+    find: Callable[[Evidence], Iterable[Facts]] = lambda _: ()
+    # What a note of `evaluate` says instead of the text, and what `check` says of the consequences.
+    # Without `why`, `check` says it in another way.
+    note: str = ""
+    why: str = ""
+    # What must be there: see `Evidence.available`.
+    needs: str = ""
+    # Of rows: SQL or a condition, the tables that it reads, the roles that they need, what a row
+    # stands for ("" if the text has the number), and whether it applies to a table.
+    sql: str = ""
+    tables: str = ""
+    roles: tuple[str, ...] = ()
+    noun: str = "query"
+    applies: Callable[[Any], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What checks read. Each question is asked at most once, and if a counter says so."""
+
+    evaluation: Evaluation
+    counters: Counters
+    # The values per query, once they are computed.
+    values: pl.DataFrame = field(default_factory=pl.DataFrame)
+    # What must be unique: see `unique_columns`.
+    unique: Sequence[Unique] = ()
+    # The items shown of each system and those that the user has in train; and the different items
+    # of each, and those in the catalogue.
+    seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    # The queries, of which some are looked at, and the cutoff of ties, if metrics do not say it.
+    queries: pl.Series | None = None
+    k: int = LAST
+    # The looks that have a cause; without it, all are taken.
+    causes: Causes | None = None
+    # Whether the caller can average over ties, which `explain` cannot.
+    averages: bool = True
+    # The tables as the caller has them, if the evaluation reads others.
+    original: Inputs | None = None
+
+    def has_cause(self, name: str) -> bool:
+        """Has a look a cause?"""
+        return self.causes is None or getattr(self.causes, name)
+
+    def facts(self, sql: str, *names: str) -> list[Facts]:
+        """The rows of a query on the CTEs of the sources, whose columns have these names."""
+        return [dict(zip(names, row, strict=True)) for row in self.evaluation.run_sql(sql)]
+
+    @cached_property
+    def available(self) -> set[str]:
+        """What there is in the evaluation, by the words that checks need."""
+        evaluation, inputs = self.evaluation, self.evaluation.inputs
+        request, metrics = evaluation.request, evaluation.metrics
+        silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
+        silent = silent or any(table.empty for table in inputs.judging)
+        known: dict[str, Any] = {
+            "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
+            "attributes": inputs.attributes, "train": inputs.beyond.train, "systems": inputs.many,
+            "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
+            "judged items": inputs.qrels and reads_grades(metrics),
+            "items": inputs.beyond.train or inputs.beyond.catalogue is not None,
+            "missing": MISSING in self.values.columns and self.values[MISSING].any(),
+            "silence": silent or inputs.min_score is not None,
+            "seen": inputs.beyond.train and request and request.seen,
+            "ids": any(table.unit == "ids" for table in inputs.runs.values()),
+            "retrieved": inputs.qrels is None and not inputs.scored,
+            "threshold": any(_reads_threshold(metric, evaluation) for metric in metrics),
+        }  # fmt: skip
+        return {name for name, value in known.items() if value}
+
+    @cached_property
+    def attributes(self) -> tuple[int, int, Sequence[object]]:
+        """The queries, those with attributes, and examples of others."""
+        inputs = self.evaluation.inputs
+        if inputs.attributes is None:
+            return 0, 0, ()
+        ((queries, known, missing),) = self.evaluation.run_sql(
+            f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
+            FROM (SELECT DISTINCT query FROM {inputs.judging_cte})
+            LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
+        )
+        return queries, known, missing
+
+    @cached_property
+    def judged_queries(self) -> Sequence[object] | None:
+        """Some queries that are judged."""
+        known = self.counters.judged_queries
+        return find_judged_queries(self.evaluation) if known is None else known
+
+    @cached_property
+    def sample(self) -> SampledRows:
+        """The rows that are looked at: of all queries, or of some of those known."""
+        known = self.queries
+        return read_all(self.evaluation) if known is None else read_some(self.evaluation, known)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The tables, with the names that the caller knows."""
+        return self.original or self.evaluation.inputs
+
+    @property
+    def extent(self) -> str:
+        """What a sentence says of a count, if it is that of a sample."""
+        return " of a sample" if self.sample.is_part else ""
+
+    @cached_property
+    def rankings(self) -> Sequence[RankingLook]:
+        """What the rows of rankings show."""
+        cutoffs = [metric.k or LAST for metric in self.evaluation.metrics]
+        return look_at_rankings(self.sample, max(cutoffs, default=self.k))
+
+    @cached_property
+    def spellings(self) -> Sequence[Spelling]:
+        """The ids that are spelled differently."""
+        return look_at_ids(self.sample)
+
+    @cached_property
+    def matches(self) -> Sequence[ItemMatch]:
+        """The systems with few judged items, or none, in their queries."""
+        known = self.counters.matches
+        return match_items(self.evaluation, self.counters) if known is None else known
+
+
+def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
+    """Raise the first error; return the notes. One that several runs have names them all."""
+    same: dict[str, tuple[Check, list[Facts]]] = {}
+    for check in checks:
+        for facts in check.find(evidence) if check.needs in evidence.available else ():
+            if facts.get("level", check.level) == "error":
+                raise RankqlError(write(check.text, facts))
+            text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
+            same.setdefault(text, (check, []))[1].append(facts)
+    notes = list[str]()
+    for check, each in same.values():
+        runs = [run_label(facts["system"]) for facts in each if "system" in facts]
+        run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
+        note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
+        about = {"heading": QUERIES, "share": each[0]["lacking"]} if "lacking" in each[0] else {}
+        level = each[0].get("level", check.level)
+        notes.append(Note(note, kind=check.name, level=level, **about))
+    return notes
+
+
+def write(text: str, facts: Facts) -> str:
+    """A sentence of a check about one run."""
+    known = {"run": run_label(facts.get("system")), **facts}
+    return SENTENCES.vformat(text, (), known)
+
+
+class _Sentences(Formatter):
+    """Texts in which {count:is|are} agrees with a number, and {count:#query} counts things."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """The value, or the words that go with it."""
+        one, _, several = format_spec.partition("|")
+        if several:
+            return one if value == 1 else several
+        if format_spec.startswith("#"):
+            return format_count(value, format_spec[1:])
+        return str(super().format_field(value, format_spec))
+
+
+SENTENCES = _Sentences()
+
+
+def _reads_threshold(metric: Metric, evaluation: Evaluation) -> bool:
+    """Does it read which grades reach the threshold, which nobody named?"""
+    rules, request = vars(evaluation.conventions), evaluation.request
+    return (
+        metric.record is not None
+        and "threshold" in metric.record.options
+        and "max_rel" not in metric.options  # fractions count
+        and metric.threshold(rules) == evaluation.conventions.threshold
+        and not (request and "threshold" in request.rules.options)
+        and not any(table.is_assumed("rel") for table in evaluation.inputs.judging)
+    )

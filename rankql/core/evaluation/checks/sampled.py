@@ -1,0 +1,109 @@
+"""The checks of a closer look: `check` reads all queries, `evaluate` some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from rankql.core.base.errors import RankqlError
+from rankql.core.evaluation.checks.looks import REVERSED_Z, describe_repair
+from rankql.core.evaluation.checks.record import Check, Evidence, Facts
+from rankql.core.evaluation.finish.readable import require_compatible
+
+# Ties that decide in a larger share of queries are worth a note.
+_MUCH_TIED = 0.05
+
+
+def _named(evidence: Evidence) -> set[str]:
+    """The options of the caller; `check` reports what is named too."""
+    request = evidence.evaluation.request
+    return {*request.rules.options} if request else set()
+
+
+def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
+    if not evidence.inputs.scored or {"descending", "order"} & _named(evidence):
+        return
+    if not evidence.has_cause("reversed"):
+        return
+    for each in evidence.rankings:
+        forward, backward = each.forward, each.backward
+        if each.z < REVERSED_Z and backward > 1.5 * forward:
+            table = evidence.inputs.run_of(each.system)
+            yield {"system": each.system, "count": each.queries, "forward": forward,
+                   "backward": backward, "extent": evidence.extent, "score": table.roles["score"],
+                   "order": "ascending" if table.ascending else "descending",
+                   "descending": table.ascending}  # fmt: skip
+
+
+def _self_match(evidence: Evidence) -> Iterable[Facts]:
+    for each in evidence.rankings if evidence.has_cause("finds_itself") else ():
+        mostly = each.same > each.queries / 2 and each.small < each.queries / 2
+        if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
+            table = evidence.inputs.run_of(each.system)
+            yield {"system": each.system, "count": each.same, "total": each.queries,
+                   "query": table.roles["query"], "item": table.roles["item"],
+                   "extent": evidence.extent, "examples": each.examples}  # fmt: skip
+
+
+def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
+    evaluation = evidence.evaluation
+    if not evaluation.inputs.scored or {"ties", "conventions"} & _named(evidence):
+        return
+    call = ""
+    if evidence.averages:
+        with suppress(RankqlError):  # some metrics have no mean over all orders
+            conventions = replace(evaluation.conventions, ties="expected")
+            require_compatible(evaluation.inputs, evaluation.metrics, conventions)
+            call = ". To average over all orders, pass ties='expected'"
+    for each in evidence.rankings if evidence.has_cause("tied") else ():
+        if each.tied > _MUCH_TIED * each.queries:
+            yield {"system": each.system, "count": each.tied, "total": each.queries,
+                   "extent": evidence.extent, "call": call}  # fmt: skip
+
+
+def _spelling(evidence: Evidence) -> Iterable[Facts]:
+    session = evidence.evaluation.session
+    for each in evidence.spellings if evidence.has_cause("spelled") else ():
+        one, other = each.pairs[0]
+        repair = describe_repair(session, evidence.inputs, each.pairs)
+        yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,
+               "extent": evidence.extent, "repair": repair,
+               "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
+
+
+SAMPLED = (
+    Check(
+        "self-match", "evaluation", "warning",
+        "{query} and {item} are the same at position 1 in {count:,} of {total:#query}{extent}",
+        _self_match, "{query} and {item} are the same at position 1 in {count:,} of "
+        "{total:#query}{extent} of {run}. If items are looked for that are like the query, pass "
+        "ignore_identical_ids=True",
+        why="A query that finds itself takes a place. Pass ignore_identical_ids=True if items are "
+        "looked for that are like it.",
+    ),
+    Check(
+        "reversed-scores", "evaluation", "warning",
+        "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
+        _reversed_scores, "relevant items of {run} rank higher in reverse order: RR "
+        "{backward:.3f}, not {forward:.3f}{extent}. If {score} is best at the other end, pass "
+        "descending={descending}",
+        why="{score} is sorted in {order} order. If the best scores are at the other end, as "
+        "for distances, pass descending={descending}.",
+    ),
+    Check(
+        "deciding-ties", "evaluation", "note",
+        "equal scores of items of different relevance in {count:,} of {total:#query}{extent}",
+        _deciding_ties, "in {count:,} of {total:#query}{extent} of {run}, item ids order equal "
+        "scores of items of different relevance{call}",
+        why="Item ids decide their order. Pass ties='expected' to average over all orders.",
+    ),
+    Check(
+        "id-spelling", "evaluation", "warning",
+        "item is spelled differently in qrels: {count:#id}{extent}",
+        _spelling, "{count:#relevant id}{extent} {count:is|are} spelled differently in {run} and "
+        "not found: {one!r} and {other!r}{repair}",
+        needs="qrels",
+        why="These ids count as unjudged or missing{repair}.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,408 @@
+"""`evaluate`: read the inputs, resolve metrics and conventions, compute the values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, Unpack
+
+import duckdb
+
+from rankql.core.base.column_names import Named
+from rankql.core.base.errors import RankqlError, require, require_package
+from rankql.core.base.text import join_words
+from rankql.core.base.writing import (
+    PARQUET,
+    HeaderlessPath,
+    Part,
+    output_path,
+    public_name,
+    remember_inputs,
+)
+from rankql.core.evaluation.checks.causes import Causes
+from rankql.core.evaluation.checks.counters import read_counters
+from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
+from rankql.core.evaluation.checks.record import Evidence, inspect
+from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.means.means import require_interval
+from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import make_plan
+from rankql.core.evaluation.result.result import Result, check_values, write_values
+from rankql.core.evaluation.result.script import Steps
+from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    parse_groupings,
+    require_tables,
+)
+from rankql.core.tables.session import is_several_runs, open_session
+from rankql.core.tables.tables import Data
+from rankql.features.collections import evaluate_collections, find_collections
+from rankql.features.table_hashes import RECORDING, record_tables
+
+
+@remember_inputs
+def evaluate(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None = None,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
+    weight: str | None = None,
+    cluster: str | None = None,
+    time: str | Literal[False] | None = None,
+    mean: Literal["slices"] | None = None,
+    judge: Data | None = None,
+    judge_rel: str | Mapping[str, float] | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
+    seen: Literal["drop"] | None = None,
+    min_score: float | Mapping[str, float] | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
+    interval: str | None = "auto",
+    confidence: float = 0.95,
+    output: str | os.PathLike[str] | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Result:
+    """Compute metrics per query for one or several runs, where your data lives.
+
+    Parameters
+    ----------
+    run : path, table, frame or dict
+        The ranking, with the columns query, item and score or pos.
+
+        It is a path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, a
+        polars, pandas or Arrow frame, or a dict: {query: {item: score}} or {query: [items]}.
+        Several runs are a dict of name: run, or one table with the column `system`. A table with
+        one row per query has lists of ids instead: `retrieved` in order, and `relevant` (ids, a MAP
+        of id: grade, or structs with an id and a grade). Runs on several collections are
+        {system: {collection: run}}, or lists in the order of the judgments.
+    qrels : path, table, frame or dict, optional
+        The judgments, with the columns query, item and rel.
+
+        A dict is {query: {item: grade}}. Judgments without grades mean grade 1. Without `qrels`,
+        the run is a ranked table with its own rel, or has lists of relevant ids. Those of several
+        collections are {collection: qrels}, or a list.
+    metrics : str or list of str
+        Metrics, such as nDCG@10, nDCG@5,10 or P(rel=2)@5, or your own as 'label = SQL'.
+    by : str or list, optional
+        Add slices of the means: one per value of an attribute of the queries.
+
+        Attributes are columns of `attributes`, the qrels or the run, or SQL expressions of the
+        columns of a row, such as "timestamp::date AS day". Several attributes are crossed:
+        by=["segment", "device"]. A nested list is a grouping of its own: by=[["segment"],
+        ["device"]] has the slices of each, as --by segment --by device.
+    attributes : table, optional
+        Table with attributes of the queries, and the query column.
+    weight : str, optional
+        Column with one weight per query, such as its traffic, its revenue, or 1 / the probability
+        that it was sampled. Means and intervals then respect it. It and the next one may be SQL
+        expressions.
+    cluster : str, optional
+        Column of queries that belong together, such as a user, which intervals then respect.
+    time : str or False, optional
+        Column or expression of the time of each query, for interval='anytime'.
+
+        Queries of one time are in the order of a hash of their ids. False shuffles all once by it,
+        for a set that does not grow. With interval=None, times are kept with the values per query.
+    mean : 'slices', optional
+        Add the mean of the slices' means, in which each country, say, counts once.
+    judge : table, optional
+        Labels of all queries by a language model, if the judgments are human labels of a random
+        sample of at least 20 queries.
+
+        Means are then those of human labels, corrected by the judge: almost right on average,
+        whatever errors it makes, if chance chose the human queries. If it is good, intervals are
+        narrower.
+    judge_rel : str or dict, optional
+        Column of the grade of the judge, such as another column of the table of human labels. By
+        default, as `rel`.
+    train : table, optional
+        Interactions that the model was trained on, with the columns of users and items.
+
+        Popularity@10, Novelty@10, Serendipity@10 and Repeats@10 read them, and Coverage@10 and
+        Gini@10 count the items of train and of the judgments. Judgments with the column `split`
+        of `leave_one_out` or `time_split` have them already.
+    catalogue : table or int, optional
+        Items that could be shown, or their number.
+    seen : 'drop', optional
+        Drop the items that a user has in train, and move the rest up.
+    min_score : float or dict, optional
+        Show only items with at least this score, or at most, if the lowest is best.
+
+        A dict maps each system to its score. The others count as not retrieved, and the positions
+        of the rest stay.
+    con : duckdb.DuckDBPyConnection, optional
+        The connection whose tables are named, or a backend of ibis. It gets TEMP macros called
+        "rankql ...", no more.
+    interval : 'auto', 't', 'anytime' or None
+        Confidence interval of the means: auto, t, anytime or none.
+
+        't' is the mean ± Student's t times the standard error, cut at the metric's range. 'auto'
+        covers skewed values better: it applies t to the logit of the mean if the metric has two
+        bounds, and otherwise widens it for the skewness of the values. 'anytime' holds at every
+        number of queries while they are added, so you may look after each: it needs `time`, one
+        metric with two bounds, and queries that come at random. Slices share its level.
+    confidence : float
+        Level of the confidence intervals.
+    output : path, optional
+        Parquet file for the values per query.
+    query : str or list of str, optional
+        Column of the query, or a pair if run and qrels differ. Several columns of all tables, such
+        as user and session, are one key, of which judgments may lack the second. Usual names, such
+        as qid, are recognised.
+    item : str or list of str, optional
+        Column of the item, or a pair. This and the next three may be SQL expressions of the columns
+        of a row, such as "position + 1".
+    rel : str or dict, optional
+        Column of the grade, or the grades of events.
+
+        {"buy": 3, "click": 1} maps a text column `event` to grades, or columns buy and click of
+        yes and no, and ("outcome", {"bought": 2}) maps a text column of another name.
+    score : str, optional
+        Column of the score.
+    pos : str, optional
+        Column of the position; 1 is the top.
+    system : str or list of str, optional
+        Column of the system, if one table holds the runs of several, or several columns of its key.
+        Usual names, such as model, are recognised if items or positions of a query repeat.
+    user, doc, product : str, optional
+        Another word for query (user) or item (doc, product), if no other column of the tables has a
+        known name of this role.
+    descending : bool, optional
+        Whether the highest score is best, or the lowest, as for distances. By default the highest,
+        unless the column is called distance, dist, l2_distance or the like.
+    columns : list of str, optional
+        Names of the columns of text files without a header, such as ["query", "item", "rel"].
+
+        If those of run and judgments differ, a list of both.
+    part : str or list of str, optional
+        Part of an object or a JSON file that has the run, such as "per_question"; a pair names that
+        of the judgments too.
+    order : 'rows' or 'list', optional
+        Take positions from the order of the rows of each run, a file or frame, or from the order
+        of lists whatever scores they have.
+    collapse : str, optional
+        Keep the best chunk of each document: a column, or the text before the number of a chunk,
+        such as '#' in 'doc12#3'.
+    positions : 'renumber' or 'keep', optional
+        With collapse, move the rows below a dropped chunk up, which is the default, or leave its
+        position empty, which counts a duplicate once.
+    ignore_identical_ids : bool, optional
+        Drop items that have the id of their query, and move the rest up, as BEIR does.
+    unjudged_queries : 'skip' or 'count', optional
+        Queries of a run without judgments: leave them out, which is the default, or count them as
+        queries with nothing relevant, such as users without a purchase. 'count' sets
+        undefined='zero'.
+    none_judged : 'error' or 'zero', optional
+        A run of which no item is judged for its query is an error, the default, because ids are
+        mostly spelled differently; with 'zero' it is a note, and its values are 0.
+    forbidden : str, optional
+        Column of the judgments with items that must not be shown, for Forbidden@10: lists of ids,
+        or BOOLEAN. Other metrics do not read it. Without it, they are those with a grade below 0.
+    groups : 'any', optional
+        Relevant ids are lists of lists, and one id of each inner list suffices: see STREC@10, the
+        share of the inner lists that are met, and AllRel@10.
+    conventions : str, optional
+        Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
+        recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.
+    **options
+        Each changes one of the conventions, such as ties='expected': see `rankql.Conventions`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
+    >>> evaluate(run, qrels, "RR@10")["RR@10"]
+    0.5
+    """
+    require_interval(interval, confidence, "anytime")
+    if interval == "anytime" or time is not None:
+        from rankql.features.anytime import require_anytime
+
+        require_anytime(interval, time, cluster=cluster, weight=weight, mean=mean, judge=judge)
+    require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
+    if collections := find_collections(run, qrels):
+        alone = {"by": by, "attributes": attributes, "weight": weight, "cluster": cluster,
+                 "judge": judge, "judge_rel": judge_rel, "train": train, "catalogue": catalogue,
+                 "seen": seen, "min_score": min_score, "output": output, "time": time,
+                 "interval": None if interval != "anytime" else interval}  # fmt: skip
+        return evaluate_collections(
+            collections, evaluate, alone, interval, confidence, metrics=metrics, con=con, **options
+        )
+    if options.get("part") is None and (same := find_collections({"run": run}, qrels)):
+        names = join_words([*map(repr, same)])
+        raise RankqlError(f"{names} of run and qrels: are they collections? Pass {{'system': run}}")
+    require_tables(run, qrels, con)
+    if judge is None:
+        require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
+    else:
+        require_package("scipy", "stats", "judge=")
+        require(qrels is not None, "judge= needs human labels of some queries. Pass them as qrels")
+        require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
+        require(output is None, "output= does not support judge=. Leave out one of them")
+        counted = options.get("unjudged_queries") == "count"
+        require(not counted, "unjudged_queries='count' does not support judge=. Leave out one")
+    if cluster is not None or mean is not None:
+        require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
+    rules = of_judge = RankingRules.of(options, evaluate)
+    if judge_rel is not None:
+        of_judge = RankingRules.of({**options, "rel": judge_rel}, evaluate)
+        rules = replace(rules, options={**rules.options, "judge_rel": judge_rel})
+    request = Request(
+        run=run,
+        qrels=qrels,
+        metrics=metrics,
+        rules=rules,
+        attributes=attributes,
+        con=con,
+        groupings=parse_groupings(by),
+        weight=weight,
+        cluster=cluster,
+        time=time,
+        mean=mean,
+        interval=interval,
+        confidence=confidence,
+        train=train,
+        catalogue=catalogue,
+        seen=seen,
+        min_score=min_score,
+        output=None if output is None else output_path(output, PARQUET),
+    )
+    result = evaluate_in_duckdb(request)
+    if judge is None:
+        if interval == "anytime":
+            _ = result.means  # refuses values that did not come at random
+        return result
+    of_judge = replace(of_judge, unjudged_queries="skip")  # no note offers 'count'
+    try:
+        judged = evaluate_in_duckdb(replace(request, qrels=judge, rules=of_judge))
+    except RankqlError as error:
+        raise RankqlError(f"judge: {error}") from error
+    from rankql.features.judge import describe_judge  # which needs numpy
+
+    ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
+    ids += ", CAST(rel AS DOUBLE) AS rel"
+    labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
+    columns = {**result.columns, "judge": judged.columns["qrels"]}
+    notes = describe_judge(result, judged, labels)
+    return result.derive(judge=judged, columns=columns, data_notes=notes)
+
+
+@contextmanager
+def open_evaluation(request: Request) -> Iterator[Evaluation]:
+    """The plan of a request, while its tables are open. Errors of DuckDB become our own."""
+    with open_session(request.con, *request.sources) as session:
+        texts = (request.metrics, request.rules, request.groupings, request.weight)
+        session.mentioned = repr(texts).lower()
+        evaluation = make_plan(session, request)
+        with compute.evaluation_errors(evaluation):
+            yield evaluation
+
+
+def evaluate_in_duckdb(request: Request) -> Result:
+    """The result of `evaluate` for checked arguments."""
+    with open_evaluation(request) as evaluation:
+        recorded, tables = RECORDING.get(), dict[str, Any]()
+        if request.output is not None or recorded is not None:
+            tables = record_tables(evaluation)
+        if recorded is not None:
+            recorded.tables.append(tables)
+        reduction = compute.reduce_tables(evaluation)
+        unique = reduction.unique_columns()
+        counters, queries = read_counters(reduction), reduction.queries
+        causes = Causes(reduction) if reduction.counts else None
+        evidence = Evidence(evaluation, counters, unique=unique, queries=queries, causes=causes)
+        notes = inspect([*RANKINGS, *SAMPLED], evidence)
+        values = compute.finish(reduction)
+        frame = values.per_query
+        shares = {system or "run": x / n for system, (n, x) in values.seen.items() if x}
+        fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
+        meta = evaluation.make_meta(catalogue=values.catalogue, **fields)
+        if recorded is not None and recorded.systems:
+            meta = replace(meta, systems=[*recorded.systems])
+        if request.interval == "anytime":
+            from rankql.features.anytime import require_one_mean
+
+            require_one_mean(meta, frame["system"].n_unique() if meta.system else 1)
+        if (path := request.output) is None:
+            check_values(meta, frame)
+        place = frame if path is None else write_values(meta, frame, path)
+        evidence = replace(evidence, values=frame, seen=values.seen, outside=values.outside)
+        return Result(
+            meta=meta,
+            _script=evaluation.script,
+            columns=evaluation.columns,
+            data_notes=[
+                *evaluation.session.notes, *evaluation.inputs.notes, *notes,
+                *inspect(VALUES, evidence), *values.notes,
+            ],
+            interval=request.interval,
+            confidence=request.confidence,
+            values=place,
+            steps=Steps(evaluation.script, partial(_run_step, request)),
+        )  # fmt: skip
+
+
+def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
+    """The rows of a step, or what a function returns, from inputs that are read again."""
+    with open_evaluation(request) as evaluation:
+        if not isinstance(task, str):
+            return task(evaluation)
+        return fetch_frame(evaluation.session, task, checked=True)
+
+
+def _describe_call(request: Request) -> dict[str, Any]:
+    """The options of the call, and the names of its tables, for a manifest."""
+    run = request.run
+    tables: dict[str, Any] = {"run": run}
+    if is_several_runs(run):
+        tables = {f"run {x}": each for x, each in run.items()}
+    others = {x: getattr(request, x) for x in ("qrels", "attributes", "train", "catalogue")}
+    tables |= {name: table for name, table in others.items() if table is not None}
+    names = ("metrics", "weight", "cluster", "time", "mean", "seen", "min_score", "interval",
+             "confidence")  # fmt: skip
+    options = {name: getattr(request, name) for name in names} | dict(request.rules.options)
+    options["by"] = [
+        [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]
+        for group in request.groupings
+    ]
+    if isinstance(request.catalogue, int):
+        options["catalogue"] = tables.pop("catalogue")
+    for name, table in tables.items():
+        if isinstance(table, HeaderlessPath):
+            options["columns"] = table.columns
+        if isinstance(table, Part):
+            parts = options.setdefault("part", [None, None])
+            parts[name == "qrels"], tables[name] = table.name, table.data
+    inputs = {name: public_name(table) for name, table in tables.items()}
+    return {"function": "evaluate", "inputs": inputs, "options": options}
+
+
+def render_query(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
+    weight: str | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> str:
+    """The SQL of an evaluation, which is that of the result of `evaluate`."""
+    rules, groupings = RankingRules.of(options, evaluate), parse_groupings(by)
+    request = Request(
+        run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
+    )
+    with open_evaluation(request) as evaluation:
+        return evaluation.script.sql

@@ -1,0 +1,1 @@
+"""Finish: values per query, by formulas over columns or by the readable query."""

@@ -1,0 +1,183 @@
+"""`Evaluation`: what is evaluated, and the rules of it, on the tables of a session.
+
+Its questions about the grades, which resolve rules, are each asked at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+import rankql
+from rankql.core.base.column_names import SUBTOPIC_NAMES
+from rankql.core.evaluation.finish import readable
+from rankql.core.evaluation.finish.ctes import with_source_ctes
+from rankql.core.evaluation.means.means import Meta, average_slices
+from rankql.core.evaluation.reduce.protocol import SCALES
+from rankql.core.evaluation.result.script import Script
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import quote
+from rankql.core.metrics.metric_record import IS_RELEVANT, Metric
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import count_values, fetch, fetch_frame, numbers_in_memory
+from rankql.core.tables.request import Request
+from rankql.core.tables.session import Session
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation after all rules are resolved: no query runs under other ones.
+
+    `make_plan` makes it from the `Request` of `evaluate`.
+    """
+
+    session: Session
+    inputs: Inputs
+    conventions: Conventions
+    metrics: Sequence[Metric] = ()
+    # They count the items in train for notes and errors.
+    hidden: Sequence[Metric] = ()
+    groupings: Sequence[Sequence[str]] = ()
+    # The call of `evaluate`; None of another function.
+    request: Request | None = None
+
+    @property
+    def computed(self) -> list[Metric]:
+        """The metrics of the readable query, with hidden ones."""
+        return [*self.metrics, *self.hidden]
+
+    @cached_property
+    def script(self) -> Script:
+        """The SQL."""
+        loaded = [*self.session.loaded.values()]
+        return Script(self.inputs, self.conventions, self.computed, self.groupings, loaded)
+
+    @property
+    def apart(self) -> Evaluation | None:
+        """The evaluation of metrics of forbidden items, if other grades are read for them."""
+        apart = readable.read_apart(self.inputs, self.metrics, self.conventions)
+        if apart is None:
+            return None
+        inputs, metrics, conventions = apart
+        return replace(self, inputs=inputs, conventions=conventions, metrics=metrics, hidden=())
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(count_values(self.session, table, [])[0] for table in self.inputs.tables)
+
+    def run_sql(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query on the CTEs of the sources."""
+        return fetch(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
+
+    def run_frame(self, sql: str) -> pl.DataFrame:
+        """Many rows of a query on the CTEs of the sources, as a frame."""
+        return fetch_frame(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
+
+    def of_queries(self, condition: str) -> Evaluation:
+        """The evaluation of some queries. The condition has the query as {query}."""
+        both = " AND ".join(filter(None, [self.inputs.where, condition]))
+        return replace(self, inputs=replace(self.inputs, where=both))
+
+    @property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """The columns of each table, by role."""
+        tables = (*self.inputs.tables, *self.inputs.beyond.tables)
+        rules = self.request and self.request.rules
+        read = {*self.inputs.extra, rules and rules.collapse}
+        read |= {*SUBTOPIC_NAMES} if self.inputs.subtopics else set()
+        columns = {}
+        for table in tables:
+            unread = [name for name in table.unread if name not in read]
+            columns[table.label] = replace(table, unread=unread).role_columns
+        if size := self.inputs.beyond.size:
+            columns["catalogue"] = columns.get("catalogue", {}) | {"items": size}
+        return columns
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics with a value per query."""
+        return [metric.name for metric in self.metrics if not readable.is_catalogue(metric)]
+
+    @property
+    def cluster(self) -> str | None:
+        """The attribute of queries that belong together."""
+        return None if self.request is None else self.request.cluster
+
+    def make_meta(self, **known: Any) -> Meta:
+        """What a result must know, with what is known after the queries."""
+        inputs, metrics = self.inputs, self.metrics
+        fields = readable.catalogue_meta(metrics) | known
+        meta = Meta(
+            query=inputs.query,
+            metrics=[metric.name for metric in metrics],
+            conventions=self.conventions.as_dict(),
+            system=inputs.many,
+            systems=[*filter(None, inputs.runs)] or [*inputs.first_to_last],
+            by=list(inputs.by),
+            groupings=[list(group) for group in self.groupings],
+            weight=inputs.weight,
+            cluster=self.cluster,
+            time=None if self.request is None else self.request.time,
+            metric_weights=readable.weight_columns(self.computed),
+            judgments=inputs.qrels is not None,
+            unjudged_queries="count" if inputs.unjudged_queries == "count" else None,
+            version=rankql.__version__,
+            canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
+            **fields,
+        )
+        return average_slices(meta) if self.request and self.request.mean else meta
+
+    def is_relevant(self, metric: Metric | None = None) -> str:
+        """The SQL that says whether an item is relevant, to a metric or by the conventions."""
+        rules = vars(self.conventions)
+        threshold = metric.threshold(rules) if metric else self.conventions.threshold
+        return IS_RELEVANT.format(threshold=threshold)
+
+    def has_grade(self, condition: str) -> bool:
+        """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""
+        for table in self.inputs.judging:
+            # Compare the column itself: DuckDB then skips what its statistics rule out.
+            roles = [role for role in ("rel", "pos") if role in table.roles]
+            numbers = {x: numbers_in_memory(self.session, table, table.roles[x]) for x in roles}
+            if all(x is not None for x in numbers.values()):
+                test = condition.format(**{role: quote(role) for role in roles})
+                if pl.DataFrame(numbers).select(pl.sql_expr(test).any()).item():
+                    return True
+                continue
+            columns = {role: table.integer(role) or table.number(role) for role in roles}
+            sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
+            if self.session.rows(sql):
+                return True
+        return False
+
+    def has_fractions(self) -> bool:
+        """Whether a grade is between 0 and 1."""
+        if all(table.integer("rel") for table in self.inputs.judging) or self.grade_scale():
+            return False
+        return self.has_grade("{rel} > 0 AND {rel} < 1")
+
+    def grade_scale(self) -> int:
+        """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+        are_whole = all(table.integer("rel") for table in self.inputs.judging)
+        fraction = "" if are_whole else " OR {rel} <> floor({rel})"
+        for end in SCALES:
+            if not self.has_grade(f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+                return end
+        return 0
+
+    def highest_grade(self) -> float:
+        """The highest grade, or 0."""
+        # The end of a scale is found without reading all rows.
+        end = self.grade_scale()
+        if end and self.has_grade(f"{{rel}} = {end}"):
+            return float(end)
+        grades = " UNION ALL ".join(
+            f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in self.inputs.judging
+        )
+        sql = f"SELECT coalesce(max(rel), 0) FROM ({grades}) WHERE rel > 0"
+        return float(self.session.value(sql))

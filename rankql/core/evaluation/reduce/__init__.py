@@ -1,0 +1,1 @@
+"""Reduce: one row per ranking, in DuckDB or in polars."""

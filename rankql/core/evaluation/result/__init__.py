@@ -1,0 +1,1 @@
+"""Result: values per query and their means, made once and never changed."""

@@ -1,0 +1,350 @@
+"""Names: the columns that may have a role, and whether their names decide alone.
+
+A list of ids is a column of that type, an object {id: number}, or a text of several ids. No row is
+read here; where names do not decide, `choose` does, or `missing_role` asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import duckdb
+
+from rankql.core.base.column_names import (
+    ADD_HEADER,
+    ANNOTATORS,
+    COLUMN_NAMES,
+    KEY_PLACES,
+    PLACES,
+    PREDICTED,
+    RANKED_SYSTEMS,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    SPLITS,
+    TIMES,
+    WEAK,
+    WEAKER,
+    WEAKER_LISTS,
+    find_name,
+    is_called,
+    is_like_id,
+    is_row_number,
+    list_side,
+    missing_column,
+    names_system,
+    rank_of,
+    recognise_item_alone,
+    squash,
+    words_of,
+)
+from rankql.core.base.errors import Question, RankqlError, Ungraded
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.tables import (
+    FRACTIONS,
+    NUMBERS,
+    Runs,
+    Table,
+    is_id,
+    is_nested,
+    is_number,
+    is_text,
+    quote_name,
+)
+
+# Lists of fractions are not ids.
+VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
+# The rank of a column whose name is not known.
+_UNNAMED = 1000
+# The names of lists of ids.
+LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
+
+
+class Ids(NamedTuple):
+    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
+
+    name: str
+    sql: str
+    # The place of its name among the known ones, from 0, which is the best.
+    rank: int = 0
+    # The column of lists and its SQL, if the ids are in one.
+    column: str = ""
+    lists: str = ""
+    # The place of what separates the ids of a cell in `SEPARATORS`: nothing if it has one.
+    reading: int = 0
+    # Their numbers, of the elements of a list, if each has one.
+    number: str = ""
+    # Are they ids only if most of them are among those of the run: answers, and numbers?
+    doubtful: bool = False
+    # Are they places in what another field names, such as pages?
+    part: bool = False
+
+
+def lists_of(table: Table) -> list[str]:
+    """The columns of lists that may have ids, and of objects {id: number} if no row is an item."""
+    kinds = table.columns.items()
+    lists = [x for x, kind in kinds if kind.endswith("]") and not VECTOR.fullmatch(kind)]
+    known = any(map(table.known, ("item", *NUMBERS)))
+    rows = known or any(kind.startswith(FRACTIONS) for _, kind in kinds)
+    return lists + [x for x in table.columns if not rows and is_map(table, x)]
+
+
+def is_map(table: Table, column: str) -> bool:
+    """Is it a map, or an object of numbers that was not unpacked because its names are ids?"""
+    unpacked = any(x.startswith(f"{column}.") for x in table.columns)
+    return has_numbers(table.columns[column]) and not unpacked
+
+
+def has_numbers(kind: str) -> bool:
+    """Is it a type of maps, or of objects of numbers alone?"""
+    kinds = [] if kind.endswith("]") else [x.kind for x in fields_of(kind).values()]
+    return kind.startswith("MAP(") or (bool(kinds) and all(map(is_number, kinds)))
+
+
+class Field(NamedTuple):
+    """A field of an object: its type, and the names that lead to it."""
+
+    kind: str
+    path: tuple[str, ...]
+
+    def of(self, value: str) -> str:
+        """The SQL of the field of an object."""
+        return value + "".join(f"[{literal(name)}]" for name in self.path)
+
+
+def fields_of(kind: str) -> dict[str, Field]:
+    """The fields of an object or of the objects in a list, by the type of the column.
+
+    Those of objects within the object have dotted names.
+    """
+    if not kind.startswith("STRUCT("):
+        return {}
+    parsed: Any = duckdb.sqltype(kind)
+    parsed = parsed.children[0][1] if kind.endswith("]") else parsed
+    fields: dict[str, Field] = {}
+    for name, each in parsed.children:
+        fields |= {
+            f"{name}.{x}": Field(field.kind, (name, *field.path))
+            for x, field in (fields_of(str(each)) if not str(each).endswith("]") else {}).items()
+        } or {name: Field(str(each), (name,))}
+    return fields
+
+
+def has_numbers_of_ids(name: str, kind: str) -> bool:
+    """Does a column of objects map ids to numbers, by its name and the types of its fields?"""
+    kinds = [field.kind for field in fields_of(kind).values()]
+    if any(x.endswith("]") for x in kinds):
+        return False
+    if is_called(name, LISTS):
+        return all(is_number(x) or is_text(x) for x in kinds)
+    ids = list_side(name) or (_list_side(name) and COLUMN_NAMES.isdisjoint(fields_of(kind)))
+    return bool(ids) and all(map(is_number, kinds))
+
+
+def _list_side(name: str) -> str:
+    """The side of a list or a map: relevance may be {id: grade}, as queries have it."""
+    return "qrels" if squash(name) == "relevance" else list_side(name)
+
+
+def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
+    """The column of lists with this name or a known one; None if the table has a row per item."""
+    nested = [
+        column for column, kind in table.columns.items()
+        if is_nested(kind) and (not fields_of(kind) or kind[-1] == "]" or is_map(table, column)
+                                or has_numbers_of_ids(column, kind))
+    ]  # fmt: skip
+    if not nested or table.unnested or table.unit == "ids":
+        return None
+    if isinstance(name, str) and table.has(name):
+        return find_name(nested, [name])
+    first = name[0] if isinstance(name, tuple) else name  # of a key of fields
+    if isinstance(first, str) and (owners := [x for x in nested if first.startswith(f"{x}.")]):
+        return max(owners, key=len)
+    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
+    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
+        return None
+    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
+        return column
+    side = "run" if known is RETRIEVED else "qrels"
+    likely = [x for x in nested if _list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
+    weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
+    return likely[0] if len(likely) == 1 else None if likely else weaker
+
+
+def find_field(table: Table, column: str, name: str) -> str | None:
+    """The field of the objects in a list that the caller names, with or without the list."""
+    return find_name(fields_of(table.columns[column]), [name.removeprefix(f"{column}."), name])
+
+
+def entries_of(column: str) -> str:
+    """The keys and values of an object whose values are numbers, as a list."""
+    entries = f"map_entries(TRY_CAST(to_json({quote(column)}) AS MAP(VARCHAR, DOUBLE)))"
+    return f"list_filter({entries}, lambda y_: y_['value'] IS NOT NULL)"
+
+
+def wrong_type(table: Table, column: str) -> RankqlError:
+    """The error about a column that should have lists."""
+    kind = table.columns[column]
+    kind = "text" if is_text(kind) and not kind.endswith("]") else kind
+    return RankqlError(
+        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
+        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
+    )
+
+
+def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True) -> list[Ids]:
+    """The columns of a row with a known name of a role, the likeliest first.
+
+    in_lists: also those that say no role. not named: then the others that may have ids.
+    """
+    ids, other = [], "item" if role == "query" else "query"
+    for name in table.free_columns(role):
+        kind, rank = table.columns[name], rank_of(role, name)
+        if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
+            table.find(role, parent)  # asks for the fields of a key
+        elif rank is not None and not is_nested(kind):
+            ids.append(Ids(name, quote(name), rank))
+        elif not named and is_id(kind) and rank_of(other, name) is None:
+            ids.append(Ids(name, quote(name), _UNNAMED))
+    best = [x for x in ids if x.rank < WEAK[role] and not in_lists]
+    return sorted(best if best and named else ids, key=lambda x: x.rank)
+
+
+# Words of the names of columns that say whether an item was good.
+_OUTCOMES = {
+    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
+    *("liked", "useful"),
+}
+# Names of numbers that order items, which judgments may have as grades.
+_RANKING = (*ROLES["score"], *ROLES["pos"])
+
+
+def is_outcome(name: str, kind: str) -> bool:
+    """Does a column say whether an item was good, by its type or its name?"""
+    words = words_of(name.rpartition(".")[2])
+    return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
+
+
+def name_ids(
+    runs: Runs, qrels: Table | None, options: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, Table | None] | None:
+    """The runs and judgments with the query and the item as roles, if they are tidy: flat, with one
+    column of a known name for each role. None if something must be chosen or unpacked.
+    """
+    named = (*ROLES, "system", "order", "forbidden", "groups", "collapse")
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    if any(options.get(x) is not None for x in named) or not all(
+        any(table.has(name) for table in tables) for name in by
+    ):
+        return None
+    ranked = {x: _name_ids(table, by, "item" if qrels else "rel") for x, table in runs.items()}
+    judged = qrels and _name_ids(qrels, by, "item", "rel")
+    if not all(ranked.values()) or (qrels and not judged):
+        return None
+    return {x: table for x, table in ranked.items() if table}, judged
+
+
+def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
+    is_run, columns = table.label != "qrels", table.columns.items()
+    systems = is_run and any(is_called(x, RANKED_SYSTEMS) or names_system(x) for x in table.columns)
+    if systems or any(is_nested(kind) for _, kind in columns):
+        return None
+    known = {
+        role: [x for x in table.columns if rank_of(role, x) is not None]
+        for role in ("query", "item")
+    }
+    ids = {role: names[0] for role, names in known.items() if names}
+    weak = [x for role, x in ids.items() if (rank_of(role, x) or 0) >= WEAK[role]]
+    for role in NUMBERS:
+        known[role] = [x for x in table.columns if is_called(x, (*ROLES[role], *WEAKER[role]))]
+    lacks = not all(known[x] for x in ("query", *needed)) or (
+        is_run and not known["pos"] and not known["score"]
+    )
+    several = any(len(names) > 1 or {*names} & {*by} for names in known.values())
+    if lacks or weak or several:
+        return None
+    return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
+
+
+def missing_role(table: Table, role: str, hint: str = "") -> Question:
+    """The question about a role without a column: which columns may be it, by their types."""
+    without_role = table.free_columns(role)
+    free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
+    numbers = [x for x in free if is_number(table.columns[x]) or table.text]
+    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, (*TIMES, *SPLITS))]
+    if role == "item":
+        ids = [x for x in ids if x != table.find("query")]
+        rel = table.find("rel") if find_name(free, ANNOTATORS) else None
+    likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
+    others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
+    names = [*dict.fromkeys((*likely, *others))]
+    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES]
+    if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
+        names = [x for x in names if x not in places or is_text(table.columns[x])]
+        names += [f"{x}, {y}" for x in texts for y in places]
+    calls = [{role: x} for x in names]
+    if role == "item" and rel and table.label == "qrels":  # several label an item
+        calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
+    judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
+    if role == "rel":
+        known = map(table.find, ("query", "item", *NUMBERS))
+        if table.label.startswith("run") and {*free} <= {*known}:
+            text = f"{table.label} has no grades, and there are no judgments"
+            return Ungraded(text, otherwise=f"Pass qrels={hint}")
+        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
+        calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
+        # Without a place of each, a run of relevant items alone is the best there is.
+        if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
+            calls.append({role: "1"})
+    if role == "item" and len(numbers) > 1 and table.label != "qrels":
+        hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
+        hint += "variable_name='item', value_name='score')"
+    if role == "score":
+        ordered = table.ordered and not numbers  # nothing else orders the items
+        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or x in judged)]
+        places = [x for x in numbers if x in ids]
+        calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
+        calls += [
+            {role: x} for x in numbers
+            if table.columns[x].startswith(FRACTIONS) or (table.text and not words_of(x) & PLACES)
+        ]  # fmt: skip
+        calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
+        hint = ". The run comes first, the judgments second"
+    text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
+    kind = Ungraded if role == "rel" and table.label != "qrels" else Question
+    row: dict[str, Any] = {"query": "q1", "item": "d1"}
+    row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
+    row |= {"score": 2.5} if table.label != "qrels" else {}
+    otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
+    return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
+
+
+def assign_roles(
+    table: Table,
+    names: Mapping[str, str | None],
+    needed: Sequence[str],
+    preferred: Mapping[str, Sequence[str]] | None = None,
+    only: bool = False,
+) -> Table:
+    """The table with its roles assigned: all that are recognised, or only those that are needed."""
+    preferred = preferred or {}
+    columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
+    roles = {role: column for role, column in columns.items() if column is not None}
+    for role in needed:
+        if role == "item" and role not in roles:
+            name = recognise_item_alone(table.free_columns(role), f" of {table.label}")
+            roles |= {role: name} if name else {}
+        if role not in roles:
+            hint = ""
+            of_values = table.shape == "map" or not table.known("item")
+            if role == "rel" and table.label != "qrels" and of_values:
+                hint = ". compare and gate take values of your own, such as revenue, by "
+                hint += "rankql.read_values, and as files of a query and numbers alone"
+            known = [x for each in ROLES.values() for x in each]
+            if table.text and not any(is_called(x, known) for x in table.own_columns):
+                hint += f". If its first line is data, {ADD_HEADER}"
+            raise missing_role(table, role, hint)
+    return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

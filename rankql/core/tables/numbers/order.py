@@ -1,0 +1,199 @@
+"""Numbers against order: which way the numbers of a run go, and what counts if they disagree.
+
+The witnesses are positions and the order of the rows. One statement reads the first rows of a run:
+whether a column rises, falls or counts from 0 or 1 within the queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from rankql.core.base.column_names import (
+    PLACES,
+    ROLES,
+    WEAKER,
+    has_two_directions,
+    is_distance,
+    squash,
+    words_of,
+)
+from rankql.core.base.errors import Question, RankqlError, require
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.reader import First, first_rows
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
+from rankql.shapes.unpack.rows import add_place
+
+_BOTH_WAYS = [{"descending": False}, {"descending": True}]
+
+
+def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
+    """Notes on positions that lack the top, or that scores contradict.
+
+    Refuses positions of all queries together, from 0 or below 0, and positions that the caller
+    names as the score.
+    """
+    pos, score = (table.roles.get(x, "") for x in ("pos", "score"))
+    names = [x for x in (pos, score) if x and (is_number(table.columns[x]) or table.text)]
+    if table.unit == "ids" or table.is_assumed("pos") or (pos or score) not in names:
+        return ()
+    words = {word for name in (*ROLES["score"], *WEAKER["score"]) for word in words_of(name)}
+    unknown = score not in table.computed and words.isdisjoint(words_of(score))
+    if not pos and not (named and unknown):
+        return ()
+    first = first_rows(session, table, names)
+    if pos:
+        return _check_positions(session, table, first, pos, score if score in names else "")
+    is_place = not PLACES.isdisjoint(words_of(score))
+    least = _first_count(session, table, first, score, quote(table.roles["query"]), is_place)
+    if least == 1 or (least == 0 and is_place):
+        place = score if least else f"{quote_name(score)} + 1"
+        text = f"{table.label}: {score} counts from {least} in each query, like positions"
+        raise Question(text, [{"pos": place}, {"descending": True}])
+    return ()
+
+
+def _check_positions(
+    session: Session, table: Table, first: First, pos: str, score: str
+) -> Sequence[str]:
+    label, query = table.label, table.roles["query"]
+    if _first_count(session, table, first, pos, "1") == 1:
+        raise RankqlError(
+            f"{label}: {pos} numbers the rows of all queries together. Number them per query: "
+            f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
+        )
+    tops = [min(x) for x in first.lists]
+    if session.asks and {*tops} == {0}:
+        text = f"{label}: {pos} counts from 0 in each query. Position 1 is the top: add 1"
+        raise Question(text, [{"pos": f"{quote_name(pos)} + 1"}])
+    if tops and max(chain(*first.lists)) < 0:
+        text = f"{label}: {pos} is below 0, as in FTS5, where it is a score"
+        raise Question(text, [{"score": pos, "descending": False}])
+    several, complete = len(tops) > 1, len(first.rows) < FIRST_ROWS
+    lacks = several and 2 * sum(x > 1 for x in tops) > len(tops)
+    if lacks and not complete and min(tops) > 1:  # there may be more rows of these queries
+        top = f"SELECT min({table.number_or_null(pos)}) AS top FROM {table.sql}"
+        sql = f"SELECT avg(CAST(top > 1 AS INT)) > 0.5 FROM ({top} GROUP BY {quote(query)})"
+        lacks = complete = session.value(sql)
+    if lacks and complete:
+        return [f"{label}: most queries have no row with {pos} 1, the top position"]
+    if not score or first.disagreement(lowest=is_distance(score)) <= 0.5:
+        return ()
+    instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos")
+    return [
+        f"{label}: {score} orders most queries in another way than {pos}, which is read. "
+        f"To rank by it, pass score={score!r}{instead}"
+    ]
+
+
+def _first_count(
+    session: Session, table: Table, first: First, name: str, key: str, gaps: bool = False
+) -> int | None:
+    """The first number if the values of a column count the rows of each group, from 0 or 1.
+
+    There must be several queries. key: the SQL of a group. gaps: some numbers may be missing.
+    """
+    groups = [[*chain(*first.lists)]] if key == "1" else first.lists
+    if sum(map(len, groups)) < 2 or any(len({*x}) < len(x) for x in groups):
+        return None
+    value = table.number_or_null(name)
+    rows = f"SELECT {quote(table.roles['query'])} AS q, {key} AS k, {value} AS p FROM {table.sql}"
+    counts = "SELECT count(*) AS n, count(DISTINCT p) AS d, min(p) AS low, max(p) AS high, "
+    counts += f"count(DISTINCT q) AS queries FROM ({rows} WHERE {value} IS NOT NULL) GROUP BY k"
+    several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
+    whole = "low IN (0, 1) AND high < 1e6" if gaps else "high = n + low - 1"
+    sql = f"SELECT bool_and(n = d AND {whole}) AND {several}, min(low), max(low) FROM ({counts})"
+    count, least, most = session.row(sql)
+    return int(least) if count and least in (0, 1) and (gaps or least == most) else None
+
+
+def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> Iterator[str]:
+    """A note or a question on scores that run against the order of the rows, or of a dict."""
+    name, shape, ordered = table.roles.get("score", ""), table.shape, table.ordered
+    is_bm25, lowest = squash(name) == "bm25", table.ascending
+    if not name or "pos" in table.roles or table.lists or not (ordered or is_bm25):
+        return
+    if {"score", "order", "descending"} & named or (lowest and not (shape or is_distance(name))):
+        return
+    first = first_rows(session, table, [name])
+    lists, label = [x for x in first.lists if len(x) > 1], table.label
+    falls = all(x == sorted(x, reverse=True) for x in lists)
+    rises = all(x == sorted(x) for x in lists)
+    counts = all(x == [x[0] + i for i in range(len(x))] for x in lists)
+    starts = {x[0] for x in lists}
+    if shape and counts and starts in ({0}, {1}):
+        text = f"{label}: the numbers count from {min(starts):.0f} in the order of the items. "
+        place = name if 1 in starts else f"{name} + 1"
+        raise Question(f"{text}Are they ranks?", [{"pos": place}, {"descending": True}])
+    if shape == "pairs" and not falls and not lowest:
+        text = "the items are not in the order of their scores. Which order counts?"
+        raise Question(f"{label}: {text}", [{"order": "rows"}, *_BOTH_WAYS[::-1]])
+    if lowest and falls and not rises:
+        text = f"{label}: rows begin with the highest {name}. Is the highest the best?"
+        raise Question(text, _BOTH_WAYS[::-1])
+    if lowest or not lists:
+        return
+    if is_bm25 and max(chain(*lists)) < 0 and (rises or not (ordered and falls)):
+        text = f"{label}: {name} is below 0, as in FTS5, where the lowest is best. Is it here?"
+        raise Question(text, _BOTH_WAYS)
+    # Scores rise by chance in one of exp(unlikely) runs.
+    unlikely = sum(math.lgamma(len(x) + 1) for x in lists if len({*x}) == len(x))
+    if not rises or unlikely < math.log(10):
+        return
+    values = first.values
+    is_sorted = len(first.lists) > 1 and values == sorted(values)
+    if unlikely > math.log(1000) and not is_sorted:
+        text = f"the rows of each query begin with the lowest {name}. Is the lowest the best?"
+        raise Question(f"{label}: {text}", _BOTH_WAYS)
+    yield (
+        f"{label}: {'all rows' if is_sorted else 'the rows of each query'} begin with the lowest "
+        f"{name}, and the highest counts as the best. If the lowest is best, pass descending=False"
+    )
+
+
+def lowest_is_best(table: Table, descending: bool | None) -> bool:
+    """Is the lowest score the best? By the caller, or by the name of the column."""
+    name = table.roles["score"]
+    if descending is None:
+        if has_two_directions(name):
+            raise Question(
+                f"{table.label}: is the lowest or the highest {name} the best?",
+                _BOTH_WAYS,
+            )
+        return is_distance(name)
+    return not descending
+
+
+def drop_positions(session: Session, table: Table, name: str) -> Table:
+    """The run ordered by its score as others are, if its positions hardly say anything else."""
+    pos, score = table.roles["pos"], table.roles["score"]
+    place, value = table.number_or_null(pos), table.number_or_null(score)
+    sign = "" if is_distance(score) else "-"
+    rows = f"""SELECT {quote(table.roles["query"])} AS q, {place} AS p, {sign}{value} AS s
+        FROM {table.sql} WHERE {place} IS NOT NULL AND {value} IS NOT NULL"""
+    ranks = f"""SELECT row_number() OVER (PARTITION BY q ORDER BY p, s) AS place,
+        rank() OVER (PARTITION BY q ORDER BY s) AS low,
+        count(*) OVER (PARTITION BY q, s) AS ties FROM ({rows})"""
+    counts = "count(*) FILTER (place < low OR place >= low + ties), count(*)"
+    wrong, total = session.row(f"SELECT {counts} FROM ({ranks})")
+    require(
+        wrong <= 0.01 * total,
+        f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, and the "
+        f"other runs have scores. Name the column that all have, score={score!r}, or correct {pos}",
+    )
+    unused = Unused(f"{pos} of {name} is not used")
+    return replace(table.without("pos"), context={**table.context, "pos": unused})
+
+
+def rank_by_score(session: Session, table: Table) -> Table:
+    """The run with positions by its scores; the higher item id comes first among equal ones."""
+    name, score = f"{INTERNAL_PREFIX}place", table.number("score")
+    order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
+    place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
+    sql = f"SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql}"
+    reads = {**table.computed, name: table.sources([table.roles["score"]])}
+    ranked = add_place(session, table, "pos", name, table.role_columns["score"], sql)
+    return replace(ranked, computed=reads, ascending=False)

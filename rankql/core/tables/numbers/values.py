@@ -1,0 +1,162 @@
+"""The numbers in columns of grades, positions and scores: text, NaN, NA and fill-ins."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import polars as pl
+
+from rankql.core.base.errors import RankqlError
+from rankql.core.base.text import format_count, is_or_are
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.reader import numbers_in_memory
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
+from rankql.shapes.open.padding import LOWEST
+
+# How text says yes and no.
+_YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+# How Label Studio writes a rating into CSV and JSON: the text or the list of one object.
+_RATING = r"""'^\[\{["'']rating["'']: ?([-+.0-9e]+)\}\]$'"""
+
+
+def read_numbers(session: Session, table: Table) -> Table:
+    """The table with numbers for text, and NULL for grades that are NaN in pandas.
+
+    Text may call grades yes and no.
+    """
+    name = table.roles.get("rel", "")
+    kind, value = table.columns.get(name, ""), quote(name)
+    is_words = is_text(kind) and numbers_in_memory(session, table, name) is None
+    if is_words or kind.startswith("STRUCT(rating "):
+        text = f"lower(trim(CAST({value} AS VARCHAR)))"
+        sql = f"SELECT bool_and({text} IN {_YES + _NO}), any_value({text}) FROM {table.sql}"
+        words, first = session.row(sql)
+        rated = f"SELECT bool_and(regexp_matches({text}, {_RATING})) FROM {table.sql}"
+        if words:
+            grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
+            table = table.with_values(name, grade, "INTEGER")
+        elif (first or "").startswith("[{") and session.value(rated):
+            table = table.with_values(name, f"regexp_extract({text}, {_RATING}, 1)", "VARCHAR")
+    elif table.nan and kind.startswith(FLOATS):
+        counts = f"count(*) FILTER ({is_nan(value)}), count(*)"
+        missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
+        if missing:
+            session.note(
+                table.label,
+                f"{missing:,} of {rows:,} values of {name} are NaN, as pandas "
+                "writes missing ones, and count as unjudged",
+            )
+            grade = f"CASE WHEN NOT {is_nan(value)} THEN {value} END"
+            table = table.with_values(name, grade, kind)
+    for role in ("rel", "score", "pos"):
+        name = table.roles.get(role, "")
+        if not is_text(table.columns.get(name, "")):
+            continue
+        if numbers_in_memory(session, table, name) is not None:
+            continue
+        if table.text:
+            table = _read_na(session, table, name)
+            continue
+        number = text_number(name)  # if all are finite
+        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
+        if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
+            table = table.with_values(name, number, "DOUBLE")
+    return table
+
+
+def _read_na(session: Session, table: Table, name: str) -> Table:
+    """The table of a text file with NULL for the NA that R writes into columns of numbers."""
+    value = quote(name)
+    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {value} = 'NA'")
+    if not count:
+        return table
+    values = format_count(count, "value")
+    session.note(table.label, f"{values} of {name} {is_or_are(count)} NA, as R writes missing ones")
+    return table.with_values(name, f"nullif({value}, 'NA')", table.columns[name])
+
+
+def refuse_padding(session: Session, table: Table) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+    name = table.roles.get("item", "")
+    kind = table.columns.get(name, "")
+    if not (is_text(kind) or is_number(kind)):
+        return
+    if _has_minus_one(session, table, name):
+        raise RankqlError(
+            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
+            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+        )
+
+
+def _has_minus_one(session: Session, table: Table, name: str) -> bool:
+    """Is -1 the only id below 0? Ranges spare the other rows of a file, by its statistics."""
+    value, below = quote(name), f"{quote(name)} < 0"
+    frame = session.frames.get(table.sql)
+    if is_text(table.columns[name]):
+        if frame is not None and not frame[name].cast(pl.String).str.starts_with("-").any():
+            return False
+        value, below = f"TRY_CAST({value} AS BIGINT)", f"{value} >= '-' AND {value} < '.'"
+    elif frame is not None:
+        return bool(frame[name].min() == -1)
+    return bool(session.value(f"SELECT min({value}) = -1 FROM {table.sql} WHERE {below}"))
+
+
+def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:
+    """The run without the rows of fill-ins, and whether its scores are then distances; None
+    without any.
+
+    FAISS gives -1 the highest distance, or the lowest product; usearch gives 0 no distance.
+    """
+    if not {"item", "score"} <= {*table.roles}:
+        return table, None
+    names = table.roles["item"], table.roles["score"]
+    of_item, of_score = (table.columns[name] for name in names)
+    is_text = table.text and of_item == "VARCHAR"
+    are_ids = is_text or of_item.endswith(("INT", "INTEGER"))
+    if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
+        return table, None
+    frame = session.frames.get(table.sql)
+    if frame is not None and not frame[names[0]].cast(pl.String).is_in(["-1", "0"]).any():
+        return table, None
+    item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
+    minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
+    high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
+    # The first condition spares a file of other ids, by its statistics.
+    fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND {is_nan(score)}))"
+    counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
+    count, value, is_score = session.row(f"{counts} WHERE {fill}")
+    if not count:
+        return table, None
+    what = "scores" if is_score else "distances, of which the lowest is best"
+    tool = "FAISS" if int(value) else "usearch"
+    session.note(
+        table.label,
+        f"{format_count(count, 'item')} {value} left out, the fill-in of {tool}. "
+        f"The numbers are {what}",
+    )
+    kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
+    return replace(table, sql=kept), not is_score
+
+
+def refuse_rounded_scores(session: Session, table: Table) -> None:
+    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
+    if "score" not in table.roles or "pos" in table.roles:
+        return
+    name, kind = table.roles["score"], table.columns[table.roles["score"]]
+    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
+    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        if numbers_in_memory(session, table, name) is not None:
+            return
+        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
+        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
+    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return
+    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
+    for (value,) in session.rows(sql):
+        raise RankqlError(
+            f"{table.label}: {name} {value} has so many digits that different scores would be "
+            "equal. Subtract a number from all scores, or pass positions: pos="
+        )

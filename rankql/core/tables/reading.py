@@ -1,0 +1,429 @@
+"""Reading: from what people pass to `Inputs`, tables whose columns have roles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rankql.core.base.column_names import REQUESTS, ROLES, SPLITS, find_name, is_called
+from rankql.core.base.errors import Call, Question, RankqlError, require
+from rankql.core.base.text import Note, format_count, format_queries, is_or_are
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.candidates import assign_roles, name_ids
+from rankql.core.tables.frames import export_call
+from rankql.core.tables.inputs import Inputs, TidyTables
+from rankql.core.tables.numbers.judgments import assume_grades, mark_forbidden, merge_rows
+from rankql.core.tables.numbers.order import (
+    check_order,
+    drop_positions,
+    lowest_is_best,
+    rank_by_score,
+)
+from rankql.core.tables.numbers.values import (
+    read_numbers,
+    refuse_padding,
+    refuse_rounded_scores,
+    without_fill_rows,
+)
+from rankql.core.tables.reader import infer_types, list_in_order
+from rankql.core.tables.request import Request
+from rankql.core.tables.session import Session, is_several_runs
+from rankql.core.tables.tables import (
+    FIRST_ROWS,
+    Data,
+    Runs,
+    Table,
+    is_text,
+    refuse_repeated,
+    require_column,
+    unknown_column,
+)
+from rankql.features.training import read_beyond, split_log
+from rankql.shapes.ask.columns import with_columns
+from rankql.shapes.ask.trials import has_matches, verified
+from rankql.shapes.choose.choice import require_one_name
+from rankql.shapes.choose.computed import split_aggregate
+from rankql.shapes.doubts.account import account_for
+from rankql.shapes.unpack.rows import add_row_number, make_tidy
+
+
+def read_inputs(session: Session, request: Request) -> Inputs:
+    """Open the tables and recognise their columns. A question offers calls that answer it.
+
+    Without a run, only judgments are read.
+    """
+    run, rules = request.run, request.rules
+    alone = rules.system is None or not is_several_runs(run)
+    require(alone, "system= is for a single run. The runs of a dict have their names already")
+    opened = {} if run is None else open_runs(session, run)
+    others = ((x, getattr(request, x)) for x in ("qrels", "attributes", "train"))
+    tables = {x: None if data is None else session.table(data, x) for x, data in others}
+    runs = opened if isinstance(opened, dict) else {None: opened}
+    for table in (*runs.values(), *filter(None, [tables["qrels"]])):
+        rules.require_words(table.label, [*table.columns])
+    by = dict.fromkeys(itertools.chain(*request.groupings), "by")
+    if request.cluster is not None:
+        by.setdefault(request.cluster, "cluster")
+    if isinstance(request.time, str):
+        by.setdefault(request.time, "time")
+    if request.weight is not None:
+        by[request.weight] = "weight"
+    names = ("system", "descending", "order", "collapse", "forbidden")
+    options = {**rules.columns, **{name: getattr(rules, name) for name in names}}
+    if rules.groups:
+        require(options["rel"] is None, "groups= does not support rel=. Leave out one of them")
+        options |= {"groups": "any", "rel": "1"}  # of each id
+
+    def read(call: Call) -> Inputs:
+        inputs = _read_tables(session, runs, tables, {**options, **call}, by, request.catalogue)
+        return replace(inputs, weight=request.weight)
+
+    def is_answer(call: Call) -> bool:
+        noted = len(session.notes)
+        try:
+            collapse = {**options, **call}["collapse"] is not None
+            return has_matches(session, read(call), collapse)
+        finally:
+            del session.notes[noted:]
+
+    try:
+        return read({})
+    except Question as question:
+        asked, as_text = question, (runs, tables)
+        if any(table and table.text for table in (*runs.values(), *tables.values())):
+            runs = {x: infer_types(session, table) for x, table in runs.items()}
+            tables = {x: table and infer_types(session, table) for x, table in tables.items()}
+            try:  # with types, few columns may have a role
+                read({})
+            except Question as typed:
+                asked, typed.hint = typed, question.hint
+            except RankqlError:
+                pass
+            if asked is question:
+                runs, tables = as_text
+        item = options["item"]
+        if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
+            asked.calls = [
+                {x: [y, item[1]] if x == "item" else y for x, y in call.items()}
+                for call in asked.calls
+            ]
+        tried = verified(asked, is_answer)
+        opened_tables = [*runs.values(), *filter(None, [tables["qrels"]])]
+        raise with_columns(session, tried, opened_tables, bool(runs)) from None
+
+
+def _read_tables(
+    session: Session,
+    runs: Runs,
+    tables: Mapping[str, Table | None],
+    options: Mapping[str, Any],
+    by: Mapping[str, str],
+    catalogue: Data | int | None,
+) -> Inputs:
+    """Recognise the columns of the tables, under the options of the caller.
+
+    by: the attributes, each with the argument that names it.
+    """
+    tidy = _make_tidy(session, runs, tables, options, by)
+    ranked, notes, unscored = _rank_runs(session, tidy, options["descending"])
+    qrels, forbidden = _judge(session, tidy, ranked, options, by)
+    others = [*ranked.values(), *filter(None, [qrels])]
+    about = _assign_attributes(session, tidy, others) if tidy.attributes else None
+    inputs = _place_attributes(Inputs(
+        ranked, qrels, about, tidy.system, [*by], arguments=by, unscored=unscored,
+        forbidden=forbidden,
+    ))  # fmt: skip
+    if tidy.system is not None:
+        inputs = _order_systems(session, inputs, tidy.system, tidy.opened[0])
+    if tidy.train or catalogue is not None:
+        inputs = _read_shown(session, inputs, tidy, catalogue)
+    _require_different_names(inputs)
+    inputs = replace(inputs, notes=[*notes, *_describe(session, inputs)])
+    return account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
+
+
+def _make_tidy(
+    session: Session,
+    runs: Runs,
+    tables: Mapping[str, Table | None],
+    options: Mapping[str, Any],
+    by: Mapping[str, str],
+) -> TidyTables:
+    """The tables with a row per item. Those that have one are left as they are."""
+    qrels, attributes, train = (tables[x] for x in ("qrels", "attributes", "train"))
+    if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
+        named = {x: options.get(x) for x in ROLES}
+        qrels, train = split_log(session, runs.values(), qrels, train, named)
+    tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
+    if not attributes and (ids := name_ids(runs, qrels, options, [*by])):
+        none = dict.fromkeys(ROLES)
+        return replace(tidy, runs=ids[0], qrels=ids[1], names=(none, none), opened=[*runs.values()])
+    tidy = make_tidy(session, tidy, by)
+    of_runs, of_qrels = tidy.names
+    qrels, numbers = tidy.qrels, ("pos", "score")
+    runs = {
+        x: require_one_name(session, table, numbers if qrels else ("rel", *numbers), of_runs)
+        for x, table in tidy.runs.items()
+    }
+    if qrels:
+        qrels, of_qrels = assume_grades(session, qrels, of_qrels)
+        qrels = require_one_name(session, qrels, ("rel",), of_qrels)
+    return replace(tidy, runs=runs, qrels=qrels, names=(of_runs, of_qrels))
+
+
+def _judge(
+    session: Session, tidy: TidyTables, runs: Runs, options: Mapping[str, Any], by: Iterable[str]
+) -> tuple[Table | None, Table | None]:
+    """The judgments with their roles, and those of forbidden items."""
+    forbidden, qrels = options.get("forbidden") or "", tidy.qrels
+    if qrels:
+        attributes = None if options.get("groups") else [*by, forbidden]
+        ranked = [*runs.values()]
+        qrels = _assign_qrels(session, qrels, tidy.names[1], ranked, attributes)
+    return mark_forbidden(session, qrels, forbidden) if forbidden else (qrels, None)
+
+
+def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Table]) -> Table:
+    """The attributes; their query column is called as the caller says, or as in other tables."""
+    assert tidy.attributes
+    table, (of_runs, of_qrels) = tidy.attributes, tidy.names
+    names = of_runs if of_runs.get("query") in table.columns else of_qrels
+    same = {"query": [x.roles["query"].lower() for x in others]}
+    table = assign_roles(table, names, ["query"], same, only=True)
+    return _with_keys_of(session, table, others)
+
+
+def _place_attributes(inputs: Inputs) -> Inputs:
+    """The inputs with the place of each attribute: attributes, judgments or run."""
+    own = (("attributes", inputs.attributes), ("qrels", inputs.qrels))
+    places = {x: [table] for x, table in own if table} | {"run": [*inputs.runs.values()]}
+    ctes = {x: _cte_of_attribute(x, places, argument) for x, argument in inputs.arguments.items()}
+    return replace(inputs, ctes=ctes)
+
+
+def _order_systems(session: Session, inputs: Inputs, system: str, opened: Table) -> Inputs:
+    """The inputs with the order in which a run, as it was opened, has its systems."""
+    for table in inputs.runs.values():
+        require_column(table, system, "system")
+    if not opened.has(system):
+        return inputs
+    return replace(inputs, first_to_last=list_in_order(session, opened, system))
+
+
+def _read_shown(
+    session: Session, inputs: Inputs, tidy: TidyTables, catalogue: Data | int | None
+) -> Inputs:
+    """The inputs with what metrics of shown items read: training and the catalogue."""
+    names = {role: tidy.options.get(role) for role in ROLES}
+    tables = inputs.tables
+    train, items = read_beyond(session, tidy.train, catalogue, names, tidy.opened, tables)
+    others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
+    train = train and _with_keys_of(session, train, others)
+    return inputs.with_beyond(train=train, catalogue=items)
+
+
+def _describe(session: Session, inputs: Inputs) -> list[str]:
+    """Notes on types of ids and on attributes. Refuses names that several columns have."""
+    notes = [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
+    for table in inputs.tables:
+        refuse_repeated(table, [*inputs.by, *([inputs.system] if inputs.system else [])])
+    return notes
+
+
+def _rank_runs(
+    session: Session, tidy: TidyTables, descending: bool | None
+) -> tuple[Runs, list[str], str]:
+    """The runs with their roles and orders, notes, and the first run without scores.
+
+    Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
+    """
+    names, judged = tidy.names[0], tidy.qrels is not None
+    runs = {x: _assign_run(session, t, names, judged, descending) for x, t in tidy.runs.items()}
+    for table in runs.values():
+        if table.unit == "ids":
+            refuse_padding(session, table)
+        elif not names.get("query") and is_called(table.roles["query"], REQUESTS):
+            _refuse_single_rows(session, table)
+    runs = {x: read_numbers(session, table) for x, table in runs.items()}
+    notes: list[str] = []
+    for table in runs.values():
+        named = descending is None and bool(names.get("score"))
+        refuse_rounded_scores(session, table)
+        notes += check_order(session, table, named)
+    unscored = ""
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
+        unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
+        for label, table in runs.items():
+            if unscored and "pos" not in table.roles:
+                runs[label] = rank_by_score(session, table)
+            elif not unscored and "pos" in table.roles:
+                table = drop_positions(session, table, str(label))
+                runs[label] = replace(table, ascending=lowest_is_best(table, descending))
+    if unscored:
+        orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
+        apart = "Each run is ranked by what it has"
+        notes.append(Note(", ".join(orders), heading=apart, kind="ranked-apart"))
+    if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
+        runs = {label: table.without("score") for label, table in runs.items()}
+    return runs, notes, unscored
+
+
+def _assign_qrels(
+    session: Session,
+    table: Table,
+    names: Mapping[str, Any],
+    runs: Sequence[Table],
+    by: Sequence[str] | None,
+) -> Table:
+    """The judgments with their roles, and one grade for each query and item. by: None for groups,
+    of which several may have an item.
+    """
+    table = assign_roles(table, names, ("query", "item", "rel"), only=True)
+    refuse_padding(session, table)
+    table = _with_keys_of(session, table, runs)
+    table = read_numbers(session, table)
+    rel = table.roles["rel"]
+    # Grades in the data must be unique; only a constant like '1' is assumed.
+    aggregate, _ = split_aggregate(rel) if rel in table.computed else ("", rel)
+    if not aggregate and (table.is_assumed("rel") or table.computed.get(rel) == []):
+        aggregate = "last"
+    if by is not None and aggregate:
+        table = merge_rows(session, table, by, aggregate)
+    if not table.empty:
+        return table
+    item, rel = (table.roles[role] for role in ("item", "rel"))
+    grade = f"CASE WHEN {quote(item)} IS NULL THEN 0 ELSE {quote(rel)} END"
+    return table.with_values(rel, grade, table.columns[rel])
+
+
+def _describe_types(session: Session, inputs: Inputs) -> list[str]:
+    """Notes on ids of text that are no whole number of the other table only by how they look."""
+    notes = []
+    every = [*inputs.runs.values(), *([inputs.qrels] if inputs.qrels else [])]
+    for role in ("query", "item") if inputs.qrels else ():
+        tables = [table for table in every if role in table.roles]
+        if not (inputs.as_text(role) and any(table.integer(role) for table in tables)):
+            continue
+        for table in tables:
+            name, text = table.roles[role], f"CAST({quote(table.roles[role])} AS VARCHAR)"
+            odd = f"regexp_matches({text}, '^0[0-9]|^\\s|\\s$')"
+            sql = f"SELECT count(DISTINCT {text}), min({text}) FROM {table.sql} WHERE {odd}"
+            count, least = session.row(sql)
+            if count and is_text(table.columns[name]):
+                notes.append(
+                    f"{table.label}: {format_count(count, 'id')} in {name} {is_or_are(count)} "
+                    f"text with leading zeros or blanks, such as {least!r}. The whole "
+                    "numbers of the other table do not match them"
+                )
+    return notes
+
+
+def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
+    """Notes on attributes of which another table has other values for the same queries."""
+    for name in inputs.by if session.reads_values else ():
+        tables = [table for table in inputs.tables if name in table.columns]
+        first = next(table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
+        for other in tables:
+            if inputs.cte_of(other) == inputs.ctes[name]:
+                continue
+            one, two = (
+                f"(SELECT DISTINCT {table.key('query', as_text=True)} AS q, "
+                f"CAST({quote(name)} AS VARCHAR) AS v FROM {table.sql})"
+                for table in (first, other)
+            )
+            sql = f"SELECT count(DISTINCT q) FROM {one} AS a JOIN {two} AS b USING (q) "
+            if count := session.value(f"{sql}WHERE a.v <> b.v"):
+                yield (
+                    f"{name} is that of {first.label}. In {other.label} {format_queries(count)} "
+                    f"{'has' if count == 1 else 'have'} another one"
+                )
+
+
+def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:
+    """The table of a text file with integers as queries, if those of the others are."""
+    name, kinds = table.roles["query"], [x.columns[x.roles["query"]] for x in others]
+    column = quote(name)
+    integer = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
+    integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
+    if table.text and is_text(table.columns[name]) and integers:
+        sql = f"SELECT bool_and(coalesce({integer} = {column}, {column} IS NULL)) FROM {table.sql}"
+        if session.value(sql):
+            return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
+    return table
+
+
+def _refuse_single_rows(session: Session, table: Table) -> None:
+    """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
+    key = table.roles["query"]
+    single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
+    first = f"(FROM {table.sql} LIMIT {FIRST_ROWS})"
+    if all(session.value(single + rows) for rows in (first, table.sql)):
+        raise Question(f"{table.label}: each {key} has one row. Is it the query?",
+                       [{"query": key}], ", or the column of the queries")  # fmt: skip
+
+
+def _require_different_names(inputs: Inputs) -> None:
+    """Refuse two columns of the result with the same name."""
+    query = inputs.query.lower()
+    for argument, name in [("query", inputs.query), *((inputs.arguments[x], x) for x in inputs.by)]:
+        own = argument == "query" or name.lower() != query
+        require(own, f"{argument}={name!r} is the column of the queries. Name an attribute of them")
+        runs = f"{argument}: {name!r} is also the column that names the runs in the result"
+        require(not (inputs.many and name.lower() == "system"), f"{runs}. Rename it")
+
+
+def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
+    """The table of the run, or the tables of several runs by name."""
+    run = session.open_runs(run)
+    if not is_several_runs(run):
+        return session.table(run, "run")
+    named = bool(run) and all(isinstance(name, str) and name for name in run)
+    if call := export_call(next(iter(run.values()), None)).replace("data.", "x."):
+        remedy = f"pd.concat({{q: {call} for q, x in run.items()}}, names=['query'])"
+        remedy = f"Pass {remedy}.reset_index('query') if each has the items of a query"
+        require(named, f"run is a dict of {type(next(iter(run.values()))).__name__}. {remedy}")
+    require(named, "A dict of runs must map at least one name to a run")
+    return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
+
+
+def _assign_run(
+    session: Session, table: Table, names: Mapping[str, Any], judged: bool, descending: bool | None
+) -> Table:
+    """The run with its roles and the order of its scores; not judged: it has the grades itself."""
+    needed = ["query", "item"] if judged else ["query", "rel"]
+    table = assign_roles(table, names, needed)
+    if judged:
+        table = table.without("rel")
+    if names.get("score") and not names.get("pos"):
+        table = table.without("pos")
+    table, nearest = without_fill_rows(session, table)
+    roles = table.roles
+    if "pos" in roles:
+        if descending is not None:
+            raise RankqlError(
+                f"descending={descending} orders scores, but {table.label} is ordered by its "
+                f"positions ({table.role_columns['pos']}). Leave it out, or pass score="
+            )
+        return table
+    if not judged and "score" in roles and "item" not in roles and not names.get("item"):
+        # As in learning to rank: each row is an item of its own.
+        name = f"{INTERNAL_PREFIX}item"
+        table = add_row_number(session, table, "item", name, "row number")
+        table = replace(table, computed={**table.computed, name: []})
+    assign_roles(table, names, ["score", "item"])  # the item orders equal scores
+    if nearest is None or descending is not None:
+        nearest = lowest_is_best(table, descending)
+    return replace(table, ascending=nearest)
+
+
+def _cte_of_attribute(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
+    """The place of an attribute: attributes, judgments or run."""
+    for cte, tables in places.items():
+        if any(name in table.columns for table in tables):
+            for table in tables:
+                require_column(table, name, argument)
+            return cte
+    raise unknown_column(argument, name, [*itertools.chain(*places.values())])

@@ -1,0 +1,143 @@
+"""Metrics of shown items, such as Coverage@10 and Novelty@10.
+
+These metrics are expressions over the ranked rows, which are joined with how popular an item is in
+train, whether the user has it there, and whether it is in the catalogue. Metrics of a list have a
+value per query, those of the catalogue one by system and slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rankql.core.base.errors import require
+from rankql.core.evaluation.finish.ctes import select_from, source_ctes, with_ctes
+from rankql.core.metrics.conventions import Conventions
+from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.private import create_macros
+from rankql.core.tables.reader import fetch
+from rankql.core.tables.session import Session
+
+# The columns of ranked rows that metrics of shown items read.
+USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [
+    f"{INTERNAL_PREFIX}{name}" for name in ("users_of", "place", "seen", "known")
+]
+# Of each query: the items shown, those in train, and those that the user has there.
+HIDDEN = {
+    f"{INTERNAL_PREFIX}shown": "count(*)",
+    f"{INTERNAL_PREFIX}popular": f"count({USERS_OF})",
+    f"{INTERNAL_PREFIX}repeated": f"sum({SEEN})",
+}
+# Of the catalogue, by system and slice: the different items, and those that are in it.
+COUNTED = {
+    f"{INTERNAL_PREFIX}items": "count(DISTINCT item)",
+    f"{INTERNAL_PREFIX}known": f"count(DISTINCT CASE WHEN {KNOWN} THEN item END)",
+}
+
+
+def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
+    """Refuse metrics whose tables are missing, and options without a metric that reads them."""
+    needs_train = "needs the interactions of training. Pass train="
+    of_shown = [metric for metric in metrics if metric.shown]
+    require(seen is None or inputs.beyond.train is not None, f"seen={seen!r} {needs_train}")
+    require(
+        inputs.beyond.catalogue is None or any(map(reads_catalogue, of_shown)),
+        "catalogue is an option of Coverage and Gini, such as Coverage@10. Write it in the metric "
+        "of an expression: gini(item, catalogue := 500)",
+    )
+    has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.beyond.train is None
+    for metric in of_shown:
+        assert metric.shown
+        reads_train = metric.shown.level == "list"
+        uncounted = alone and inputs.beyond.catalogue is None and reads_catalogue(metric)
+        for wrong, problem in (
+            (not has_ids, "needs ids of items. Name their column: item='...'"),
+            (alone and reads_train, needs_train),
+            (uncounted, "needs the items that could be shown. Pass train=, or a table of them or "
+             "their number as catalogue="),
+        ):  # fmt: skip
+            require(not wrong, f"{metric.name} {problem}")
+
+
+def reads_catalogue(metric: Metric) -> bool:
+    """Does it read which items could be shown?"""
+    return metric.shown is not None and "known" in metric.shown.of_shown
+
+
+def add_training(
+    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> tuple[Inputs, list[Metric], list[Metric]]:
+    """The inputs with what is known of items, the metrics as expressions, and hidden ones.
+
+    The hidden ones count what notes and errors are about.
+    """
+    users = 0
+    if inputs.beyond.train:
+        train = with_ctes(train_steps(inputs))
+        place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
+        pairs = "SELECT DISTINCT query, item FROM train"
+        counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
+        popular = f"{train}SELECT *, {place} FROM ({counts})"
+        inputs = inputs.with_beyond(popular=_load(session, "popular", popular))
+        ((users,),) = fetch(session, f"{train}SELECT count(DISTINCT query) FROM train")
+    size = 0
+    if any(map(reads_catalogue, metrics)):
+        inputs, size = _load_catalogue(session, inputs, conventions)
+    rules, expressed = vars(conventions), []
+    for metric in metrics:
+        if metric.shown:
+            options = {x: literal(metric.value(x, rules)) for x in metric.shown.options}
+            options |= {"k": str(metric.k), "size": str(size), "train_users": str(users)}
+            options |= {column.removeprefix(INTERNAL_PREFIX): column for column in COLUMNS}
+            metric = replace(metric, expression=metric.shown.of_shown.format(**options))
+        expressed.append(metric)
+    k = cutoff(metrics)
+    hidden = [Metric(None, k, label=x, expression=sql) for x, sql in HIDDEN.items()]
+    return inputs, expressed, hidden if inputs.beyond.train else []
+
+
+def cutoff(metrics: Sequence[Metric]) -> int | None:
+    """The last position that is read; of other metrics, the highest cutoff."""
+    cutoffs_of_shown = [metric.k for metric in metrics if metric.shown]
+    cutoffs = [k for k in cutoffs_of_shown or [metric.k for metric in metrics] if k is not None]
+    return None if len(cutoffs) < len(cutoffs_of_shown) else max(cutoffs, default=None)
+
+
+def _load(session: Session, label: str, sql: str) -> str:
+    """A temporary table of a query, which the SQL of the result has without private names."""
+    table = session.load(label, f"(\n{create_macros(session.con, sql)}\n)", text=False)
+    name = [*session.loaded][-1]
+    session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{sql}"
+    return table.sql
+
+
+def _load_catalogue(
+    session: Session, inputs: Inputs, conventions: Conventions
+) -> tuple[Inputs, int]:
+    """The inputs with the items that could be shown, and their number.
+
+    They are those of catalogue=, or of train and of judgments in a table of their own.
+    """
+    table = inputs.beyond.catalogue
+    if isinstance(table, int):
+        return inputs.with_beyond(size=f"{table:,}"), table
+    if table is not None:
+        sql, of = f"SELECT DISTINCT item FROM {inputs.rows(table, 'item')}", ""
+    else:
+        sql, of = f"SELECT item FROM {inputs.beyond.popular}", " of train"
+        if inputs.qrels:
+            steps = with_ctes(source_ctes(inputs, conventions))
+            sql = f"{steps}{sql} UNION SELECT item FROM qrels WHERE rel IS NOT NULL"
+            of = " of train and qrels"
+    known = _load(session, "catalogue", sql)
+    ((size,),) = fetch(session, f"SELECT count(*) FROM {known}")
+    return inputs.with_beyond(known=known, size=f"{size:,}{of}"), size
+
+
+def train_steps(inputs: Inputs) -> dict[str, str]:
+    """The interactions of training with standard names, as a step."""
+    assert inputs.beyond.train
+    fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.beyond.train).items()]
+    return {"train": select_from(inputs.beyond.train.sql, fields)}

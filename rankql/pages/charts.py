@@ -1,0 +1,562 @@
+"""Charts: what they show, of which systems, as definitions of Vega-Lite with rows.
+
+The definitions are JSON files in `vega`, in which a text such as "$title" stands for a value. The
+report writes them and altair reads them: making altair's objects took a third of the time of a
+report.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+from polars import selectors
+
+from rankql.core.base.errors import RankqlError, require_known
+from rankql.core.base.results import cut_in_middle
+from rankql.core.base.text import add_slice, format_count, format_interval, format_queries
+from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.means.means import attribute_columns, compared_value, slice_queries
+from rankql.core.metrics.metric_record import AP_DENOMINATOR
+from rankql.core.metrics.parse import parse_any, resolve_names, value_range
+from rankql.decisions.comparison import CUTOFFS
+from rankql.decisions.verdict import BETTER, WORSE
+from rankql.diagnostics.min_scores import SHARES
+from rankql.pages.page import read_file
+
+if TYPE_CHECKING:
+    from rankql.core.evaluation.result.result import Result
+    from rankql.decisions.comparison import Comparison
+    from rankql.diagnostics.funnel import Funnel
+    from rankql.diagnostics.min_scores import MinScores
+
+Spec: TypeAlias = dict[str, Any]
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+
+# Contrast of about 4:1 on white and on near black, and distinct for colour-blind readers.
+PALETTE = ("#2b7fc4", "#d1601f", "#12936b", "#b266ad",
+           "#97790b", "#2397ab", "#c9506a", "#6f74d6")  # fmt: skip
+# Systems beyond the palette; text and lines, which must be legible on white and on black.
+GREY = "#7d8590"
+WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
+# The height of a panel by day, and the width of the name of a stage.
+DAY_HEIGHT, STAGE_WIDTH = 140, 200
+# A description names so many rows.
+DESCRIBED = 6
+# Longer names are shortened.
+LABEL = 26
+# Values per query are counted in so many classes.
+BINS = 20
+# The largest number of each that is drawn.
+SLICES, PAIRS, METRICS = 40, 6, 6
+# An axis with grid lines.
+GRID = {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
+CONFIG: Spec = json.loads(read_file("vega/config.json"))
+
+# What charts are drawn of.
+Plotted: TypeAlias = "Comparison | Result"
+# The kinds of those of a comparison.
+KINDS = ("differences", "means", "distribution", "slices", "cutoffs")
+
+
+def plot_means(plotted: Plotted, metric: str | None) -> Spec:
+    """Draw the means, a panel for each metric."""
+    names = _select_metrics(plotted, metric)
+    return _join([draw_means(plotted, name) for name in names])
+
+
+def plot_distribution(plotted: Plotted, metric: str | None) -> Spec:
+    """Draw the values per query, a panel for each metric."""
+    overall = result_of(plotted).overall_metrics
+    names = [name for name in _select_metrics(plotted, metric) if name not in overall]
+    return _join([draw_distribution(plotted, name) for name in names])
+
+
+def plot_comparison(
+    comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
+) -> Spec:
+    """Draw a comparison, a panel for each metric and, by query, for each pair."""
+    require_known("kind of plot", kind, KINDS)
+    metrics = _select_metrics(comparison, metric)
+    if kind == "cutoffs":
+        ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
+        return draw_cutoffs(comparison, name, frame)
+    if kind == "means":
+        return plot_means(comparison, metric)
+    if kind == "distribution":
+        return plot_distribution(comparison, metric)
+    pairs = select_pairs(comparison)
+    if a is not None or b is not None:
+        a = comparison.settings.baseline if a is None else a
+        for system in (a, b):
+            require_known("system", system, comparison.systems)
+        pairs = [(str(a), str(b))]
+    if kind == "slices":
+        return _join([draw_slices(comparison, name, pairs) for name in metrics if pairs])
+    overall = comparison.result.overall_metrics
+    by_query = [name for name in metrics if name not in overall]
+    return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
+
+
+def _join(drawn: Sequence[Spec]) -> Spec:
+    """Put panels with rows side by side."""
+    drawn = [panel for panel in drawn if panel["data"]["values"]]
+    if not drawn:
+        raise RankqlError(
+            "Nothing to plot: no query has a difference or a value. Compare at least two "
+            "systems, pass another metric, or kind='means'"
+        )
+    return drawn[0] if len(drawn) == 1 else join_panels(drawn, columns=2)
+
+
+def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
+    """Return the metrics that a name stands for; without a name the first ones."""
+    if metric is None:
+        return plotted.metrics[:METRICS]
+    result = result_of(plotted)
+    names = resolve_names(metric, result.metrics, result.conventions)
+    for name in names:
+        if name not in result.metrics:
+            evaluated = ", ".join(result.metrics)
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
+    return names
+
+
+def draw_panel(
+    kind: str, frame: pl.DataFrame, title: str, words: Sequence[str], **values: Any
+) -> Spec:
+    """Draw the rows of a frame by the definition of a kind of chart, in which values are put.
+
+    A screen reader reads the words, the first of many.
+    """
+    more = [f"and {len(words) - DESCRIBED} more"] if len(words) > DESCRIBED else []
+    definition = re.sub(
+        r'"\$(\w+)"', lambda name: json.dumps(values[name[1]]), read_file(f"vega/{kind}.json")
+    )
+    return {
+        "title": title,
+        "description": f"{title}: {'; '.join([*words[:DESCRIBED], *more])}.",
+        "width": WIDTH,
+        "height": max(values.get("height", HEIGHT), ROW_HEIGHT),
+        "data": inline_data(frame),
+        **json.loads(definition),
+        "config": CONFIG,
+    }
+
+
+def make_dot_panel(
+    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
+) -> Spec:
+    """Draw a row for each row of the frame: a dot on its interval, with the number on the right.
+
+    The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
+    are differences, with a sign.
+    """
+    name, value = frame.columns[:2]
+    sign = "" if domain is None else "+"
+    numbers = {row[0]: format_interval(row[1:4], sign) for row in frame.rows()}
+    labels = {x: number.partition(" (")[0].replace("-", "−") for x, number in numbers.items()}
+    rows, bounds = row_axis(name, frame[name]), {} if domain is None else {"domain": domain}
+    scale = {"zero": False, "padding": 12, **bounds}
+    number = {"title": None, "scale": scale, "axis": {"tickCount": 5}}
+    right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
+    lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
+    panel = draw_panel(
+        "dots", frame, title, [f"{x} {number}" for x, number in numbers.items()],
+        height=ROW_HEIGHT * len(frame) * (1 + lines) / 2, rows=rows, numbers=rows | {"axis": right},
+        value=quantitative(value, **number), lo=quantitative("lo", **number), colour=colour,
+        tooltip=make_tooltips(frame),
+    )  # fmt: skip
+    return panel | {"layer": panel["layer"][domain is None :]}  # without the line of no difference
+
+
+def draw_means(plotted: Plotted, metric: str) -> Spec:
+    """Draw the mean of every system, best first, or of every slice of one."""
+    columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
+    systems = list_chart_systems(plotted)
+    frame = result_of(plotted).summary.filter(metric=metric).drop_nulls("mean")
+    if "system" not in frame.columns:
+        frame = frame.with_columns(system=pl.lit(systems[0]))
+    if len(systems) == 1 and frame["slice"].n_unique() > 1:
+        colour = {"value": PALETTE[0]}
+        frame = frame.select(split_slices(plotted), *columns).head(SLICES)
+        return make_dot_panel(frame, f"{metric}: means", colour)
+    lower = result_of(plotted).lower_is_better(metric)
+    frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
+    frame = frame.sort("mean", descending=not lower, maintain_order=True)
+    colour = colour_by_system(plotted)
+    return make_dot_panel(frame, f"{metric}: means", colour)
+
+
+def draw_distribution(plotted: Plotted, metric: str) -> Spec:
+    """Draw the share of queries by value: a line for each system, or for each slice of one."""
+    result, colours = result_of(plotted), assign_colours(plotted)
+    rows = result.frame().with_columns(compared_value(metric, result.meta))
+    key, group = result.meta.query, result.meta.groupings[:1]
+    if len(colours) > 1:  # those with a colour of their own
+        parts = {x: rows.filter(system=x) for x in colours if colours[x] != GREY}
+    else:
+        queries = slice_queries(rows.select(key, *result.meta.by), group)
+        parts = {x: rows.filter(pl.col(key).is_in(y)) for x, y in [*queries.items()][len(group) :]}
+    values = pl.concat(
+        part.select(name=pl.lit(name), value=pl.col(metric).cast(pl.Float64)).drop_nulls("value")
+        for name, part in [*parts.items()][: len(PALETTE)]
+    )
+    names = [*values["name"].unique(maintain_order=True)]
+    # The range of the metric, or of the values.
+    ends = (*value_range(metric), values["value"].min(), values["value"].max())
+    known = [float(x) for x in ends if x is not None] or [0.0]  # type: ignore[arg-type]
+    low, width = min(known), (max(known) - min(known)) / BINS or 1.0
+    high = low + BINS * width
+    place = ((pl.col("value") - low) / width).floor().clip(0, BINS - 1).cast(pl.Int64)
+    counts = values.group_by("name", place.alias("bin")).len("queries")
+    # A class without queries on either side, so that lines end on the axis.
+    bins = pl.DataFrame({"bin": range(-1, BINS + 1)})
+    outline = pl.DataFrame({"name": names}, {"name": pl.String}).join(bins, how="cross").join(
+        counts, on=["name", "bin"], how="left", maintain_order="left"
+    ).select(
+        "name", value=low + (pl.col("bin") + 0.5) * width,
+        share=pl.col("queries").fill_null(0) / pl.col("queries").sum().over("name"),
+    )  # fmt: skip
+    frame = outline.filter(pl.col("value").is_between(low, high))
+    medians = values.group_by("name", maintain_order=True).agg(pl.col("value").median(), pl.len())
+    words = [f"{x}: median {value:.3f} of {format_queries(n)}" for x, value, n in medians.rows()]
+    colour = colour_by_system(plotted, "name", legend=True)
+    if len(colours) == 1:
+        legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1} if group else None
+        scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
+        colour = nominal("name", scale=scale, legend=legend)
+    return draw_panel(
+        "distribution", frame, f"{metric}: values per query", words, metric=metric, colour=colour,
+        outline=inline_data(outline), domain=[low, high], tooltip=make_tooltips(frame),
+    )  # fmt: skip
+
+
+# Of more queries, every n-th is drawn.
+BARS = 300
+
+# Those of `Comparison.differences` after the attributes.
+_DIFFERENCES = ("a", "b", "difference")
+# Those of the pairs in every slice.
+_COLUMNS = ("difference", "lo", "hi", "n", "verdict", "better")
+
+
+def count_slices(comparison: Comparison) -> int:
+    """Return how many slices are drawn: of several pairs fewer."""
+    return max(1, SLICES // max(1, len(select_pairs(comparison)) // 2))
+
+
+def draw_slices(comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()) -> Spec:
+    """Draw the differences of pairs over all queries and in every slice."""
+    pairs = pairs or select_pairs(comparison)
+    chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+    word = pl.col("verdict")
+    winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
+    frame = comparison.pairs.filter(metric=metric).drop_nulls("difference").with_columns(winner)
+    frame = frame.join(chosen, on=["a", "b"], how="semi", maintain_order="left")
+    ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
+    domain = [min([0.0, *ends]), max([0.0, *ends])]
+    grey = {"test": "datum.better === null", "value": GREY}
+    colour = {"condition": grey, **colour_by_system(comparison, "better", legend=True)}
+    slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
+    rows = frame.filter(pl.col("slice").is_in(slices.implode()))
+    split = name = split_slices(comparison)
+    title = _title(comparison, metric, *pairs[0])
+    if len(pairs) > 1:
+        title, base = f"{metric}: difference", comparison.settings.baseline
+        title += "" if base is None else f" from {shorten_names([base])[base]}"
+        short = shorten_names(comparison.systems)
+        other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
+        longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
+        line = "{} − {}" if longest < LABEL else "{}\n− {}"
+        label = other if base is not None else pl.format(line, other, first)
+        if len(slices) > 1:
+            short = shorten_names(slices.to_frame().select(split).to_series())
+            label = pl.format("{}\n{}", split.replace_strict(short), label)
+        name = label.alias("pair")
+    return make_dot_panel(rows.select(name, *_COLUMNS), title, colour, domain)
+
+
+def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
+    short = shorten_names(comparison.systems)
+    return f"{metric}: {short[b]} − {short[a]}"
+
+
+def draw_differences(
+    comparison: Comparison, metric: str, a: str, b: str, texts: Mapping[str, str] | None = None
+) -> Spec:
+    """Draw what every query gained from a to b, the largest loss first.
+
+    The tooltip of a bar shows the text of its query, if `texts` has it by id.
+    """
+    frame = comparison.differences(metric, a, b)
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    winner = pl.when(gain > 0).then(pl.lit(b)).when(gain < 0).then(pl.lit(a)).alias("better")
+    step, place = count_step(len(frame)), pl.int_range(pl.len(), dtype=pl.Int64)
+    rows = frame.select(
+        pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",
+        place.alias("from"), (place + step).clip(upper_bound=pl.len()).alias("to"),
+    ).gather_every(step).with_columns(winner)  # fmt: skip
+    if texts:
+        text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
+        rows = rows.insert_column(1, rows.select(text=text).to_series())
+    name, difference = comparison.settings.weight, pl.col("difference")
+    weight = difference * 0 + 1
+    if name is not None:
+        meta = comparison.result.meta
+        weight = pl.col(attribute_columns([meta.query, *meta.by], _DIFFERENCES)[name])
+    mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
+    judged = comparison.result.judge is not None
+    queries = format_count(len(frame), "human query" if judged else "query")
+    better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
+    words = (
+        f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
+        f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
+        f"{' (human labels, not corrected)' if judged else ''}"
+    )
+    return draw_panel(
+        "differences", rows, _title(comparison, metric, a, b), [words], grid=GRID,
+        queries=f"{queries}{', not corrected' * judged}, sorted by gain",
+        colour=colour_by_system(comparison, "better", legend=True),
+        tooltip=make_tooltips(rows.drop("from", "to", "better")),
+        mean=inline_data(pl.DataFrame({"mean": mean})),
+    )  # fmt: skip
+
+
+def count_step(queries: int) -> int:
+    """Return n if every n-th query is drawn."""
+    return -(-queries // BARS) or 1
+
+
+def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """Return the means of every system by cutoff, with their intervals, for each metric."""
+    # Only the means are shown, so the differences have the test that takes least time.
+    settings, places = replace(comparison.settings, test="t"), [*CUTOFFS]
+    if source := comparison.source:  # longer cutoffs than the longest list say nothing new
+        shown = evaluate(source.runs, source.qrels, "NumRet", **source.keywords, interval=None)
+        longest = int(shown.per_query["NumRet"].max() or 1)  # type: ignore[arg-type]
+        places = sorted({min(k, longest) for k in CUTOFFS})
+    curves = replace(comparison, settings=settings).cutoffs(metrics, places)
+    cutoffs = {name: parse_any(name)[0] for name in curves.metrics}
+    summary = curves.summary.filter(slice="all").drop_nulls("mean")
+    frames = {}
+    for metric in metrics:
+        own = parse_any(metric)[0].at(None).canonical
+        ks = {name: each.k for name, each in cutoffs.items() if each.at(None).canonical == own}
+        frame = summary.filter(pl.col("metric").is_in([*ks]))
+        k = pl.col("metric").replace_strict(ks, return_dtype=pl.Int64).alias("k")
+        frame = frame.select("system", k, "mean", "lo", "hi", "queries")
+        frames[metric] = frame.sort("k", maintain_order=True)
+    return frames
+
+
+def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
+    """Draw the means by cutoff: a line with its band for each system."""
+    of_all = parse_any(metric)[0].at(None)
+    title = head = f"{of_all.name.rstrip('_')}@k"
+    divides = of_all.record and AP_DENOMINATOR in of_all.record.options.values()
+    if divides and of_all.value("denominator", result_of(comparison).conventions) == "min":
+        head += ", divided by min(k, R): it may fall while k is below R"
+    axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
+    scale = {"type": "log", "nice": False}
+    few = len(comparison.systems) <= len(PALETTE)
+    return _draw_curves(
+        frame, head, few and not frame["lo"].null_count(),
+        x=quantitative("k", title="cutoff k", axis=axis, scale=scale),
+        y=quantitative("mean", title=title, scale={"zero": False}, axis=GRID),
+        colour=colour_by_system(comparison, legend=True),
+    )  # fmt: skip
+
+
+def draw_min_scores(result: MinScores) -> Spec:
+    """Draw the shares and the means by lowest score: a line with its band for each."""
+    names, ends = [*SHARES, *result.metrics][: len(PALETTE)], ("lo", "hi")
+    parts = [
+        result.table.select(
+            pl.lit(name).alias("name"), "min_score", pl.col(name).alias("mean"),
+            *(pl.col(f"{name}_{end}").fill_null(pl.col(name)).alias(end) for end in ends),
+        )
+        for name in names
+    ]  # fmt: skip
+    scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
+    between = {"zero": False, "nice": False}
+    return _draw_curves(
+        pl.concat(parts).drop_nulls("mean"), "By lowest score shown", True,
+        x=quantitative("min_score", title="lowest score shown", scale=between),
+        y=quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=GRID),
+        colour=nominal("name", scale=scale, legend={"symbolType": "stroke"}),
+    )  # fmt: skip
+
+
+def _draw_curves(
+    frame: pl.DataFrame, title: str, has_band: bool, x: Spec, y: Spec, colour: Spec
+) -> Spec:
+    """Draw a line through points for each name, the first column, with a band from lo to hi."""
+    name, place = frame.columns[:2]
+    words = [
+        f"{each} {part['mean'][0]:.3f} at {part[place][0]:g}, {part['mean'][-1]:.3f} at "
+        f"{part[place][-1]:g}"
+        for (each,), part in frame.group_by(name, maintain_order=True)
+    ]
+    panel = draw_panel(
+        "curves", frame, title, words, height=HEIGHT + 40,
+        x=x, y=y, colour=colour, name=nominal(name), tooltip=make_tooltips(frame),
+    )  # fmt: skip
+    return panel | {"layer": panel["layer"][not has_band :]}
+
+
+def draw_funnel(funnel: Funnel) -> Spec:
+    """Draw a bar for the loss of every stage, where the bar before ends, and one for the value."""
+    frame = funnel.table.filter(pl.col("slice") == "all").drop_nulls("loss")
+    start = pl.col("after").shift(1, fill_value=1.0)
+    frame = frame.select("stage", "loss", "lo", "hi", "after", before=start)
+    words = [f"{row['stage']} loses {row['loss']:.3f}" for row in frame.iter_rows(named=True)]
+    value = frame.tail(1).select(
+        stage=pl.lit(funnel.metric), loss=None, lo=None, hi=None, after="after", before=0.0
+    )
+    frame = pl.concat([frame, value], how="vertical_relaxed")
+    stages = row_axis("stage", frame["stage"])
+    stages["axis"]["labelLimit"] = STAGE_WIDTH
+    return draw_panel(
+        "funnel", frame, f"{funnel.metric}: where it is lost", words,
+        height=ROW_HEIGHT * len(frame), stages=stages, tooltip=make_tooltips(frame),
+    )  # fmt: skip
+
+
+def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
+    """Draw a panel per series, one below the other."""
+    series = frame.partition_by("slice", "metric", "kind", maintain_order=True)
+    return join_panels([_draw_series(part, period) for part in series])
+
+
+def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
+    metric, is_share = frame["metric"][0], frame["kind"][0] != "metric"
+    title = f"{add_slice(metric, frame['slice'][0])} by {period}; grey: what chance explains"
+    title += ", orange: alarm" * frame["held"].any()
+    ends = (0, 1) if is_share else value_range(metric)
+    columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries")
+    frame = frame.select(*columns, alarm="held").with_columns(pl.col("day").cast(pl.String))
+    band = {"worse": pl.col("limit"), "better": 2 * pl.col("expected") - pl.col("limit")}
+    data = frame.with_columns(**{name: end.clip(*ends) for name, end in band.items()})
+    axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
+    words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"
+    return draw_panel(
+        "days", data, title, [words], height=DAY_HEIGHT, grid=GRID,
+        day={"field": "day", "type": "temporal", "title": None, "axis": axis},
+        mean=quantitative("mean", scale={"zero": False}), tooltip=make_tooltips(frame),
+    )  # fmt: skip
+
+
+def row_axis(field: str, names: pl.Series) -> Spec:
+    """Name the rows, in their order."""
+    # Vega cuts names at the end. Those of pairs are short, and have two lines.
+    short = "datum.label" if field == "pair" else label_expression(names)
+    lines = {"labelExpr": f"split({short}, '\\n')"}
+    # Not sort=: it puts the names into an expression, which some characters break.
+    return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
+
+
+def shorten_names(names: Iterable[str]) -> dict[str, str]:
+    """Shorten long names, no two to the same, and each line of a name by itself."""
+    names = {*names}
+    short = cut_in_middle(sorted({line for name in names for line in name.split("\n")}), LABEL)
+    return {name: "\n".join(short[line] for line in name.split("\n")) for name in names}
+
+
+def split_slices(plotted: Plotted) -> pl.Expr:
+    """The names of slices by several attributes, a line for each attribute."""
+    names = "|".join(map(re.escape, result_of(plotted).meta.by))
+    return pl.col("slice").str.replace_all(f", ({names})=", "\n${1}=")
+
+
+def label_expression(names: Iterable[str]) -> str:
+    """Write the expression of Vega for the label of each name, in which names are literals."""
+    short = {name: label for name, label in sorted(shorten_names(names).items()) if label != name}
+    return f"{json.dumps(short)}[datum.label] || datum.label" if short else "datum.label"
+
+
+def colour_by_system(plotted: Plotted, field: str = "system", legend: bool = False) -> Spec:
+    """Colour by the system that a column names."""
+    colours = assign_colours(plotted)
+    named = [name for name, colour in colours.items() if colour != GREY]
+    key = None
+    if legend and named[1:]:
+        key = {"values": named, "symbolType": "stroke", "labelExpr": label_expression(named)}
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    return nominal(field, scale=scale, legend=key)
+
+
+def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
+    """Show every column of a frame when the mouse is over its row."""
+    numbers = {name: kind for name, kind in frame.schema.items() if kind.is_numeric()}
+    formats = {name: ".4f" if kind.is_float() else ",d" for name, kind in numbers.items()}
+    return [
+        quantitative(x, format=formats[x]) if x in formats else nominal(x) for x in frame.columns
+    ]
+
+
+def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the pairs to draw: with the baseline or, of many, with the best system."""
+    pairs = list(dict.fromkeys(comparison.pairs.select("a", "b").rows()))
+    if len(pairs) <= PAIRS and comparison.settings.baseline is None:
+        return pairs
+    order = order_systems(comparison)
+    first = comparison.settings.baseline or order[0]
+    either_way = [pair for name in order for pair in ((first, name), (name, first))]
+    return [pair for pair in either_way if pair in {*pairs}][:PAIRS]
+
+
+def list_chart_systems(plotted: Plotted) -> list[str]:
+    """Return the systems in the order of the caller."""
+    return plotted.systems or ["run"]
+
+
+def order_systems(plotted: Plotted) -> list[str]:
+    """Return the systems by their means of the first metric, best first."""
+    return result_of(plotted).best_first or list_chart_systems(plotted)
+
+
+def assign_colours(plotted: Plotted) -> dict[str, str]:
+    """Give every system a colour: of many, the baseline and the best; the rest are grey."""
+    names = coloured = list_chart_systems(plotted)
+    if len(names) > len(PALETTE):
+        settings = getattr(plotted, "settings", None)
+        base = settings and settings.baseline
+        best = [name for name in order_systems(plotted) if name != base]
+        coloured = [*([] if base is None else [base]), *best][: len(PALETTE)]
+    colours = dict(zip((name for name in names if name in coloured), PALETTE, strict=False))
+    return {name: colours.get(name, GREY) for name in names}
+
+
+def result_of(plotted: Plotted) -> Result:
+    """Return the result that a comparison was made from, or the result itself."""
+    result: Any = getattr(plotted, "result", plotted)
+    return result  # type: ignore[no-any-return]
+
+
+def quantitative(field: str, **options: Any) -> Spec:
+    """Encode a column of numbers."""
+    return {"field": field, "type": "quantitative", **options}
+
+
+def nominal(field: str, **options: Any) -> Spec:
+    """Encode a column of names."""
+    return {"field": field, "type": "nominal", **options}
+
+
+def inline_data(frame: pl.DataFrame) -> Spec:
+    """Put the rows into the chart: numbers with nine digits, NULL for NaN and infinity."""
+    number = selectors.float()
+    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(9))
+    return {"values": frame.with_columns(rounded.name.keep()).to_dicts()}
+
+
+def join_panels(panels: Sequence[Spec], columns: int = 1) -> Spec:
+    """Put panels together, with one configuration for all."""
+    plain = [{name: panel[name] for name in panel if name != "config"} for panel in panels]
+    layout = {"vconcat": plain} if columns == 1 else {"concat": plain, "columns": columns}
+    return layout | {"config": CONFIG}

@@ -1,0 +1,183 @@
+"""Calls that answer a question, each tried before it is offered.
+
+A call counts if it reads the tables, matches a judged item, and leaves no item twice in a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+from rankql.core.base.column_names import (
+    AGAINST,
+    PAGES,
+    SPLITS,
+    TIMES,
+    is_called,
+    list_side,
+    names_order,
+    names_system,
+    number_kind,
+    words_of,
+)
+from rankql.core.base.errors import Call, Question, RankqlError, as_arguments
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, id_text
+
+# More calls are a list to read, not an answer; so many are tried in all, of each further question
+# fewer, and so many questions are answered by one call.
+_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 8, 4, 4
+
+
+def verified(question: Question, read: Callable[[Call], bool]) -> Question:
+    """The question with the calls that work.
+
+    read: run a call, and say whether it matches and has unique rows. It may raise.
+    """
+    calls: list[Call] = []
+    others, tries = dict.fromkeys(question.others), iter(range(_TRIED))
+
+    def try_call(call: Call) -> list[Call]:
+        return [*_try(call, lambda x: next(tries, None) is not None and read(x), others)]
+
+    likely = _likely(question)
+    for call in likely:
+        found = [y for x in _swapped(calls, call) for y in try_call(x)] or try_call(call)
+        calls += [x for x in found if x not in calls]
+        if len(calls) >= _OFFERED:
+            break
+    pairs = [call.get("item") for call in calls]
+    for n, call in enumerate(likely):  # one way alone is no answer if the other has an id twice
+        item = call.get("item")
+        if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
+            calls[n:n] = try_call({**call, "collapse": item[0]})
+    calls = calls[:_OFFERED]
+    return type(question)(question.text, calls, question.hint, question.otherwise, others)
+
+
+def _likely(question: Question) -> list[Call]:
+    """The calls that make sense by the names of columns, those that read an id of runs last."""
+    calls = filter(_makes_sense, question.calls)
+    return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
+
+
+def _swapped(calls: Sequence[Call], call: Call) -> list[Call]:
+    """Calls that work, with query and item swapped, if that begins as this call."""
+    pairs = (x for x in calls if [call] == [{"query": y} for y in _names(x.get("item"))[:1]])
+    swapped = ({**x, "query": x["item"], "item": x["query"]} for x in pairs if "query" in x)
+    return [*filter(_makes_sense, swapped)]
+
+
+def _makes_sense(call: Call) -> bool:
+    """May the columns of a call have their roles, by their names, whatever they hold?
+
+    What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
+    orders is no query and no system. The fold of a log and a page of results are no query alone,
+    and a page is no system. A place in a list is no grade, and a time neither grade nor score.
+    """
+    roles = ("query", "item", "system", "rel", "score")
+    queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
+    if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
+        return False
+    if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
+        return False
+    if any(is_called(x, TIMES) for x in (*grades, *scores)):
+        return False
+    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in items)
+    if derived or any(number_kind(x) == "place" for x in grades):
+        return False
+    sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
+    alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
+    return not alone and sides[:1] != ["qrels"] and sides[1:] != ["run"]
+
+
+def _names(value: Any) -> list[str]:
+    """The names of an argument: one for all tables, or one for each."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [x for x in values if isinstance(x, str)]
+
+
+def _first(call: Call) -> str:
+    """The first column of a call that is a query or a system."""
+    return next(iter((*_names(call.get("query")), *_names(call.get("system")))), "")
+
+
+def _try(
+    call: Call, read: Callable[[Call], bool], others: dict[str, None], questions: int = _QUESTIONS
+) -> Iterator[Call]:
+    """The call if it works; if it leads to another question, with the first answer to that.
+
+    others: what else answers one and cannot be tried.
+    """
+    try:
+        if read(call):
+            yield call
+    except Question as question:
+        answers = _likely(question)[:_FURTHER] if questions > 1 else []
+        for n, more in enumerate(answers):
+            if more == {"descending": False} and {"descending": True} in answers[:n]:
+                continue  # whether ids match does not depend on the order
+            pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
+            if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
+                others |= dict.fromkeys(question.others)
+                if more == {"rel": "1"}:  # amounts may be gains on purpose
+                    others |= dict.fromkeys(map(as_arguments, answers[n + 1 :]))
+                yield from works
+                break
+    except (RankqlError, duckdb.Error):
+        return
+
+
+def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
+    """Has a run a judged item, a number for each grade, and no item twice in a query?
+
+    collapse: does the caller keep one row of each item?
+    """
+
+    def repeats(table: Table, keys: Sequence[str]) -> bool:
+        names = ", ".join(map(quote, keys))
+        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
+        return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
+
+    def shares_item(table: Table) -> bool:
+        roles, ids = [x for x in ("query", "item") if x in table.roles], []
+        for x in (table, judging):
+            *_, last = named = [x.roles[role] for role in roles]
+            texts = ", ".join(id_text(quote(y), x.columns[y]) for y in named)
+            ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
+        return bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
+
+    (judging, *_) = inputs.judging
+    name = judging.roles["rel"]
+    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
+    numbers = f"count({quote(name)}) = count({number})"
+    if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
+        return False
+    judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    tables = [*inputs.runs.values()] if inputs.qrels else []
+    if tables and not collapse and not any(map(shares_item, tables)):  # chunks of judged ids
+        return False
+    constant = judging.computed.get(name) == []  # nothing is judged
+    if (inputs.qrels or constant) and repeats(judging, judged_ids):
+        return False
+    for table in inputs.runs.values():
+        keys = inputs.ids(table)
+        if pos := table.roles.get("pos"):
+            number = table.number("pos")
+            sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
+            places = [*(x for x in keys if x != table.roles.get("item")), pos]
+            if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
+                return False
+            if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):
+                return False  # rows in order are no rankings of one item each
+        elif score := table.roles.get("score"):
+            sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
+            if not session.value(sql):
+                return False
+        if "item" in table.roles and not collapse and repeats(table, keys):
+            return False
+    return True

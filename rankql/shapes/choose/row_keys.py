@@ -1,0 +1,115 @@
+"""The query of a table of lists: a column with one row per value, a key of several, or its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rankql.core.base.column_names import (
+    QUESTIONS,
+    RELEVANT,
+    RETRIEVED,
+    is_called,
+    is_like_id,
+    list_side,
+    names_part_of_key,
+    names_system,
+)
+from rankql.core.base.errors import Call, Question
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import assign_roles, find_ids
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
+from rankql.shapes.choose.computed import column_name
+
+
+def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:
+    """The tables with both lists and the query of their rows.
+
+    Without a known name, it is a column with one row per value, or the row number of one table.
+    """
+    keyed, named = {}, column_name(name)
+    if named is not None and not any(table.has(named) for table in runs.values()):
+        raise unknown_column("query", named, [*runs.values()])
+    for label, table in runs.items():
+        key = table.find("query", named, QUESTIONS)
+        others = [t for t in runs.values() if t is not table]
+        ids = find_ids(table, "query", named=False)
+        ids = [x for x in ids if is_like_id(x.name) or (others and is_text(table.columns[x.name]))]
+        # Several rows may ask the same question, if they have ids.
+        repeats = key and name is None and _repeats_text(session, runs.values(), key, system)
+        for each in ids if repeats or not key else ():
+            keys = ", ".join(quote(x) for x in (each.name, system) if x)
+            unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
+            if all(t.has(each.name) for t in others) and all(
+                session.value(f"{unique} FROM {t.sql}") for t in runs.values()
+            ):
+                if key:
+                    session.note(
+                        table.label,
+                        f"{key} repeats in rows with different {each.name}, so each row is a query",
+                    )
+                key = each.name
+                break
+        if key is None and (others or system or not table.ordered):
+            assign_roles(table, {}, ["query"])  # an error
+        keyed[label] = _number_rows(table) if key is None else replace(table, roles={"query": key})
+    return keyed
+
+
+def _repeats_text(session: Session, tables: Iterable[Table], key: str, system: str | None) -> bool:
+    """Is it the text of questions, and does a table have one of them twice?"""
+    names = ", ".join(quote(x) for x in (key, system) if x)
+    counts = f"count({quote(key)}) > count(DISTINCT ({names})) FILTER ({quote(key)} IS NOT NULL)"
+    return not key.lower().endswith("id") and any(
+        is_text(table.columns.get(key, "")) and session.value(f"SELECT {counts} FROM {table.sql}")
+        for table in tables
+    )
+
+
+def _number_rows(table: Table) -> Table:
+    """The table whose rows are queries with their number."""
+    name = "query" if not table.has("query") else "row number"
+    return replace(
+        table,
+        sql=f"(SELECT row_number() OVER () AS {quote(name)}, * FROM {table.sql})",
+        columns={name: "BIGINT", **table.columns},
+        roles={"query": name},
+        origins={name: "row number"},
+    )
+
+
+def require_one_row(session: Session, table: Table, column: str, system: str | None) -> None:
+    """Refuse two lists for one query."""
+    keys = [table.roles["query"], *([table.actual_name(system)] if system else [])]
+    names = ", ".join(map(quote, keys))
+    repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
+    for row in session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
+        raise Question(
+            f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
+            f"row is expected ({keys[0]} is read as the query). Keep one of them",
+            _keys_of_rows(session, table, system),
+        )
+
+
+def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Call]:
+    """The columns that tell apart the rows of a query, as the system or as parts of its key."""
+    key, columns = table.roles["query"], table.own_columns
+    parts = [*table.computed.get(key, [key])]
+    lists = {x for x in columns if list_side(x) or is_called(x, (*RETRIEVED, *RELEVANT))}
+    free = [x for x in columns if is_id(table.columns[x]) and x not in {*parts, *lists}]
+    free = [x for x in free if names_part_of_key(x, table.columns[x])]
+    alone = [x for x in free if is_like_id(x)] if len(parts) == 1 else []
+    keys = [[x] for x in alone] + [[*parts, x] for x in free]
+    if len(parts) == 1:
+        keys += [[x, y] for i, x in enumerate(free) for y in free[i + 1 :]]
+    calls: list[Call] = []
+    for names in keys:
+        count = ", ".join(quote(x) for x in (*names, system) if x)
+        if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
+            if names_system(names[-1]) and not system:
+                calls.insert(0, {"system": names[-1]})
+            else:
+                calls.append({"query": names[0] if len(names) == 1 else names})
+    return calls

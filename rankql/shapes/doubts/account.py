@@ -1,0 +1,587 @@
+"""The account: what may a column mean that no role has, and what do ids say that match nothing?
+
+Each of `DOUBTS` is a question that stops the evaluation, or a note. A role that the caller names is
+not asked about. What is neither is named as not read.
+
+Doubts look at a sample of queries, by the hash of their id as text: those of both tables are the
+same, and no part of a file is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from typing import TypeAlias
+
+from rankql.core.base.column_names import (
+    AGAINST,
+    ANNOTATORS,
+    DISTANCES,
+    EVENTS,
+    KEY_PLACES,
+    KEYS,
+    LOCATORS,
+    RANKED_SYSTEMS,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    TIMES,
+    USERS,
+    is_called,
+    is_distance,
+    level_of,
+    list_side,
+    number_kind,
+    squash,
+    words_of,
+)
+from rankql.core.base.errors import Call, Question, parse_number
+from rankql.core.base.text import Note, format_queries, join_words
+from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.candidates import VECTOR, entries_of, fields_of, is_map
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.numbers.order import order_of_scores
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import (
+    FIRST_ROWS,
+    Table,
+    format_mapping,
+    id_text,
+    is_id,
+    is_number,
+    is_text,
+    label_in,
+    quote_name,
+)
+from rankql.shapes.choose.cells import find_items
+from rankql.shapes.doubts.sample import Pair, Reading
+from rankql.shapes.open import plain
+
+# Of more queries, about so many are looked at.
+_QUERIES = 2000
+# Words of the names of numbers that order items.
+_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
+# What is not a grade, though it is next to ids.
+_NO_GRADES = KEY_PLACES | {
+    *map(squash, chain(*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS)),
+    *("id", "iteration"),
+}
+# Labels in lists have at most so many different values.
+_MOST_LABELS = 20
+# What stands between several ids in one text.
+_BETWEEN = r"[;|,\s]+"
+
+
+# What asks or notes something about a run and its judgments.
+Doubt: TypeAlias = Callable[[Pair], Iterable[str]]
+
+
+def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
+    """The inputs with notes on what no role has, and the names of what was not read.
+
+    What may change the result is a question. named: the arguments of the caller.
+    """
+    is_known = all(map(_is_accounted, inputs.tables))
+    doubts = [_collections, _order_of_scores] if is_known else DOUBTS
+    notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
+    session.notes += [] if session.asks else notes
+    if not is_known:
+        inputs = _name_unread(session, inputs)
+    return replace(inputs, notes=[*inputs.notes, *notes])
+
+
+def _is_accounted(table: Table) -> bool:
+    """Has each column a role or a name that the caller gives, as it came?"""
+    known = {*table.roles.values(), *table.named}
+    odd = table.lists or table.before or table.shape or table.origins or table.computed
+    return not (odd or table.ascending) and known.issuperset(table.columns)
+
+
+def _find_doubts(
+    session: Session, inputs: Inputs, named: frozenset[str], doubts: Sequence[Doubt]
+) -> list[Note]:
+    notes: dict[Note, None] = {}
+    for table in inputs.runs.values() or inputs.judging:  # of judgments alone only grades
+        every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
+        judged = Reading(session, inputs.qrels, every) if inputs.qrels else None
+        pair = Pair(Reading(session, table, every), judged, named)
+        for doubt in doubts if inputs.runs else [_grades]:
+            try:
+                notes |= dict.fromkeys(map(Note.of, doubt(pair)))
+            except Question as question:
+                if session.asks:
+                    raise
+                notes[Note(question.text, level="error")] = None
+    return [*notes]
+
+
+def _count_queries(session: Session, table: Table) -> int:
+    if table.lists:
+        return int(session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
+    key = quote(table.roles["query"])
+    return int(session.value(f"SELECT approx_count_distinct({key}) FROM {table.sql}"))
+
+
+def _name_unread(session: Session, inputs: Inputs) -> Inputs:
+    """The inputs with the names of the columns that were not read."""
+    attributes = [*inputs.by, *([inputs.system] if inputs.system else [])]
+    read = {*attributes, *(x for table in inputs.tables for x in table.sources(attributes))}
+    sides = [Reading(session, table) for table in inputs.tables]
+    runs, others = sides[: len(inputs.runs)], sides[len(inputs.runs) :]
+    used: dict[str, set[str]] = {}
+    for side in sides:
+        used.setdefault(side.source.sql, {*map(str.lower, read)}).update(map(str.lower, side.used))
+    shared = [side.source.sql for side in runs]
+    for side in others:  # the relevant ids of all runs are read
+        for sql in shared if side.source.sql in shared else ():
+            used[sql].update(map(str.lower, side.used))
+    said, tables = set[str](), list[Table]()
+    for side in sides:
+        known = used[side.source.sql]
+        names = [
+            x for x in side.fields
+            if x.lower() not in known and not any(x.lower().startswith(f"{y}[") for y in known)
+        ]  # fmt: skip
+        repeats = side in others and side.source.sql in said  # the lists of a run
+        said.add(side.source.sql)
+        hidden = side.table.trec or repeats
+        tables.append(side.table if hidden else replace(side.table, unread=names))
+    named = dict(zip(inputs.runs, tables, strict=False))
+    qrels, about = [*tables[len(named) :], None, None][:2]
+    if not inputs.qrels:
+        qrels, about = None, qrels
+    return replace(inputs, runs=named, qrels=qrels, attributes=about)
+
+
+def _number(sql: str, kind: str) -> str:
+    """The number that a value is, NULL if it is none."""
+    return f"TRY_CAST({sql} AS DOUBLE)" if is_text(kind) else f"CAST({sql} AS DOUBLE)"
+
+
+def orders_items(name: str) -> bool:
+    """Is a number with this name one that orders items?"""
+    tail = name.rpartition(".")[2]
+    known = (*ROLES["score"], *ROLES["pos"])
+    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def _collections(pair: Pair) -> Sequence[str]:
+    """Files of several collections, which are no ranking together."""
+    files, name = pair.run.table.collections, pair.run.table.roles.get("score")
+    if files and not {"score", "system"} & pair.named:
+        text = f"{join_words(files[:3])} rank the same queries, each from the top, and share no "
+        text += "item. Are they parts of one ranking by score?"
+        alone = "evaluate each file with its judgments, if they are of several collections"
+        raise Question(pair.run.note(text), [{"score": name}] if name else [], others=[alone])
+    return ()
+
+
+def _numbered_queries(pair: Pair) -> Sequence[str]:
+    """Judgments that count from 1 the answers of a list, which are counted from 0."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or run.table.origins.get(run.table.roles["query"]) not in plain.COUNTED:
+        return ()
+    ends = "min(q) = 1 AND max(q) >="
+    rows = f"(SELECT TRY_CAST({qrels.query} AS BIGINT) AS q FROM {qrels.table.sql})"
+    count = f"(SELECT max(CAST({run.query} AS BIGINT)) + 1 FROM {run.table.sql})"
+    if run.value(f"SELECT {ends} {count} FROM {rows}"):
+        raise Question(
+            run.note("the answers are numbered from 0, and the queries of qrels from 1"),
+            otherwise="Pass dict(enumerate(answers, 1)), or number the queries of qrels from 0",
+        )
+    return ()
+
+
+def _order_of_lists(pair: Pair) -> Iterator[str]:
+    """Numbers inside or next to a list that run against its order."""
+    run, lists = pair.run, pair.run.table.lists
+    if not lists or not run.kind.endswith("]"):
+        return
+    numbers = {
+        x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
+        for x, field in run.fields.items()
+        if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
+        and orders_items(x)
+    }  # fmt: skip
+    if lists.number:
+        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
+    judged = pair.qrels.used if pair.qrels else set()
+    for x, kind in run.source.columns.items():
+        is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
+        if is_list and orders_items(x) and list_side(x) != "qrels":
+            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
+    if not numbers or {"score", "pos", "order", "descending"} & pair.named:
+        return
+    counts = []
+    for x, values in numbers.items():
+        known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
+        lowest = words_of(x.rpartition(".")[2]) & {*DISTANCES, *ROLES["pos"], "ranks"}
+        order = "ASC" if lowest or is_distance(x) else "DESC"
+        counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
+        counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
+    found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")
+    wrong = dict(zip(numbers, found[::2], strict=True))
+    agrees = [x for x, n in zip(numbers, found[1::2], strict=True) if n and not wrong[x]]
+    for x, count in wrong.items():
+        if not count:
+            continue
+        queries = format_queries(count) + run.extent
+        text = f"{run.column} is not in the order of {x} in {queries}"
+        if agrees and x != lists.numbers:
+            yield run.note(f"{text}. The order of the list counts")
+            continue
+        named = {} if x == "the number" else {"score": x}
+        ways = ({**named, "descending": way} for way in (True, False))
+        text += ". Is the list the ranking, or does the number rank?"
+        raise Question(run.note(text), [{"order": "list"}, *ways])
+
+
+def _order_of_scores(pair: Pair) -> Iterator[str]:
+    return order_of_scores(pair.run.session, pair.run.table, pair.named)
+
+
+def _part_of_key(pair: Pair) -> Iterator[str]:
+    """A column of both sides that differs for the same query and item."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None:
+        return
+    known = {squash(x.rpartition(".")[2]): x for x in run.free if x not in qrels.used}
+    for name, (sql, kind) in qrels.free.items():
+        tail = squash(name.rpartition(".")[2])
+        own = known.get(tail)
+        if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
+            continue
+        place = tail in KEY_PLACES
+        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
+            continue
+        if is_text(kind) and not place:  # texts and titles are read whole to compare them
+            rows = qrels.rows if qrels.column else qrels.table.sql
+            first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
+            if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
+                continue
+        mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
+        theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
+        sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
+            (SELECT q, i, list(v) AS vs FROM ({mine} FROM {run.rows}) WHERE v IS NOT NULL
+                GROUP BY ALL)
+            JOIN (SELECT DISTINCT * FROM ({theirs} FROM {qrels.rows}) WHERE w IS NOT NULL)
+            USING (q, i)"""
+        common, equal = run.session.row(sql)
+        if equal == common or not (place or equal >= 0.1 * common):
+            continue
+        text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
+        text += f"{common - equal:,} of {common:,} items that both have{run.extent}"
+        if "item" in pair.named:
+            yield f"{text}. They are not read"
+            continue
+        keys = [
+            ", ".join((x, y.removeprefix(f"{side.column}.") if side.column else y))
+            for side, x, y in ((run, run.name, own), (qrels, qrels.name, name))
+        ]
+        key = {"item": keys if keys[0] != keys[1] else keys[0]}
+        text += ". Are they a part of the item's key?"
+        raise Question(text, [key, pair.named_items()])
+
+
+def _split_by_type(pair: Pair) -> Sequence[str]:
+    """Numbers that dlt has in several columns, one for each type."""
+    for side in filter(None, (pair.run, pair.qrels)):
+        for role in {"score", "rel"} - pair.named:
+            name = side.table.roles.get(role, "")
+            if parts := [x for x in side.free if x.startswith(f"{name}__v_")]:
+                text = f"{join_words([name, *parts])} are one column, split by type. Read them all?"
+                every = f"coalesce({', '.join(map(quote_name, (name, *parts)))})"
+                raise Question(side.note(text), [{role: every}, {role: name}])
+    return ()
+
+
+def _grades(pair: Pair) -> Sequence[str]:
+    """Numbers and labels next to judgments that have no grade."""
+    side = pair.qrels
+    if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
+        return ()
+    if side.table.origins[side.table.roles["rel"]] != "1 for every row":
+        return _ask_about_pairs(pair, side)
+    taken = pair.run.used if pair.is_one_table else set()
+    free = {**side.free, **_nested_labels(side, taken)}
+    places = pair.run.table.sources([pair.run.table.roles.get("pos", "")])
+    names = [
+        x for x, (_, kind) in free.items()
+        if x not in taken and (not side.column or x.startswith(f"{side.column}."))
+        and x not in places
+        and squash(x.rpartition(".")[2]) not in _NO_GRADES
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
+    ]  # fmt: skip
+    doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
+    doubtful = [x for x in doubtful if not is_called(x, ANNOTATORS)] or doubtful
+    texts, labels = list[str](), list[str]()
+    for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
+        value, kind = free[x]
+        sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
+        found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
+        if is_text(kind) and any(parse_number(label) is None for label in found):
+            texts.append(x)
+            mapping = format_mapping(dict.fromkeys(found, "..."), x)
+            labels = [f"a grade for each value: {mapping}"]
+    grades = [x for x in doubtful if x not in texts]
+    if side.table.before:  # items repeat
+        grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
+    calls: list[Call] = [{"rel": x} for x in grades]
+    own = [x for x in side.source.columns if x not in taken]
+    lists = [x for x in own if _are_grades(pair, side, x)]
+    maps = {x: call for x in own if (call := _grades_of_ids(pair, side, x))}
+    doubtful += [*lists, *maps]
+    if not doubtful:
+        return ()
+    calls += [*({"rel": x} for x in lists), *maps.values(), {"rel": "1"}]
+    amounts = not maps and all(
+        x in side.free and _is_amount(side, x) for x in doubtful if x not in texts
+    )
+    verb = "Is" if len(doubtful) == 1 else "Are"
+    raise Question(
+        f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
+        f"{verb} {join_words(doubtful)} the grade of {side.name}?",
+        sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
+        others=labels,
+    )
+
+
+def _nested_labels(side: Reading, taken: set[str]) -> dict[str, tuple[str, str]]:
+    """Labels in lists or in their objects, of a row per item, as expressions with their types."""
+    labels: dict[str, tuple[str, str]] = {}
+    for name, (column, kind) in side.free.items() if not side.column else ():
+        found = label_in(name, kind) if kind.endswith("]") and name not in taken else None
+        if found is None:
+            continue
+        path, of_label = found
+        counts = f"max(len({column})) > 1, count(DISTINCT {column}{path})"
+        several, different = side.session.row(f"SELECT {counts} FROM {side.rows}")
+        label = f"{quote_name(name)}{path}"
+        if several:
+            every = f"list_transform({quote_name(name)}, lambda x_: x_{path.removeprefix('[1]')})"
+            label = f"CAST({every} AS VARCHAR)" if is_text(of_label) else f"list_max({every})"
+        if different <= _MOST_LABELS:
+            labels[label] = label if several else f"{column}{path}", of_label
+    return labels
+
+
+def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
+    """Is it a number that is not a constant of at least 1, or a label?
+
+    What is the same for all items of a query, or for an item in all queries, is not a grade.
+    """
+    number, text, count = _number(value, kind), f"CAST({value} AS VARCHAR)", f"count({value})"
+    constant = f"min({number}) = max({number}) AND {count} = count(*) AND min({number}) >= 1"
+    values, blanks = (
+        f"count(DISTINCT {value})",
+        f"length({text}) - length(replace({text}, ' ', ''))",
+    )
+    # Next to ids in lists, texts are labels only if they repeat.
+    repeats = f"{values} < {count}" if side.column else "true"
+    label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
+    doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
+    doubt += f"ELSE {label} END"
+    if side.column and not orders_items(name):
+        doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
+        doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
+    queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
+    same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
+    return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
+
+
+def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
+    """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
+    run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
+    fields = [x.rpartition(".")[2] for x in run.free if run.column]
+    keys = [f"{run.name}, {x}" for x in fields if squash(x) in KEY_PLACES]
+    calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
+    if "item" in pair.named:
+        calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
+    keys += [key(quote_name(run.column))] * ("[][]" in run.kind and bool(calls))
+    calls += [pair.named_items(x, key(quote_name(side.column))) for x in keys]
+    if not calls or not side.kind.endswith("[][]"):
+        return ()
+    raise Question(side.note(f"is the second part of each pair in {side.column} the grade?"), calls)
+
+
+def _is_amount(side: Reading, name: str) -> bool:
+    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
+    value, kind = side.free[name]
+    number, named = f"{_number(value, kind)} AS v FROM {side.rows}", number_kind(name)
+    if kind.endswith("]"):
+        number = f"unnest({value}) AS v FROM {side.sample}"
+    scale = "max(v) <= 1 OR (bool_and(v * 4 = floor(v * 4)) AND max(v) <= 10)"
+    scale = f"{named == 'amount'} OR NOT ({scale} OR count(DISTINCT v) <= 11)"
+    sql = f"SELECT min(v) > 0 AND ({scale}) FROM (SELECT {number})"
+    return named != "grade" and bool(side.value(sql))
+
+
+def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
+    """Is it a list with a number for each judged id, and not for each id of the run?"""
+    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
+    if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
+        return False
+    judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
+    named = number_kind(name)
+    if named == "place" or (not judged and (orders_items(name) or named == "amount")):
+        return False
+    value = quote(name)
+    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
+    if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
+        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
+    low, high = f"min(list_min({value}))", f"max(list_max({value}))"
+    sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
+    return bool(side.value(sql))
+
+
+def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
+    """How to read an object {id: grade} that has all judged ids; nothing if it is none.
+
+    One that has more ids is a table of judgments. One that has all ids of the run too is a score,
+    unless its name says that it has grades.
+    """
+    lists, ranked = side.table.lists, pair.run.table.lists if pair.is_one_table else None
+    kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
+    if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
+        return {}
+    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
+    judged, shown = ids(lists), ids(ranked) if ranked else "[]"
+    fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
+    fits.append(f"cardinality({entries}) = len({judged})")
+    sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
+    has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
+    ranks = orders_items(name) or (has_shown and ranked is not None)
+    ranks = ranks and kind != "grade" and list_side(name) != "qrels"
+    scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
+    scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
+    rows = f"SELECT unnest(map_values({entries})) AS v FROM {side.sample}"
+    if not has_all or ranks or not side.value(f"SELECT {scale} FROM ({rows})"):
+        return {}
+    return {"rel": name} if same else pair.named_items(qrels=name)
+
+
+def _name_at_level(run: Reading, judged: str) -> str:
+    """The list or field of the run that is of the level of judged ids; "" if none is."""
+    columns = run.source.columns.items()
+    lists = [x for x, kind in columns if kind[-1:] == "]" and list_side(x) != "qrels"]
+    fields = [f"{run.column}.{x}" for x in fields_of(run.source.columns.get(run.column, ""))]
+    return next((x for x in (*fields, *lists) if level_of(x) == level_of(judged)), "")
+
+
+def _other_lists(pair: Pair) -> Iterator[str]:
+    """Other lists with ids of the run."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or not (run.column or qrels.column):
+        return
+    known = [is_called(run.column, RETRIEVED), is_called(qrels.column, RELEVANT)]
+    for side in [run] if pair.is_one_table else [run, qrels]:
+        for name, kind in side.source.columns.items():
+            if kind[-1:] != "]" or name in run.used | qrels.used or VECTOR.fullmatch(kind):
+                continue
+            words = words_of(name)
+            judged = list_side(name) == "qrels"
+            if "not" in words and "forbidden" not in pair.named:
+                yield (
+                    f"{side.table.label}: {name} is not read. If its items must not be shown, pass "
+                    f"forbidden={name!r}"
+                )
+            if words & AGAINST or (judged and side is run and not pair.is_one_table):
+                continue
+            if kind.endswith("[][]") or orders_items(name):
+                continue
+            levels = {level_of(name), level_of(qrels.column)}
+            if judged and len(levels - {None}) == 2 and "item" not in pair.named:
+                text = f"{name} and {qrels.column} are of different levels. Which is evaluated?"
+                own = _name_at_level(run, name)
+                raise Question(side.note(text), [pair.named_items(), pair.named_items(own, name)])
+            try:
+                ids = find_items(side.session, side.source, RETRIEVED, name, set())
+            except Question:
+                continue
+            of_id = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"
+            other = f"(SELECT {side.query} AS q, {id_text(ids[0].sql, of_id)} AS i FROM (SELECT "
+            other += f"*, unnest({quote(name)}) AS x_ FROM {side.sample}))"
+            sql = f"""SELECT count(*), count(*) FILTER ((q, i) IN (FROM {run.items})),
+                count(*) FILTER ((q, i) IN (FROM {qrels.items})) FROM {other}"""
+            count, ranked, relevant = side.session.row(sql)
+            known_ids = f"SELECT count(*) FROM {qrels.items}"
+            copied = count == relevant and count == side.value(known_ids)
+            if copied or not (ranked or (judged and relevant)):
+                continue
+            if side is run and ranked == count and kind == run.kind:
+                same = f"SELECT bool_and({quote(name)} = {quote(run.column)}) FROM {side.sample}"
+                if side.value(same):
+                    continue
+            second = ranked == count == side.value(f"SELECT count(*) FROM {run.items}")
+            text = f"{name} has ids of the run too"
+            if "item" in pair.named or (all(known) and not judged and not second):
+                ranks = list_side(name) == "run"
+                call = pair.named_items(run=name) if ranks else pair.named_items(qrels=name)
+                yield side.note(f"{text}, and is not read. To read it, pass item={call['item']!r}")
+                continue
+            calls = [pair.named_items()]
+            if pair.is_one_table or side is qrels:
+                calls.append(pair.named_items(qrels=name))
+            if side is run:
+                calls.append(pair.named_items(run=name))
+            text += ". Which are the retrieved and the relevant ids?"
+            raise Question(side.note(text), calls)
+
+
+def _odd_ids(pair: Pair) -> Sequence[str]:
+    """Words for nothing, and several ids in one element of a list."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+        return ()
+    for side, other in ((qrels, run), (run, qrels)):
+        if not side.kind.endswith("]") or "[][]" in side.kind or side.kind.startswith("STRUCT("):
+            continue
+        if not is_text(side.kind):
+            continue
+        plain, found = side.marks
+        if found is not None:
+            name, word = quote_name(side.column), literal(found)
+            alone = f"SELECT 1 FROM {run.items} GROUP BY q HAVING list(i) = [{word}] LIMIT 1"
+            is_word = side is qrels or side.session.rows(alone)
+            if is_word and not side.session.rows(
+                f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"
+            ):
+                drop = f"list_filter({name}, lambda x: x <> {word})"
+                if side.column in side.source.origins:  # several ids per cell
+                    drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
+                what = "relevant" if side is qrels else "retrieved"
+                text = f"does {found!r} in {side.column} say that no item is {what}?"
+                named = {"qrels": drop} if side is qrels else {"run": drop}
+                calls = [pair.named_items(**named), pair.named_items()]
+                raise Question(side.note(text), calls)
+        if plain:
+            continue
+        parts = f"list_filter(string_split_regex(trim(i), '{_BETWEEN}'), lambda p: p <> '')"
+        both = f"(SELECT q, list(i) AS ids FROM {other.items} GROUP BY q)"
+        sql = f"""SELECT count(*), min(i) FROM (SELECT q, i, {parts} AS ps FROM {side.items}
+            WHERE regexp_matches(trim(i), '{_BETWEEN}')) JOIN {both} USING (q)
+            WHERE len(ps) > 1 AND NOT list_contains(ids, i) AND list_has_any(ids, ps)"""
+        count, example = side.session.row(sql)
+        if count:
+            split = f"flatten(list_transform({quote_name(side.column)}, lambda x: "
+            split += f"string_split_regex(trim(x), '{_BETWEEN}')))"
+            calls = [pair.named_items(*((split, "") if side is run else ("", split)))]
+            text = f"are {example!r} in {side.column} several ids?"
+            raise Question(side.note(text), [*calls, pair.named_items()])
+    return ()
+
+
+# In this order; a question ends the reading.
+DOUBTS: Sequence[Doubt] = (
+    _collections,
+    _numbered_queries,
+    _split_by_type,
+    _grades,
+    _order_of_lists,
+    _order_of_scores,
+    _part_of_key,
+    _other_lists,
+    _odd_ids,
+)

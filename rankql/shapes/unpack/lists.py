@@ -1,0 +1,599 @@
+"""Tables with one row per query: the retrieved ids in order, and the relevant ids.
+
+Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unnests the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rankql.core.base.column_names import (
+    EVENTS,
+    FLAGS,
+    LIST_GRADES,
+    LIST_SCORES,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    find_name,
+    is_called,
+    list_side,
+)
+from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, require
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.candidates import (
+    Ids,
+    entries_of,
+    fields_of,
+    find_field,
+    find_list,
+    is_outcome,
+    lists_of,
+    wrong_type,
+)
+from rankql.core.tables.reader import refuse_rounded
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import (
+    CHOSEN,
+    Elements,
+    Runs,
+    Table,
+    is_nested,
+    is_number,
+    is_text,
+    mentioned,
+    quote_name,
+    require_column,
+    text_number,
+)
+from rankql.shapes.choose.cells import Items, find_items, split_cell, split_groups, unpack_cells
+from rankql.shapes.choose.choice import (
+    ROW,
+    Choice,
+    Specs,
+    choose_all,
+    compute_columns,
+    named_columns,
+)
+from rankql.shapes.choose.row_keys import find_row_keys, require_one_row
+
+# The column with the places in a list.
+PLACE = f"{INTERNAL_PREFIX}place"
+
+
+class _Lists(NamedTuple):
+    """A column of lists: its SQL, and that of an element's id and grade."""
+
+    column: str
+    values: str
+    item: str
+    grade: str = "1"
+    # What the Columns line says of the grades; "" if rel= names their field.
+    assumed: str = "1 for every row"
+    # The field of the grades that rel= names.
+    field: str = ""
+    # The SQL of fields that are columns of the judgments: rel= maps them or is an expression.
+    fields: Mapping[str, str] = MappingProxyType({})
+    # An object or MAP: its numbers rank the ids of a run, because it has no order.
+    scored: bool = False
+    # Another column, which has the grades or scores, or the field that has them.
+    numbers: str = ""
+    number: str = ""
+
+    @property
+    def graded(self) -> str:
+        """The name of the column with the grades, as errors say it."""
+        return self.field or self.numbers or f"grade in {self.column}"
+
+
+def unnest_lists(
+    session: Session,
+    runs: Runs,
+    qrels: Table | None,
+    columns: Mapping[str, Any],
+    attributes: Sequence[str] = (),
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Runs, Table | None, Mapping[str, Any]]:
+    """The runs and judgments with their queries and items, one row per item, and the columns.
+
+    attributes: those of queries that are read. options: of the caller, such as order='list' if
+    numbers do not rank the ids; the column forbidden= belongs to the judgments.
+    """
+    system, forbidden = options.get("system"), options.get("forbidden")
+    item = columns.get("item")
+    names = item if isinstance(item, list | tuple) else [item]
+    others = " ".join(map(str, (*attributes, *columns.values())))
+    runs = {name: unpack_cells(session, table, names, others) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(session, qrels, names, others)
+    if options.get("groups") and qrels:
+        qrels = split_groups(session, qrels)
+    elif options.get("groups"):
+        runs = {name: split_groups(session, table) for name, table in runs.items()}
+    specs = named_columns(runs, qrels, columns)
+    for name, table in runs.items():
+        runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
+    qrels = qrels and compute_columns(session, qrels, specs[1])
+    numbered = (columns.get(role) for role in ("rel", "pos", "score"))
+    taken = {*attributes, *(name for name in numbered if isinstance(name, str))}
+    run_items = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    listed = any(x.column for ids in run_items.values() for x in ids)
+    if qrels is None:
+        if not listed:
+            for table in runs.values():
+                rows = specs[0][1] or table.known("item") or not lists_of(table)
+                found = [] if rows else find_items(session, table, RELEVANT, None, taken)
+                _require_both(table, specs[0][1], (), found)
+            return runs, None, columns
+        flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
+        if all(flags.values()):
+            numbers = _named_numbers(columns, runs, None, run_items, {})
+            scores = _names_of(numbers, "score", ())
+            runs = find_row_keys(session, runs, specs[0][0], system)
+            for name, table in runs.items():
+                item = min(run_items[name], key=lambda x: x.rank)
+                choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
+                runs[name] = _read_run(session, table, choice, attributes, options, scores, flag)
+                session.note(
+                    table.label,
+                    f"{item.column}.{flag} is the grade of each retrieved item. "
+                    "Others have none, so recall counts retrieved items only",
+                )
+            return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel", *numbers))}
+    judged_items = _find_judged(session, runs, qrels, specs, run_items, taken)
+    if qrels is None:
+        runs = find_row_keys(session, runs, specs[0][0], system)
+    numbers = _named_numbers(columns, runs, qrels, run_items, judged_items)
+    columns = {**columns, **dict.fromkeys(numbers)}
+    choices = choose_all(session, runs, qrels, run_items, judged_items, specs)
+    if qrels is None:  # both sides read the same rows
+        for name, each in zip(runs, choices, strict=False):
+            both = each.items if each else ()
+            for own_ids in both:
+                runs[name] = _split_cells(session, runs[name], own_ids, both)
+    scores = _names_of(numbers, "score", LIST_SCORES)
+    unnested = {
+        name: _read_run(session, table, choice, attributes, options, scores)
+        for (name, table), choice in zip(runs.items(), choices, strict=False)
+    }
+    judging = zip([qrels] if qrels else runs.values(), choices, strict=False)
+    judged = [
+        (*_read_side(session, table, each, 1), each.items[1]) for table, each in judging if each
+    ]
+    if not judged:
+        return unnested, qrels, columns
+    table, column, _ = judged[0]
+    if column or listed:
+        columns = {**columns, "query": None, "item": None}  # the tables have these roles
+    if not column:
+        return unnested, table, columns
+    graded = _names_of(numbers, "rel", LIST_GRADES if columns.get("rel") is None else ())
+    own = None if qrels is None else attributes
+    several = len(runs) > 1 or bool(system)
+    grades = columns.get("rel", 1), graded
+    return unnested, _read_judged(session, judged, grades, own, several, forbidden), columns
+
+
+def _find_judged(
+    session: Session,
+    runs: Runs,
+    qrels: Table | None,
+    specs: Specs,
+    run_items: Items,
+    taken: set[str],
+) -> Items:
+    """The columns that may have the relevant ids of each run: of the judgments, or of its own."""
+    if qrels is None:
+        judged, spec = {}, specs[1][1]
+        for name, table in runs.items():
+            used = {x.column for x in run_items[name]} - {""}  # one list is not both
+            key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
+            own = spec if specs[1] != specs[0] or key else None
+            ids = find_items(session, table, RELEVANT, own, taken)
+            judged[name] = [x for x in ids if x.column not in used]
+            _require_both(table, own, run_items[name], judged[name])
+        return judged
+    relevant = find_list(qrels, RELEVANT, specs[1][1])
+    if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
+        raise RankqlError(
+            "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
+            "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
+        )
+    items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+    for name, table in runs.items():
+        _require_list(table, run_items[name], specs[0][1])
+    _require_list(qrels, items, specs[1][1])
+    return dict.fromkeys(runs or [None], items)
+
+
+def _named_numbers(
+    columns: Mapping[str, Any],
+    runs: Runs,
+    qrels: Table | None,
+    run_items: Items,
+    judged_items: Items,
+) -> dict[str, str]:
+    """The lists and fields of lists that the caller names as grades or scores."""
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    numbers = {
+        role: name for role in ("rel", "score") if isinstance(name := columns.get(role), str)
+        and any(is_nested(table.columns.get(name, "")) for table in tables)
+    }  # fmt: skip
+    rel, score = (columns.get(role) for role in ("rel", "score"))
+    if rel in [f"{x.column}.2" for ids in judged_items.values() for x in ids if x.column]:
+        numbers["rel"] = rel  # the second part of each pair, which is read anyway
+    lists = [(runs[name], x.column) for name, ids in run_items.items() for x in ids if x.column]
+    if isinstance(score, str) and any(find_field(table, x, score) for table, x in lists):
+        numbers["score"] = score
+    return numbers
+
+
+def _read_judged(
+    session: Session,
+    judged: Sequence[tuple[Table, str, Ids]],
+    grades: tuple[Any, Sequence[str]],
+    attributes: Sequence[str] | None,
+    several: bool,
+    forbidden: str | None,
+) -> Table:
+    """The judgments of a table with lists, or of those of the runs.
+
+    judged: tables, columns and items. grades: the argument of the caller, and names of lists that
+    may have them. attributes: None if the lists are in the runs. several: are there several runs?
+    """
+    rel, names = grades
+    lists = []
+    for table, column, item in judged:
+        ids = _read_lists(session, table, column, rel, item)
+        other = find_list(table, RETRIEVED) if attributes is None else None
+        lists.append((table, _add_numbers(session, table, ids, names, other)))
+    (table, first), (_, column, item) = lists[0], judged[0]
+    others = [_other_columns(table, attributes or ())]
+    if attributes is None:
+        if several:
+            _require_equal_lists(session, lists)
+        others = [quote(each.roles["query"]) for each, _ in lists]
+        if forbidden:
+            for i, (each, _) in enumerate(lists):
+                others[i] += f", {quote(require_column(each, forbidden, 'forbidden'))}"
+        lists[0] = (replace(table, label="qrels"), first)
+    qrels = _load_qrels(session, lists, others)
+    if isinstance(rel, str):
+        first = first._replace(fields={x: first.fields[x] for x in mentioned(first.fields, rel)})
+    return replace(qrels, lists=_elements(lists[0][0], column, item, first))
+
+
+def _names_of(numbers: Mapping[str, str], role: str, names: Sequence[str]) -> Sequence[str]:
+    """The column with the numbers of a role that the caller names, or the names it may have."""
+    if role in numbers:
+        return [numbers[role]]
+    return [name for name in names if name not in numbers.values()]
+
+
+def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
+    """The field of retrieved objects that has their grades, if no list has the relevant ids.
+
+    rel: what the caller names.
+    """
+    column = items[0].column if items else ""
+    if not column or not table.columns[column].startswith("STRUCT("):
+        return ""
+    judged = find_list(table, RELEVANT)
+    if isinstance(rel, str):  # which may be that of the relevant ids
+        own = not judged or rel.startswith(f"{column}.") or not find_field(table, judged, rel)
+        return (own and find_field(table, column, rel)) or ""
+    if rel is not None or judged:
+        return ""
+    return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
+
+
+def _require_both(
+    table: Table, item: Any, retrieved: Sequence[Ids] = (), relevant: Sequence[Ids] = ()
+) -> None:
+    """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
+    lists = lists_of(table)
+    known = [any(x.column for x in each) for each in (retrieved, relevant)]
+    if all(known) or (not any(known) and (not lists or item or table.known("item"))):
+        return
+    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    runs, judged = ({x.column: None for x in y if x.column} or ids for y in (retrieved, relevant))
+    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
+    pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
+    calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
+    hint = ". If other tables have the relevant ids, pass qrels="
+    for x in lists:
+        fields = fields_of(table.columns[x])
+        outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
+        calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
+        if any(y.kind.endswith("]") for y in fields.values()):
+            hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
+            hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."
+    raise Ungraded(
+        f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
+        f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
+        calls,
+        hint,
+    )
+
+
+def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
+    """Refuse a table whose lists have unknown names, if nothing else is its item."""
+    lists = lists_of(table)
+    rows = any(x not in lists for x in table.known("item"))
+    if named or not lists or rows or any(x.column for x in items):
+        return
+    word = "relevant" if table.label == "qrels" else "retrieved"
+    raise Question(
+        f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
+        [{"item": x} for x in lists],
+        otherwise="Name the list or column of ids: item='...'",
+    )
+
+
+def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:
+    """The table with the query and the item as roles, and the column of lists with the ids."""
+    query, item = choice.queries[side], choice.items[side]
+    roles = table.roles if query is ROW else {**table.roles, "query": query.name}
+    decided = {CHOSEN: choice.named} if choice.named else {}
+    table = replace(table, roles=roles, context={**table.context, **decided})
+    if not item.column:
+        table = replace(table, roles={**table.roles, "item": item.name})
+    return _split_cells(session, table, item, choice.items), item.column
+
+
+def _split_cells(session: Session, table: Table, item: Ids, both: Sequence[Ids]) -> Table:
+    """The table with a list in place of each cell that has ids, or a number for each id."""
+    if not item.column or is_nested(table.columns[item.column]):
+        return table
+    ids_per_cell = "one id" if item.reading == 0 else "several ids"
+    origins = {**table.origins, item.column: f"{item.column} ({ids_per_cell} per cell)"}
+    values = split_cell(item.column, item.reading)
+    if item is both[1]:  # of text, NULL is an empty cell
+        values = f"coalesce({values}, [])"
+    ids = {x.column for x in both}
+    texts = [x for x, kind in table.columns.items() if kind == "VARCHAR" and x not in ids]
+    for name in texts if item.reading else ():
+        numbers = f"TRY_CAST({split_cell(name, item.reading)} AS DOUBLE[])"
+        sql = f"SELECT bool_and(len({numbers}) = len({values})) FROM {table.sql}"
+        if session.value(sql):
+            table = table.with_values(name, numbers, "DOUBLE[]")
+    return replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
+
+
+def _read_run(
+    session: Session,
+    table: Table,
+    choice: Choice | None,
+    attributes: Sequence[str],
+    options: Mapping[str, Any],
+    scores: Sequence[str] = (),
+    flag: str = "",
+) -> Table:
+    """The run with its query and item: a row per item, and its place in a list or its score.
+
+    scores: names of a column or field with the scores of all ids. flag: the field with grades.
+    """
+    if choice is None:
+        return table
+    table, column = _read_side(session, table, choice, 0)
+    if not column:
+        return table
+    require_one_row(session, table, column, options.get("system"))
+    lists = _read_lists(session, table, column, 1, choice.items[0])
+    field = find_field(table, column, scores[0]) if len(scores) == 1 else None
+    if options.get("order") == "list" and table.columns[column].endswith("]"):
+        lists = lists._replace(scored=False)
+    elif field:
+        grade = fields_of(table.columns[column])[field].of("x_")
+        lists = lists._replace(grade=f"CAST({grade} AS DOUBLE)", numbers=field, number=field)
+    elif not lists.scored:
+        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
+    roles, columns = {**table.roles, "item": lists.column}, table.columns
+    if lists.scored or lists.numbers:
+        positions = table.known("pos")  # of the row, not of its ids
+        columns = {n: kind for n, kind in columns.items() if n not in positions}
+        score = f"{column}.{lists.numbers}" if lists.numbers else f"score in {column}"
+        number, roles["score"] = f"{lists.grade} AS {quote(score)}", score
+        origins = {score: lists.numbers or f"scores in {column}"}
+    else:
+        roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
+    if flag:
+        roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
+        number += f", {fields_of(table.columns[column])[flag].of('x_')} AS rel"
+    others = _other_columns(replace(table, columns=columns), attributes)
+    unnested = _load(session, table, _unnest(table, lists, others, number), roles, origins)
+    return replace(unnested, lists=_elements(table, column, choice.items[0], lists, flag))
+
+
+def _elements(table: Table, column: str, item: Ids, lists: _Lists, flag: str = "") -> Elements:
+    """The lists of a table as they were read."""
+    fields = [*item.name.removeprefix(f"{column}.").split(", "), lists.number, flag, *lists.fields]
+    used = {column, lists.numbers, *(f"{column}.{field}" for field in fields)}
+    sql = quote(column) if table.columns[column].endswith("]") else item.lists
+    return Elements(table, column, sql, item.sql, frozenset(used), lists.numbers, item.number)
+
+
+def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
+    """How to read the ids and grades of a column of lists.
+
+    rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
+    """
+    kind, name = table.columns[column], quote(column)
+    lists, graded = _Lists(item.name, name, item.sql), f"grades in {column}"
+    if not kind.endswith("]"):  # {"id": grade}
+        if kind.startswith("STRUCT("):
+            fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
+            finite = " AND ".join(
+                f"count({quote(x)}) = count(*) FILTER (isfinite({text_number(x)}))"
+                for x, kind in fields.items()
+                if is_text(kind)
+            )
+            rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
+            numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
+            if not numbers or not session.value(rows):
+                raise wrong_type(table, column)
+        return lists._replace(values=item.lists, grade=item.number, assumed=graded, scored=True)
+    elements = f"(SELECT unnest({name}) AS x_ FROM {table.sql})"
+    if kind.endswith("[][]"):
+        wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({item.number}), false)"
+        if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
+            require(
+                rel is not None,
+                f"{table.label}: {column} has lists of lists. If one item of each inner list "
+                "suffices, pass groups='any'. KILT's evidence sets need all items of one inner "
+                "list, which no metric counts",
+            )
+            raise wrong_type(table, column)
+        refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
+        return lists._replace(grade=item.number, assumed=graded, scored=True)
+    if kind.startswith("STRUCT("):
+        paths, field = fields_of(kind), item.name.removeprefix(f"{column}.")
+        fields = {name: path.kind for name, path in paths.items()}
+        if field in fields:  # not a key of several
+            ids = paths[field].of("unnest(x_)")
+            refuse_rounded(session, table, column, ids, fields[field])
+        names = [rel] if isinstance(rel, str) else rel if isinstance(rel, list | tuple) else []
+        named = (names and find_field(table, column, str(names[0]))) or ""
+        if isinstance(rel, Mapping | list | tuple) or (names and not named):
+            free = {n: x.of("x_") for n, x in paths.items() if n != field and not table.has(n)}
+            return lists._replace(grade="hash(x_)", assumed="", fields=free)
+        texts = [name for name, kind in fields.items() if is_text(kind)]
+        known = find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS)
+        grade = named or (known if rel is None else None)
+        if not grade:
+            return lists
+        lists = lists._replace(grade=paths[grade].of("x_"), assumed=graded, number=grade)
+        read = named or is_text(fields[grade])
+        field = names[0] if named else grade  # as the caller writes it
+        return lists._replace(assumed="", field=str(field)) if read else lists
+    if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
+        if session.rows(
+            f"SELECT 1 FROM {elements} WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
+        ):
+            raise wrong_type(table, column)
+        return lists
+    refuse_rounded(session, table, column, "unnest(x_)", kind)
+    return lists
+
+
+def _other_columns(table: Table, attributes: Sequence[str]) -> str:
+    """The columns next to the ids: numbers, keys and attributes, but no texts."""
+    names = {*map(str.lower, attributes), *(role.lower() for role in table.roles.values())}
+    return ", ".join(
+        quote(name)
+        for name, kind in table.columns.items()
+        if name.lower() in names or not (is_nested(kind) or is_text(kind))
+    )
+
+
+def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
+    """SQL with a row per id; others: the columns next to the lists; number: that of each id."""
+    places = f", generate_subscripts({lists.values}, 1) AS {PLACE}" if PLACE in number else ""
+    return (
+        f"(SELECT {others}, {lists.item} AS {quote(lists.column)}, {number} FROM (SELECT {others}, "
+        f"unnest({lists.values}) AS x_{places} FROM {table.sql}))"
+    )
+
+
+def _add_numbers(
+    session: Session, table: Table, lists: _Lists, names: Sequence[str], other: str | None
+) -> _Lists:
+    """The lists with the grades or scores of their ids, if a column of one of these names has them.
+
+    other: the lists of the other side, to which numbers of as many ids may belong.
+    """
+    nested = [x for x, kind in table.columns.items() if is_nested(kind) and x != lists.column]
+    if (name := find_name(nested, names)) is None:
+        return lists
+    ids, numbers = lists.values, quote(name)
+    sides, lacking = [ids, *([quote(other)] if other else [])], ["false"]
+    if table.columns[name].endswith("]"):
+        elements = f"list_transform({ids}, lambda x_: {lists.item})"
+        pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers})"
+        fits = [f"len({x}) = len({numbers})" for x in sides]
+    else:
+        entries = f"map_from_entries({entries_of(name)})"
+        number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
+        pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}))"
+        lacking = [f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides]
+        counts = (f"len({x}) = cardinality({entries})" for x in sides)
+        fits = [*map("{} AND {}".format, counts, lacking)]
+    checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
+    more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
+    more, fit, *others = session.row(f"SELECT {more}, {', '.join(checks)} FROM {table.sql}")
+    shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
+    if not fit and ((shared and any(others)) or (more and is_called(name, LIST_GRADES))):
+        return lists  # grades of more ids are judgments
+    require(fit, f"{table.label}: {name} has other ids or another number of values than "
+            f"{lists.column}. Write one number for each of its ids")  # fmt: skip
+    require(
+        not (shared and any(others) and len(names) > 1),
+        f"{table.label}: {name} may be the grades or the scores, because both lists have as many "
+        f"ids. Pass rel={name!r} or score={name!r}",
+    )
+    said = f"{name} of {lists.column}"
+    return lists._replace(values=pairs, item="x_[1]", grade="x_[2]", assumed=said, numbers=name)
+
+
+def _load_qrels(
+    session: Session, lists: Sequence[tuple[Table, _Lists]], others: Sequence[str]
+) -> Table:
+    """The judgments with a row per relevant id, from one table or from those of the runs."""
+    table, first = lists[0]
+    fields = ", ".join(f"{sql} AS {quote(name)}" for name, sql in first.fields.items())
+    parts, empty = [], False
+    for (each, ids), columns in zip(lists, others, strict=True):
+        nulls = f"len(list_filter({ids.values}, lambda x_: {ids.item} IS NULL)) > 0"
+        counts = f"count(*) FILTER (len({ids.values}) = 0), count(*) FILTER ({ids.values} IS NULL)"
+        sql = f"SELECT {counts}, count(*), bool_or({nulls}) FROM {each.sql}"
+        lacking, missing, queries, has_null = session.row(sql)
+        require(
+            not (lacking and has_null),
+            f"{each.label}: {ids.column} has a list with NULL. Leave it out",
+        )
+        empty = empty or lacking > 0
+        if missing and missing < queries:
+            session.note(
+                each.label,
+                f"{missing:,} of {queries:,} rows have NULL in {ids.column} "
+                "and count as not judged; [] means that nothing is relevant",
+            )
+        values = f"CASE WHEN len({ids.values}) = 0 THEN [NULL] ELSE {ids.values} END"
+        grade = fields or f"{ids.grade} AS {quote(first.graded)}"
+        parts.append(f"FROM {_unnest(each, ids._replace(values=values), columns, grade)}")
+    sql = " UNION ALL ".join(parts)
+    roles = {"query": table.roles["query"], "item": first.column}
+    roles |= {} if first.fields else {"rel": first.graded}
+    origins = {first.graded: first.assumed} if first.assumed else {}
+    rows = _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
+    return replace(rows, empty=empty)
+
+
+def _load(
+    session: Session, table: Table, sql: str, roles: dict[str, str], origins: dict[str, str]
+) -> Table:
+    """The rows of a table with lists, unnested once: several queries read them."""
+    of_run = {x: value for x, value in table.context.items() if x != "system" or "rel" not in roles}
+    fields: dict[str, Any] = {"origins": {**table.origins, **origins}, "context": of_run}
+    return session.load(table.label, sql, text=False, unit="ids", roles=roles, **fields)
+
+
+def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> None:
+    """Refuse runs whose relevant ids differ."""
+    parts = [
+        f"SELECT CAST({quote(table.roles['query'])} AS VARCHAR) AS q_, coalesce(CAST(list_sort("
+        f"list_distinct(list_transform({lists.values}, lambda x_: [CAST({lists.item} AS VARCHAR), "
+        f"CAST(CAST({lists.grade} AS DOUBLE) AS VARCHAR)]))) AS VARCHAR), '[]') AS lists_ "
+        f"FROM {table.sql}"
+        for table, lists in relevant
+    ]
+    rows = f"SELECT q_ FROM ({' UNION ALL '.join(parts)}) GROUP BY q_"
+    different = f"{rows} HAVING count(DISTINCT lists_) > 1 ORDER BY q_ LIMIT 1"
+    for (query,) in session.rows(different):
+        raise RankqlError(
+            f"The runs have different relevant ids for query {query!r}. Write the same into all "
+            "runs, or pass the judgments once: qrels="
+        )

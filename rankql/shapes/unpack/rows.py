@@ -1,0 +1,134 @@
+"""What leaves this package: tables with a row per item, as tidy ones are.
+
+`make_tidy` is its only way in for runs and judgments.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rankql.core.base.column_names import ROLES
+from rankql.core.base.errors import require
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.inputs import TidyTables
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Runs, Table
+from rankql.shapes.choose import computed
+from rankql.shapes.choose.choice import find_system
+from rankql.shapes.unpack.events import map_events
+from rankql.shapes.unpack.lists import unnest_lists
+
+
+def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
+    """The runs, judgments and attributes with a row per item and the columns that are computed,
+    and the names of their columns.
+
+    by: the attributes, each with the argument that names it.
+    """
+    options, qrels, about = tables.options, tables.qrels, tables.attributes
+    columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
+    runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
+    qrels = qrels and _without_empty(session, qrels, columns, by)
+    runs, system = _open_systems(session, runs, tables.system, columns, [*by])
+    options = {**options, "system": system}
+    before = opened = [*runs.values()]
+    if qrels and isinstance(columns.get("query"), list | tuple):
+        qrels = computed.spread_qrels(session, opened, qrels, columns["query"])
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
+    read = [name for name in read if name]
+    runs, qrels, columns = unnest_lists(session, runs, qrels, columns, read, options)
+    opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
+    columns, mapped = map_events(session, columns, judging or opened)
+    groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]
+    (of_runs, of_qrels), groups = computed.resolve_columns(session, columns, groups, [*by, system])
+    for name, argument in by.items():
+        groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
+    if options["order"] == "rows":
+        numbered = (number_rows(session, x, of_runs, system) for x in groups[0])
+        groups[0] = [*numbered]
+    opened, judging, abouts = groups
+    runs = dict(zip(runs, opened, strict=True))
+    qrels, about = (next(iter(x), None) for x in (judging, abouts))
+    return replace(
+        tables, runs=runs, qrels=qrels, attributes=about, system=system, names=(of_runs, of_qrels),
+        opened=before, options=options,
+    )  # fmt: skip
+
+
+def _without_empty(
+    session: Session, table: Table, columns: Mapping[str, Any], by: Iterable[str]
+) -> Table:
+    """The table without columns that are NULL in all rows, if others have a name of their role."""
+    unnamed = [table.known(role) for role, name in columns.items() if name is None]
+    several = dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)
+    doubtful = [name for name in several if name not in by]
+    if not doubtful:
+        return table
+    values = (f"EXISTS (FROM {table.sql} WHERE {quote(name)} IS NOT NULL)" for name in doubtful)
+    filled = dict(zip(doubtful, session.row(f"SELECT {', '.join(values)}"), strict=True))
+    kept = {name: kind for name, kind in table.columns.items() if filled.get(name, True)}
+    return replace(table, columns=kept) if any(filled.values()) else table
+
+
+def _open_systems(
+    session: Session, runs: Runs, system: Any, columns: Mapping[str, Any], by: Sequence[str]
+) -> tuple[Runs, str | None]:
+    """The runs, with the column of the systems: the one that the caller names, or a known one."""
+    if system is None:
+        if None in runs and (name := find_system(session, runs[None], columns, by)):
+            context = {**runs[None].context, "system": name}
+            return {None: replace(runs[None], context=context)}, name
+        return runs, None
+    names = [system] if isinstance(system, str) else system
+    ok = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    require(ok, f"system must be the name of a column, not {system!r}")
+    spec = system if isinstance(system, str) else tuple(system)
+    if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
+        return runs, spec
+    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+    return added, computed.column_name(spec)
+
+
+def number_rows(
+    session: Session, table: Table, names: Mapping[str, Any], system: str | None
+) -> Table:
+    """The run with positions from the order of its rows; lists have an order."""
+    if "pos" in table.roles:
+        return table
+    query, named = table.find("query", names.get("query")), (names.get("pos"), names.get("score"))
+    if query is None:
+        return table  # an error of the roles
+    keys = ", ".join(map(quote, [*([system] if system else []), query]))
+    require(
+        table.ordered and named == (None, None),
+        "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
+        f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
+    )
+    return add_row_number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+
+
+def add_row_number(
+    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
+) -> Table:
+    """The table with a column that numbers its rows: all, or those of each key."""
+    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
+    if keys:
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
+        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
+    return add_place(session, table, role, name, origin, sql)
+
+
+def add_place(session: Session, table: Table, role: str, name: str, origin: str, sql: str) -> Table:
+    """The table with a column of numbers, which a query adds, as a role."""
+    return replace(
+        table,
+        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, role: name},
+        origins={**table.origins, name: origin},
+    )

@@ -1,1 +1,0 @@
-"""Names: the candidates for each role by the names and types of columns; no row is read."""

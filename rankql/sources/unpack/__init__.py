@@ -1,1 +1,0 @@
-"""Unpack the chosen lists, cells, events and split logs to rows with one item each."""

@@ -1,0 +1,115 @@
+"""The table of the columns of a reduction: each form has those that it names, and no others."""
+
+import duckdb
+import polars as pl
+import pytest
+
+from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.plan.plan import make_plan
+from rankql.core.evaluation.reduce import protocol
+from rankql.core.evaluation.reduce.protocol import MAX_HITS
+from rankql.core.tables.session import open_session
+from support.parameters import cycled, few
+from support.reductions import compare, make_request
+from support.samples import SHAPES, ranked, ranked_table
+
+# A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
+METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
+
+
+def reduce(shape, metric, table=None):
+    run, qrels = SHAPES[shape](ranked(3) if table is None else table)
+    request = make_request(run, qrels, metric)
+    with open_session(None) as session:
+        return compute.reduce_tables(make_plan(session, request))
+
+
+FORMS = {
+    ("ranked", "small"): "words",
+    ("joined", "small"): "joined",
+    ("joined by score", "small"): "cuts",
+    ("joined by score", "retrieved"): "best",
+    ("ranked by score", "small"): "best",
+    ("joined by score", "large"): "lists",
+    ("joined", "large"): "lists",
+    ("ranked by score", "large"): "lists",
+    ("ranked by score", "none"): "counters",
+    ("joined by score", "none"): "counters",
+}
+
+
+@few(3)(("shape", "metric"), FORMS)
+def test_a_form_has_the_columns_of_the_table(shape, metric):
+    reduction = reduce(shape, METRICS[metric])
+    assert reduction.form == FORMS[shape, metric]
+    named = {name for name in protocol.COLUMNS if reduction.has(name)}
+    assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
+
+
+@few(2)(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
+def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
+    names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
+    names += ["nDCG@90", "RPrec"]
+    table = ranked(3, most=last)
+    table = pl.concat([table, ranked_table([(500, 2.0, last), (500, 1.0, last - 1)])])
+    reduction = reduce("ranked", names, table)
+    assert reduction.form == "words" and {"nDCG@90", "RPrec"}.isdisjoint(reduction.metrics)
+    assert len(reduction.metrics) == (1 if last > MAX_HITS else 6)
+    compare(table, None, names)
+
+
+@pytest.mark.parametrize("rels", [(1, 1), (1, 0), (0, 0)])
+def test_items_that_share_a_position_below_the_first_are_an_error(rels):
+    rows = [(query, 1.0, pos) for query in range(9) for pos in (1, 70)]
+    table = ranked_table([*rows, *((9, float(rel), 80) for rel in rels)])
+    assert "has duplicates: query 9, pos 80" in compare(table, None, ["AP(rel=2)", "P@5"])
+
+
+def test_every_form_and_column_is_in_use():
+    forms = {*FORMS.values()}
+    assert forms == {"words", *protocol.COUNTING}
+    unused = [name for name, column in protocol.COLUMNS.items() if not {*column.forms} <= forms]
+    assert not unused
+
+
+@few(3)("rows", [10, 1 << 30])  # of more rows, no sum holds two counts
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("end", protocol.SCALES)
+def test_counts_of_grades(rows, integer, end):
+    grades = [*range(end + 1), end, end, None, 1]
+    table = pl.DataFrame({"query": [0] * len(grades) + [1], "rel": [*grades, None]})
+    counts = protocol.GradeCounts(end, rows)
+    columns = ", ".join(
+        f'{sql} AS "{name}"' for name, sql in counts.sums("n", integer=integer).items()
+    )
+    with duckdb.connect() as con:
+        con.register("rows", table)
+        frame = con.sql(f"SELECT {columns} FROM rows GROUP BY query ORDER BY query").pl()
+    known = [grade for grade in grades if grade is not None]
+    expected = [[sum(x >= least for x in known), 0] for least in range(1, end + 1)]
+    assert [column.to_list() for column in counts.read("n", frame)] == expected
+
+
+def test_counts_of_a_billion_items_do_not_overflow():
+    """The sum is that of as many equal terms."""
+    most = (1 << protocol.COUNT_BITS) - 1
+    columns = protocol.GradeCounts(3, most).sums("n")
+    with duckdb.connect() as con:
+        for grade in (1, 2, 3):
+            for name, sql in columns.items():
+                start, end = sql.index("sum("), sql.index("END)") + len("END)")
+                term = sql[start + len("sum(") : end - 1].replace("rel", str(grade))
+                total = f"(CAST({term} AS HUGEINT) * {most})"
+                value = con.sql(f"SELECT {sql[:start]}{total}{sql[end:]}").fetchall()[0][0]
+                assert value == (most if name == f"n {grade}" else 0)
+
+
+@few(1)(("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2]))
+def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
+    """All are counted at once; each is looked at only if a position is shared."""
+    table = ranked(3)
+    row = {"query": [7777] * 2, "rel": [1.0, grade], "pos": [2, other], "item": [-1, -2]}
+    both = pl.concat([table, pl.DataFrame(row, table.schema)])
+    compare(both, None, metric)
+    reduction = reduce("ranked", metric, table=both)
+    assert reduction.frame["shared"].sum() == (other == 2)
