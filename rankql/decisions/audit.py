@@ -159,6 +159,7 @@ def audit(
     rows, told = list[dict[str, Any]](), list[str]()
     for name, column in cells.items():
         theirs = column.pop(base)
+        theirs = None if theirs == "" else theirs  # an empty cell of a frame
         for system, value in column.items():
             row, sentences = _audit_cell(name, system, value, theirs, rules, tests)
             rows, told = [*rows, row], [*told, *sentences[published is None :]]
@@ -168,7 +169,7 @@ def audit(
         told += [_describe_best(rows[0], rules, systems)] if systems else []
         return Audit(frame, told[0], told[1:], notes)
     found = frame["verdict"].value_counts(name="n").sort("n", "verdict", descending=True).rows()
-    of_verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found)
+    of_verdicts = ", ".join(f"{n:,} {verdict or 'without a baseline'}" for verdict, n in found)
     title = f"{text.format_count(frame.height, 'mean')} against {base}: {of_verdicts}"
     return Audit(frame, title, told, notes)
 
@@ -250,18 +251,26 @@ def _audit_cell(
     level, change = rules.alpha / tests, round(ours.value - theirs.value, 12)
     row |= {"baseline": theirs.value, "difference": change}
     share = share and bool(theirs.counts) and rules.sd_difference is None
-    found, why = (_compare_shares if share else _compare_spreads)(ours, theirs, rules, level, row)
-    verdict = NEVER if found.lo > level else ALWAYS if found.hi <= level else DEPENDS
+    own = rules.sd if rules.unpaired else rules.sd_difference
+    of = _compare_shares if share else _compare_values if own is None else _compare_spread
+    found, why = of(ours, theirs, rules, level, row)
+    # Holm's last test has the level without correction.
+    verdict = NEVER if found.lo > rules.alpha else ALWAYS if found.hi <= level else DEPENDS
     row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": verdict, "mark": MARKS.get(verdict)}
     ps = [*dict.fromkeys(map(text.format_p, found))]
     p = f"p from {' to '.join(x[2:].removeprefix('= ') for x in ps)}" if len(ps) > 1 else ps[0]
-    depends = " the overlap" if share else " how much they agree"
-    words = WORDS[verdict] + depends * (verdict == DEPENDS)
-    words += f" at {level:.2g} (for {tests} tests)" * (tests > 1)
-    words += (", whatever the overlap" if share else ", at either spread") * (verdict == ALWAYS)
+    hidden = "the overlap" if share and not rules.unpaired else "the values per query"
+    words = WORDS[verdict] + f" {hidden}" * (verdict == DEPENDS)
+    words += " and on the other tests" * (found.lo > level and verdict == DEPENDS)
+    corrected = f" at {level:.2g} (for {tests} tests)" * (tests > 1)
+    words += ", even without correction" if verdict == NEVER and corrected else corrected
+    words += f", whatever {hidden}" * (verdict == ALWAYS and own is None)
     side = f"{text.format_number(abs(change))} {'above' if change >= 0 else 'below'}"
+    side = f"{side} the baseline of {baseline}"
+    if ours.value == theirs.value and not share:
+        side = f"No difference from the baseline of {baseline} is published"
     who = f"{label}: " * bool(system)
-    return row, [*sentences, f"{who}{side} the baseline of {baseline}: {words}. {p}{why}"]
+    return row, [*sentences, f"{who}{side}: {words}. {p}{why}"]
 
 
 def _compare_shares(
@@ -274,34 +283,79 @@ def _compare_shares(
         found = range_of_fisher(ours.counts, ours.n, theirs.counts, theirs.n)
         return found, " (Fisher's exact test)"
     least, found = range_of_mcnemar(ours.counts, theirs.counts, ours.n)
-    row["differ"], needed = least, math.ceil(1 - math.log2(level))
+    row["differ"], needed = least, math.ceil(1 - math.log2(rules.alpha))
     why = f" (McNemar's exact test). At least {least:,} of {text.format_queries(ours.n)} differ"
-    return found, why + f", {needed} are needed" * (found.lo > level)
+    return found, why + f", {needed} are needed" * (found.lo > rules.alpha)
 
 
-def _compare_spreads(
+def _compare_spread(
     ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
 ) -> tuple[Interval, str]:
-    """p of other means at a low and a high spread, and how many queries would decide it."""
+    """p of other means at a published spread, and how many queries would decide it."""
+    sd = (rules.sd if rules.unpaired else rules.sd_difference) or 0.0
+    found, why = _illustrate(ours, theirs, rules, (sd, sd))
+    if found.hi > level:
+        why += _count_queries(rules, level, row, (sd, sd))
+    return found, why
+
+
+def _compare_values(
+    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
+) -> tuple[Interval, str]:
+    """p of other means over all values; p and numbers of queries at the spreads of the table."""
+    from rankql.core.stats.published import queries_of_means, range_of_randomisation
+
+    size, unpaired = ours.highest - ours.lowest, rules.unpaired
+    option = "sd" if unpaired else "sd_difference"
+    errors.require(size < math.inf, f"{row['metric']} has no upper bound: pass {option}=")
+    assumed = SPREADS.get(parse.record_of(row["metric"]).macro, OTHER_SPREADS)[unpaired]
+    found = range_of_randomisation(ours, theirs, unpaired)
+    why = " (exact randomisation test)"
+    if not row["difference"] or ours.n + theirs.n < 3:
+        return found, why
+    spreads = assumed[0] * size, assumed[1] * size
+    p, of = _illustrate(ours, theirs, rules, spreads)
+    ps = " to ".join(dict.fromkeys(text.format_p(x)[2:].removeprefix("= ") for x in p))
+    why += f". Student's p is {ps}{of}"
+    if unpaired:
+        return found, why
+    shift = abs(row["difference"])
+    turn = shift * math.sqrt(ours.n) / t_quantile(1 - level / 2, max(ours.n - 1, 1))
+    both = (ours.value + theirs.value - 2 * ours.lowest) / size
+    most = ours.n / max(ours.n - 1, 1) * (min(both, 2 - both) - (shift / size) ** 2)
+    if 0 < turn < size * math.sqrt(max(most, 0)):
+        why += f", its verdict turns at {text.format_number(turn)}"
+    if found.hi > level:
+        alone = queries_of_means(ours, theirs, level)
+        why += _count_queries(rules, level, row, spreads)
+        why += f"; by the means alone {f'{alone:,}' if alone else 'more digits are needed'}"
+    return found, why
+
+
+def _illustrate(
+    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, spreads: tuple[float, float]
+) -> tuple[Interval, str]:
+    """Student's p at a low and a high spread."""
     from rankql.core.stats.published import range_of_student
+
+    spread = " to ".join(dict.fromkeys(map(text.format_number, spreads)))
+    of = "values" if rules.unpaired else "differences"
+    found = range_of_student(ours, theirs, spreads, rules.unpaired)
+    return found, f" if {of} have a standard deviation of {spread}"
+
+
+def _count_queries(
+    rules: _Rules, level: float, row: dict[str, Any], spreads: tuple[float, float]
+) -> str:
+    """How many queries would decide it with values per query, at a low and a high spread."""
     from rankql.core.stats.tests import POWER, required_queries
 
-    unpaired, metric, size = rules.unpaired, row["metric"], ours.highest - ours.lowest
-    own, option = (rules.sd, "sd") if unpaired else (rules.sd_difference, "sd_difference")
-    unbounded = f"{metric} has no upper bound: pass {option}="
-    errors.require(own is not None or size < math.inf, unbounded)
-    assumed = SPREADS.get(parse.record_of(metric).macro, OTHER_SPREADS)[unpaired]
-    low, high = (x * size for x in assumed) if own is None else (own, own)
-    found = range_of_student(ours, theirs, (low, high), unpaired)
-    spread = " to ".join(dict.fromkeys(map(text.format_number, (low, high))))
-    of = "values" if unpaired else "differences"
-    why = f" if {of} have a standard deviation of {spread}"
-    if row["difference"] and not unpaired and found.hi > level:
-        needed = [required_queries(row["difference"] / sd, level, POWER) for sd in (low, high)]
-        row["queries_lo"], row["queries_hi"] = needed
-        count = " to ".join(f"{x:,}" for x in dict.fromkeys(needed))
-        why += f". About {count} queries would decide it with {POWER:.0%} power"
-    return found, why
+    if not row["difference"] or rules.unpaired:
+        return ""
+    needed = [required_queries(row["difference"] / sd, level, POWER) for sd in spreads]
+    row["queries_lo"], row["queries_hi"] = needed = sorted(needed)
+    count = " to ".join(f"{x:,}" for x in dict.fromkeys(needed))
+    return f". With values per query about {count} queries would decide it with {POWER:.0%} power"
 
 
 def _describe_best(row: dict[str, Any], rules: _Rules, systems: int) -> str:

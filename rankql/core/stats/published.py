@@ -34,6 +34,12 @@ class PublishedMean:
         return Interval(self.value - half, self.value + half).within(self.lowest, self.highest)
 
     @property
+    def shares(self) -> Interval:
+        """These means as shares of the way from the lowest value to the highest."""
+        size = self.highest - self.lowest
+        return Interval(*((end - self.lowest) / size for end in self.ends))
+
+    @property
     def counts(self) -> range:
         """The numbers of queries with the value 1 whose share rounds to it, if others have 0."""
         low, high = (end * self.n for end in self.ends)
@@ -88,6 +94,71 @@ def range_of_fisher(ours: range, n: int, theirs: range, m: int) -> Interval:
     far = p(ours[0], theirs[-1]), p(ours[-1], theirs[0])
     apart = ours[0] / n > theirs[-1] / m or theirs[0] / m > ours[-1] / n
     return Interval(min(far), max(far) if apart else 1.0)
+
+
+def range_of_randomisation(ours: PublishedMean, theirs: PublishedMean, unpaired: bool) -> Interval:
+    """p of the exact randomisation test, over all values whose means round to both.
+
+    No values are less likely to differ than 0 and 1 with as many losses as possible: McNemar's p,
+    or Fisher's of other queries. p is smallest if every other assignment of signs, or of queries,
+    gives a smaller difference.
+    """
+    n, m = ours.n, theirs.n
+    if unpaired:
+        least = (1 + (n == m)) / math.comb(n + m, n)
+        high, low = _nearest(ours, theirs)
+        other = m if ours.value >= theirs.value else n
+        one = n + m - other
+        high, low = math.floor(one * high + 1e-9), math.ceil(other * low - 1e-9)
+        if high * other <= low * one:
+            return Interval(min(1.0, least), 1.0)
+        return Interval(
+            least, float(stats.fisher_exact([[high, one - high], [low, other - low]])[1])
+        )
+    return Interval(2.0 ** (1 - n), float(_largest_p(*_nearest(ours, theirs), np.array(n))))
+
+
+def queries_of_means(ours: PublishedMean, theirs: PublishedMean, level: float) -> int | None:
+    """The least number of queries from which these means are significant, whatever the values.
+
+    None if they round to numbers that may be equal.
+    """
+    high, low = _nearest(ours, theirs)
+    if high <= low:
+        return None
+    # The differences that have a sign are at most this share of the queries.
+    d, signs = high - low, min(high + low, 2 - high - low)
+
+    def enough(margin: float) -> int:
+        """n with n * d - 3 = z * sqrt(n * signs + 3): rounding and continuity take at most 3."""
+        z = float(special.ndtri(1 - level / 2)) + margin
+        root = (z * math.sqrt(signs) + math.sqrt(z * z * signs + 4 * d * (3 + 2 * z))) / (2 * d)
+        return math.ceil(root * root) + 3
+
+    end = enough(0.1)
+    if end > 20_000:  # where the normal distribution is close
+        end = enough(0.005)
+    while end > 0:
+        n = np.arange(max(1, end - 2000), end)
+        above = n[_largest_p(high, low, n) > level]
+        if above.size or n[0] == 1:
+            return int(above[-1]) + 1 if above.size else 1
+        end = int(n[0])
+    return 1
+
+
+def _nearest(ours: PublishedMean, theirs: PublishedMean) -> tuple[float, float]:
+    """The least mean that rounds to the larger one, and the greatest that rounds to the smaller."""
+    more, less = (ours, theirs) if ours.value >= theirs.value else (theirs, ours)
+    return more.shares.lo, less.shares.hi
+
+
+def _largest_p(high: float, low: float, n: np.ndarray) -> np.ndarray:
+    """The largest p of two means, for each number of queries."""
+    wins, less = np.floor(n * high + 1e-9), np.ceil(n * low - 1e-9)
+    most = np.minimum(wins, n - less)
+    p = np.minimum(1, 2 * stats.binom.cdf(most - (wins - less), 2 * most - (wins - less), 0.5))
+    return np.where(wins > less, p, 1.0)
 
 
 def range_of_student(
