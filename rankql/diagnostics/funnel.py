@@ -201,7 +201,7 @@ def funnel(
     final = replace(final, data_notes=notes, columns=used)
     items = items.rename({"query": final.meta.query})
     own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
-    return Funnel(_combine(final, best, [*named]), [*named], k, items, added, own)
+    return Funnel(_combine(final, best, [*named], added), [*named], k, items, added, own)
 
 
 def _split_stages(session: Session, data: Data, system: Any) -> dict[str, pl.DataFrame]:
@@ -247,7 +247,6 @@ class Funnel(EvaluatedTable):
         means = {(row["slice"], row["metric"]): row for row in self.summary.iter_rows(named=True)}
         names = [*self.stages, ORDER]
         lost = dict(self.items["lost_by"].drop_nulls().value_counts().rows())
-        least = self.result.frame().select(pl.col(*map(loss_of, names)).min()).row(0, named=True)
         # With negative grades, nDCG has no lower bound.
         highest = 1.0 if self.result.conventions["negative"] == "zero" else math.inf
         rows = []
@@ -256,13 +255,12 @@ class Funnel(EvaluatedTable):
             for stage in names:
                 loss = means[part, loss_of(stage)]
                 losses.append(loss["mean"] or 0.0)
-                lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -highest
                 after = None if loss["mean"] is None else 1 - min(highest, math.fsum(losses))
                 recall = None if stage == ORDER else means[part, recall_of(stage)]["mean"]
                 rows.append({
                     "slice": part, "stage": stage, "loss": loss["mean"],
-                    "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
-                    "hi": None if loss["hi"] is None else min(highest, loss["hi"]),
+                    "lo": loss["lo"],
+                    "hi": loss["hi"],
                     "own": self.own.get(stage, {}).get(part),
                     "after": means[part, self.metric]["mean"] if stage == ORDER else after,
                     "recall": recall,
@@ -290,24 +288,33 @@ class Funnel(EvaluatedTable):
         start = f"{self.metric} is {_format(value)}"
         if (rows["loss"] <= ROUNDING).all():
             return f"{start}: nothing is lost"
-        stages = self._find_worst(rows.filter(pl.col("loss") > ROUNDING))
-        losses = [_format(loss) for stage in stages for loss in rows.filter(stage=stage)["loss"]]
+        alike, losses = self._find_worst(rows), dict(rows.select("stage", "loss").rows())
+        stages = [x for x in alike if losses[x] > ROUNDING]
         names = ["the order of the final ranking" if x == ORDER else x for x in stages]
         subject = text.join_words(names).replace("the order", "The order", names[0] != stages[0])
+        lost = text.join_words([_format(losses[x]) for x in stages])
+        unclear = len(stages) < len(alike)
+        nothing = all(abs(y) <= ROUNDING for x, y in losses.items() if x not in stages)
+        if unclear and nothing and len(stages) == 1:
+            queries = self.result.frame()[loss_of(stages[0])].drop_nulls()
+            count = f"{(queries.abs() > ROUNDING).sum():,} of {text.format_queries(len(queries))}"
+            return f"{start}. {subject} loses {lost}, the others nothing ({count}, not significant)"
         lose = "loses" if len(stages) == 1 else "lose"
-        return f"{start}. {subject} {lose} most: {text.join_words(losses)}"
+        more = ", not significantly more than the others" * unclear
+        return f"{start}. {subject} {lose} most: {lost}{more}"
 
     def _find_worst(self, rows: pl.DataFrame) -> list[str]:
         """The stage that loses most, and those whose losses chance may have made smaller."""
         from rankql.core.stats.sample import Sample
-        from rankql.core.stats.tests import TESTS, adjust_p_values
+        from rankql.core.stats.tests import TESTS, run_family
 
         worst, *others = rows.sort("loss", descending=True, maintain_order=True)["stage"]
         values, test = self.result.frame(), TESTS["auto"](0, 0)
-        excess = (values[loss_of(worst)] - values[loss_of(x)] for x in others)
-        results = [test.apply(Sample(x.drop_nulls().to_numpy()), ALPHA).p for x in excess]
-        adjusted = adjust_p_values([1.0 if p is None else p for p in results], "holm")
-        return [worst, *(x for x, p in zip(others, adjusted, strict=True) if p > ALPHA)]
+        excess = [values[loss_of(worst)] - values[loss_of(x)] for x in others]
+        samples = [Sample(x.drop_nulls().to_numpy()) for x in excess]
+        results = run_family(samples, test, "holm", ALPHA)
+        p_values = (1.0 if x.p_adjusted is None else x.p_adjusted for x in results)
+        return [worst, *(x for x, p in zip(others, p_values, strict=True) if p > ALPHA)]
 
     def plot(self) -> Chart:
         """A waterfall chart from the ideal to the final ranking, by altair."""
@@ -417,7 +424,9 @@ def _stage_number(names: Sequence[str]) -> str:
     return f"CASE system {' '.join(cases)} END"
 
 
-def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
+def _combine(
+    final: Result, best: pl.DataFrame, names: Sequence[str], added: Mapping[str, int]
+) -> Result:
     """nDCG@k, the losses and the recall of the stages for every query, as one result."""
     key, (metric,) = final.meta.query, final.metrics
     known = {MISSING: pl.lit(False), _KEY: pl.col(key).cast(pl.String)}
@@ -436,5 +445,9 @@ def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
         before = after
     columns[loss_of(ORDER)] = before - pl.col(metric)
     rows = rows.select(key, *final.meta.by, metric, MISSING, **columns)
-    meta = replace(final.meta, metrics=[metric, *columns], metric_weights={})
+    meta = replace(final.meta, metrics=[metric, *columns], metric_weights={}, ranges={
+        # With negative grades, nDCG has no lower bound.
+        loss_of(x): (-1.0 if added.get(x) else 0.0, 1.0)
+        for x in (*names, ORDER) if final.conventions["negative"] == "zero"
+    })  # fmt: skip
     return replace(final, meta=meta, values=rows, _summary=None)

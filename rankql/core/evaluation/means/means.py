@@ -74,6 +74,13 @@ class Meta:
     paired: bool = False
     # The share of shown items that the user has in train, by system, if any.
     seen: dict[str, float] = field(default_factory=dict)
+    # The least and the largest value of metrics whose name does not say it.
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def range_of(self, metric: str) -> tuple[float, float]:
+        """The range of a metric, infinite where it has no bound."""
+        known = self.ranges.get(metric)
+        return metric_range(metric) if known is None else known
 
     @property
     def fingerprint(self) -> str | None:
@@ -245,7 +252,7 @@ def _describe_means(
     """The summary of moments by system, slice and metric, with intervals."""
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     metrics = [meta.metrics[i] for i in means["i"]]
-    ends = mean_intervals(means, metrics, interval, confidence)
+    ends = mean_intervals(means, metrics, meta, interval, confidence)
     catalogue = {
         (name, row["system"] if meta.system else None, row["slice"]): row["value"]
         for name, rows in meta.catalogue.items()
@@ -279,8 +286,9 @@ def _describe_means(
 
 
 def mean_intervals(
-    means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
-) -> list[Ends]:
+    means: pl.DataFrame, metrics: Sequence[str], meta: Meta, interval: str | None,
+    confidence: float,
+) -> list[Ends]:  # fmt: skip
     """The interval of every mean, or None and None, and whether its values are too skewed.
 
     metrics: the metric of each row.
@@ -294,7 +302,7 @@ def mean_intervals(
         if mean is not None and error is not None:
             known = skewness is not None and math.isfinite(skewness)
             slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
-            moments = Moments(n, mean, error, df, slope, least, most, *metric_range(metric))
+            moments = Moments(n, mean, error, df, slope, least, most, *meta.range_of(metric))
             ends[i] = describe_interval(moments, confidence, interval)
     return ends
 
