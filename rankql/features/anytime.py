@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import duckdb
 import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, require, require_package
 from rankql.core.evaluation.means.means import Meta, metric_range
+from rankql.core.metrics.macros import literal
 from rankql.core.tables.frames import fetch_rows, read_frame, register_frame
 from rankql.core.tables.private import private_connection
+from rankql.core.tables.reader import OFFSET
+from rankql.core.tables.tables import quote_name
 
 # A column of times, or False: the queries are shuffled once.
 Time: TypeAlias = str | bool | None
@@ -82,6 +86,8 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
     orders = ["try_cast(time AS TIMESTAMP)", "try_cast(time AS DOUBLE)"] if is_text else ["time"]
     with private_connection(threads=1) as con:
         register_frame(con, "rows", rows)
+        if is_text and _has_offsets(con, str(time)):
+            orders = ["try_cast(time AS TIMESTAMPTZ)"]
         for order in orders:
             lacking = f"{order} IS NULL OR lower({word}) = 'nan'"
             wrong = fetch_rows(
@@ -104,6 +110,23 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
         )
         by = f"{order} ASC, md5(CAST(id AS VARCHAR)) ASC"
         return queries[read_frame(con, f"SELECT place FROM rows ORDER BY {by}")["place"]]
+
+
+def _has_offsets(con: duckdb.DuckDBPyConnection, time: str) -> bool:
+    """Are texts moments, with an offset or Z after the time of day? Refuse both kinds at once."""
+    own = f"regexp_matches(time, {literal(OFFSET)})"
+    other = f"NOT {own} AND try_cast(time AS TIMESTAMP) IS NOT NULL"
+    first = (f"min(id) FILTER ({x}), min_by(time, id) FILTER ({x})" for x in (own, other))
+    ((query, moment, other_query, local),) = fetch_rows(con, f"SELECT {', '.join(first)} FROM rows")
+    if moment is not None and local is not None:
+        name = quote_name(time)
+        is_moment = f"regexp_matches({name}, '(Z|[+-]\\d\\d:?\\d\\d)$')"
+        utc = f"CAST(CASE WHEN {is_moment} THEN {name} ELSE {name} || 'Z' END AS TIMESTAMPTZ)"
+        raise RankqlError(
+            f"time: {time} is {moment!r} for query {query!r}, and {local!r} for query "
+            f'{other_query!r}, whose time zone is not known. If it is UTC, pass time="{utc}"'
+        )
+    return moment is not None
 
 
 def describe_anytime(time: Time, width: float, fixed: float, means: int = 1) -> str:

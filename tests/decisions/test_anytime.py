@@ -3,7 +3,10 @@
 import contextlib
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -74,6 +77,82 @@ def test_the_order_of_evaluate(time):
         result = rankql.evaluate(OLD, qrels, "RR", interval="anytime", time=time)
         assert result.summary.select("lo", "hi").row(0) == pytest.approx(ends, abs=1e-12)
     assert p < 0.05 and ("in the order of" in result.method) == bool(time)
+
+
+def with_offsets(kinds=("+09:00", "Z", "-0800"), local=()):
+    """The times of the queries as text, each with an offset in turn, or without one."""
+
+    def write(i, moment):
+        offset = kinds[i % len(kinds)]
+        hours = {"+09:00": 9, "Z": 0, "-0800": -8}[offset]
+        wall = (moment + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%S")
+        return wall + offset * (i not in local)
+
+    times = [write(i, x) for i, x in enumerate(QRELS["ts"])]
+    return QRELS.with_columns(arrived=pl.Series(times))
+
+
+@few(2)("form", ["frame", "csv", "compare", "gate"])
+def test_times_with_offsets_are_moments(form, tmp_path):
+    """By the wall clock, the order and the interval would be others."""
+    qrels, options = with_offsets(), {"interval": "anytime", "metrics": "RR"}
+    wall = qrels.with_columns(arrived=pl.col("arrived").str.slice(0, 19))
+    if form == "csv":
+        qrels.write_csv(tmp_path / "qrels.csv")
+        qrels = tmp_path / "qrels.csv"
+    call, runs = rankql.evaluate, OLD
+    if form == "compare":
+        call, runs = rankql.compare, RUNS
+    if form == "gate":
+        call, runs = rankql.gate, NEW
+        options = {"interval": "anytime", "baseline": OLD, "max_drop": "RR:0.1"}
+    ends = [
+        call(runs, qrels=x, time=y, **options).table.select("lo", "hi").row(0)
+        for x, y in ((qrels, "arrived"), (QRELS, "ts"), (wall, "arrived"))
+    ]
+    assert ends[0] == pytest.approx(ends[1]) and ends[0] != pytest.approx(ends[2], abs=1e-4)
+
+
+def test_times_of_unknown_zones_beside_moments_are_asked_about():
+    qrels = with_offsets(local=(3, 7))
+    message = r"whose time zone is not known\. If it is UTC, pass time=\"(.*)\"$"
+    with pytest.raises(rankql.RankqlError, match=message) as error:
+        rankql.evaluate(OLD, qrels, "RR", interval="anytime", time="arrived")
+    assert "for query 'q3'" in str(error.value) and "'q0'" in str(error.value)
+    with pytest.raises(rankql.RankqlError, match=r'"my time" \|\| '):
+        renamed = qrels.rename({"arrived": "my time"})
+        rankql.evaluate(OLD, renamed, "RR", interval="anytime", time="my time")
+    dates = QRELS.with_columns(day=pl.col("ts").dt.strftime("%Y-%m-%d"))
+    assert rankql.evaluate(OLD, dates, "RR", interval="anytime", time="day").summary["lo"].item()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
+def test_the_call_for_utc_does_not_depend_on_the_zone_of_the_machine(zone, tmp_path):
+    qrels, end = with_offsets(local=(3, 7)), {"+09:00": 9, "Z": 0, "-0800": -8}
+    qrels.write_parquet(tmp_path / "qrels.parquet")
+    OLD.write_parquet(tmp_path / "run.parquet")
+    code = """
+import re, rankql
+options = {"metrics": "RR", "interval": "anytime"}
+try:
+    rankql.evaluate("run.parquet", "qrels.parquet", time="arrived", **options)
+except rankql.RankqlError as error:
+    time = re.search('time="(.*)"$', str(error))[1]
+print(*rankql.evaluate("run.parquet", "qrels.parquet", time=time, **options).summary["lo"])
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "TZ": zone},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    utc = QRELS.with_columns(
+        ts=pl.col("ts")
+        + pl.when(query="q3")
+        .then(pl.duration(hours=end["+09:00"]))
+        .otherwise(pl.when(query="q7").then(pl.duration(hours=end["Z"])).otherwise(pl.duration()))
+    )
+    expected = rankql.evaluate(OLD, utc, "RR", interval="anytime", time="ts").summary["lo"].item()
+    assert float(printed) == pytest.approx(expected)
 
 
 def test_ties_of_time_go_by_a_hash():

@@ -493,6 +493,10 @@ def _first_of_frame(
     return pl.DataFrame(first).rows()
 
 
+# The end of a time of day with an offset from UTC.
+OFFSET = ":[0-9.]+ *([+-][0-9]|[Zz]$)"
+
+
 def infer_types(session: Reader, table: Table) -> Table:
     """The table of a text file with numbers, times and booleans where all rows have them."""
     times = ("TIMESTAMP", "TIMESTAMPTZ")
@@ -505,7 +509,7 @@ def infer_types(session: Reader, table: Table) -> Table:
             if kind == "BIGINT":  # '1.5' would be 2
                 other += f" OR CAST({value} AS VARCHAR) <> {name}"
             if kind == "TIMESTAMP":  # the cast ignores an offset
-                other += f" OR regexp_matches({name}, ':[0-9.]+ *([+-][0-9]|[Zz]$)')"
+                other += f" OR regexp_matches({name}, {literal(OFFSET)})"
             sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
             if not session.rows(sql):
                 casts.append(f"CAST({name} AS {kind}) AS {name}")
