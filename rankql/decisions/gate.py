@@ -114,8 +114,10 @@ def gate(
 
         False shuffles the queries once, for a set that does not grow.
     min_queries : int
-        A limit or slice with fewer queries cannot pass: it fails if the interval is beyond the
-        limit, and is otherwise inconclusive, or a slice that is reported as too small.
+        A limit with fewer queries cannot pass if it is held against an interval: it fails if the
+        interval is beyond the limit, and is otherwise inconclusive. Smaller slices are reported as
+        too small. A minimum without `minimum_bound` is held against the mean of just these queries,
+        a fixed set and no sample, and is decided by any number of them.
     cluster : str, optional
         Attribute that groups dependent queries, such as the user.
     weight : str, optional

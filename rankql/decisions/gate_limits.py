@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from rankql.core.base import text
@@ -366,13 +367,18 @@ def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least:
 
 
 def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
-    """A number with its interval, with the digits that show on which side of the limit they are."""
+    """A number with its interval, with the digits that show on which side of the limit they are.
+
+    The number has one digit more than the limit at least.
+    """
     if decision.interval is None or decision.confidence is None:
         number = text.format_decimal(value, text.count_decimals_apart(value, value, limit))
         return number.rstrip("0").rstrip(".") if "." in number else number
     lo, hi = sorted(sign * x for x in decision.interval)
     digits = text.count_decimals_apart(lo, hi, limit)
-    size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
+    of_limit = -int(Decimal(repr(float(limit))).normalize().as_tuple().exponent)
+    first = -math.floor(math.log10(abs(value) or 1))  # the first digit that is not 0
+    size = text.format_decimal(value, max(digits, of_limit + 1, first))
     ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
     percent = 100 * decision.confidence  # as many digits as it needs: 95%, 98.3%, 99.75%
     level = f"{percent:.{1 + max(0, -math.floor(math.log10(100 - percent)))}f}"

@@ -289,6 +289,7 @@ def test_a_baseline_of_other_queries():
     p = stats.fisher_exact([[46, 4], [56, 24]])[1]
     assert numbers(shares, "p_lo", "p_hi") == pytest.approx((p, p))
     assert range_of_fisher(range(5, 7), 10, range(6, 8), 10).hi == 1
+    assert range_of_fisher(range(4, 10), 10, range(6, 8), 10).hi == 1  # though no end is 1
     graded = audit(0.62, 50, "nDCG@10", baseline=0.5, unpaired=True, sd=0.2, digits=9)
     t = 0.12 / (0.2 * (2 / 50) ** 0.5)
     assert graded.table["p_lo"].item() == pytest.approx(2 * stats.t.sf(t, 98))

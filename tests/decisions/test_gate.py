@@ -812,3 +812,22 @@ def test_slices_that_are_not_shown_are_counted():
     line = "Not shown: 2 slices that passed. .table and --format csv have all"
     assert line in repr(verdict) and line in verdict.to_markdown()
     assert "Not shown" not in repr(gate_slices(DIETS, minimum="RR>=0.1"))
+
+
+@few(2)(
+    ("mean", "bound", "code"), [(0.9, False, 0), (0.3, False, 1), (0.9, True, 3), (0.3, True, 3)]
+)
+def test_few_queries_decide_a_plain_minimum_and_no_interval(mean, bound, code):
+    """A plain minimum is about the mean of these queries, whatever min_queries says."""
+    values = rankql.read_values(pl.DataFrame({"query": range(3), "AP": [mean] * 3}), metrics="AP")
+    verdict = rankql.gate(values, minimum="AP>=0.5", minimum_bound=bound, min_queries=100)
+    assert verdict.exit_code == code
+
+
+def test_a_drop_has_one_digit_more_than_its_limit():
+    old = pl.DataFrame({"query": range(8), "AP": [0.6] * 8})
+    new = old.with_columns(AP=0.6 - pl.Series([0.0, 0.3, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]))
+    new, old = (rankql.read_values(x, metrics="AP") for x in (new, old))
+    for limit, size in (("0.01", "0.075"), ("0.1", "0.07"), ("0.0010", "0.0750")):
+        (message,) = messages(rankql.gate(new, baseline=old, max_drop=f"AP:{limit}"))
+        assert message.startswith(f"dropped by {size} ("), message

@@ -159,7 +159,7 @@ def small_slices(sizes):
     return ranked(1, n), ranked(2, n), pl.DataFrame(rows, schema=qrels.schema)
 
 
-@few(2)(
+@pytest.mark.parametrize(
     ("sizes", "small"),
     [([23, 10], 0), ([24, 10], 1), ([40, 300], 0), ([39, 300], 1), ([10, 10], 0), ([5], 1),
      ([10, *[69] * 3], 0), ([10, *[71] * 3], 1), ([11, *[10] * 30], 0), ([30, 9], 1),

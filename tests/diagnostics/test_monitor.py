@@ -153,6 +153,29 @@ def test_days_in_alarm(losses, expected):
     assert days_of(values).with_row_index("i").filter("alarm")["i"].to_list() == expected
 
 
+@pytest.mark.parametrize(("lost", "by"), [(0.0113, "quarter"), (0.014, "month")])
+def test_small_losses_that_last_are_found_by_the_means_of_28_and_91_days(lost, by):
+    """Each mean against its limit, in which a day counts at most 3; and half of it in the week."""
+    noise = 0.01 * np.random.default_rng(3).uniform(-1, 1, 240)
+    rows = days_of(0.9 + noise - lost * (np.arange(240) >= 60)).with_row_index("i")
+    wide = (rows["band"] / 3.6 / rows["spread"]).to_numpy()
+    z, week = (rows[x].fill_null(np.nan).to_numpy() for x in ("z_day", "z_week"))
+    first = int(np.flatnonzero(~np.isnan(z))[0])
+
+    def beyond(days, least, limit):
+        kept = [np.clip(z[max(first, i - days + 1) : i + 1] / wide[i], -3, 3) for i in range(240)]
+        means = np.array([x.mean() if len(x) >= least else np.nan for x in kept])
+        return (means >= limit) & (week >= limit / 2 * wide)
+
+    sudden = (z >= 10 * wide) | (week >= 2.2 * wide)
+    sudden[1:] |= (z[1:] >= 3.6 * wide[1:]) & (z[:-1] >= 3.6 * wide[:-1])
+    month, quarter = beyond(28, 20, 1.2), beyond(91, 65, 0.85)
+    alarms = rows["alarm"].fill_null(False).to_numpy()
+    assert (alarms == sudden | month | quarter).all()
+    alone = quarter & ~month if by == "quarter" else month & ~quarter
+    assert (alone & ~sudden).any()
+
+
 def test_an_alarm_is_held_until_the_mean_of_a_week_is_below_half_its_limit():
     """After it recovers, days that are below the limit do not end it at once."""
     values = np.tile(0.9 + 0.01 * np.random.default_rng(3).uniform(-1, 1, 7), 10)

@@ -165,3 +165,13 @@ def test_an_item_that_stands_again_without_a_score_is_refused():
     rows = {"query": "q", "item": [*"abb"], "score": [2.0, 1.0, None]}
     with pytest.raises(rankql.RankqlError, match="run has duplicates: query 'q', item 'b'"):
         rankql.evaluate(pl.DataFrame({**rows, "rel": [0, 1, 1]}), None, "nDCG@3")
+
+
+def test_an_item_twice_that_is_tied_at_the_cutoff_is_refused_by_both():
+    """Positions 2 and 3 have one score: which is first is a matter of order."""
+    run = pl.DataFrame({"query": ["q"] * 3, "item": ["a", "x", "x"], "score": [2.0, 1.0, 1.0]})
+    qrels = pl.DataFrame({"query": ["q"], "item": ["x"], "rel": [1]})
+    reduction, small, rows = both_ways(run, qrels, ["nDCG@2"])
+    assert small["repeats"].to_list() == rows["repeats"].to_list() == [True], reduction.form
+    with pytest.raises(rankql.RankqlError, match="run has duplicates: query 'q', item 'x'"):
+        rankql.evaluate(run, qrels, "nDCG@2")
