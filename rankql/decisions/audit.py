@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -252,13 +252,12 @@ def _audit_cell(
     row |= {"baseline": theirs.value, "difference": change}
     share = share and bool(theirs.counts) and rules.sd_difference is None
     own = rules.sd if rules.unpaired else rules.sd_difference
-    of = _compare_shares if share else _compare_values if own is None else _compare_spread
-    found, why = of(ours, theirs, rules, level, row)
+    found, why = (_compare_shares if share else _compare_spreads)(ours, theirs, rules, level, row)
     # Holm's last test has the level without correction.
     verdict = NEVER if found.lo > rules.alpha else ALWAYS if found.hi <= level else DEPENDS
     row |= {"p_lo": found.lo, "p_hi": found.hi, "verdict": verdict, "mark": MARKS.get(verdict)}
-    ps = [*dict.fromkeys(map(text.format_p, found))]
-    p = f"p from {' to '.join(x[2:].removeprefix('= ') for x in ps)}" if len(ps) > 1 else ps[0]
+    ps = _join_ends(_format_p, found)
+    p = f"p from {ps}" if " to " in ps else text.format_p(found.lo)
     hidden = "the overlap" if share and not rules.unpaired else "the values per query"
     words = WORDS[verdict] + f" {hidden}" * (verdict == DEPENDS)
     words += " and on the other tests" * (found.lo > level and verdict == DEPENDS)
@@ -288,74 +287,56 @@ def _compare_shares(
     return found, why + f", {needed} are needed" * (found.lo > rules.alpha)
 
 
-def _compare_spread(
+def _compare_spreads(
     ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
 ) -> tuple[Interval, str]:
-    """p of other means at a published spread, and how many queries would decide it."""
-    sd = (rules.sd if rules.unpaired else rules.sd_difference) or 0.0
-    found, why = _illustrate(ours, theirs, rules, (sd, sd))
-    if found.hi > level:
-        why += _count_queries(rules, level, row, (sd, sd))
-    return found, why
+    """p of other means over all values, or at a published spread, and how many queries decide it.
 
-
-def _compare_values(
-    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, level: float, row: dict[str, Any]
-) -> tuple[Interval, str]:
-    """p of other means over all values; p and numbers of queries at the spreads of the table."""
-    from rankql.core.stats.published import queries_of_means, range_of_randomisation
-
-    size, unpaired = ours.highest - ours.lowest, rules.unpaired
-    option = "sd" if unpaired else "sd_difference"
-    errors.require(size < math.inf, f"{row['metric']} has no upper bound: pass {option}=")
-    assumed = SPREADS.get(parse.record_of(row["metric"]).macro, OTHER_SPREADS)[unpaired]
-    found = range_of_randomisation(ours, theirs, unpaired)
-    why = " (exact randomisation test)"
-    if not row["difference"] or ours.n + theirs.n < 3:
-        return found, why
-    spreads = assumed[0] * size, assumed[1] * size
-    p, of = _illustrate(ours, theirs, rules, spreads)
-    ps = " to ".join(dict.fromkeys(text.format_p(x)[2:].removeprefix("= ") for x in p))
-    why += f". Student's p is {ps}{of}"
-    if unpaired:
-        return found, why
-    shift = abs(row["difference"])
-    turn = shift * math.sqrt(ours.n) / t_quantile(1 - level / 2, max(ours.n - 1, 1))
-    both = (ours.value + theirs.value - 2 * ours.lowest) / size
-    most = ours.n / max(ours.n - 1, 1) * (min(both, 2 - both) - (shift / size) ** 2)
-    if 0 < turn < size * math.sqrt(max(most, 0)):
-        why += f", its verdict turns at {text.format_number(turn)}"
-    if found.hi > level:
-        alone = queries_of_means(ours, theirs, level)
-        why += _count_queries(rules, level, row, spreads)
-        why += f"; by the means alone {f'{alone:,}' if alone else 'more digits are needed'}"
-    return found, why
-
-
-def _illustrate(
-    ours: PublishedMean, theirs: PublishedMean, rules: _Rules, spreads: tuple[float, float]
-) -> tuple[Interval, str]:
-    """Student's p at a low and a high spread."""
-    from rankql.core.stats.published import range_of_student
-
-    spread = " to ".join(dict.fromkeys(map(text.format_number, spreads)))
-    of = "values" if rules.unpaired else "differences"
-    found = range_of_student(ours, theirs, spreads, rules.unpaired)
-    return found, f" if {of} have a standard deviation of {spread}"
-
-
-def _count_queries(
-    rules: _Rules, level: float, row: dict[str, Any], spreads: tuple[float, float]
-) -> str:
-    """How many queries would decide it with values per query, at a low and a high spread."""
+    Student's p at the spreads of the table illustrates the first.
+    """
+    from rankql.core.stats import published
     from rankql.core.stats.tests import POWER, required_queries
 
-    if not row["difference"] or rules.unpaired:
-        return ""
-    needed = [required_queries(row["difference"] / sd, level, POWER) for sd in spreads]
-    row["queries_lo"], row["queries_hi"] = needed = sorted(needed)
-    count = " to ".join(f"{x:,}" for x in dict.fromkeys(needed))
-    return f". With values per query about {count} queries would decide it with {POWER:.0%} power"
+    n, size, shift = ours.n, ours.highest - ours.lowest, abs(row["difference"])
+    own, option = (rules.sd, "sd") if rules.unpaired else (rules.sd_difference, "sd_difference")
+    unbounded = f"{row['metric']} has no upper bound: pass {option}="
+    errors.require(own is not None or size < math.inf, unbounded)
+    assumed = SPREADS.get(parse.record_of(row["metric"]).macro, OTHER_SPREADS)[rules.unpaired]
+    low, high = (x * size for x in assumed) if own is None else (own, own)
+    found = student = published.range_of_student(ours, theirs, (low, high), rules.unpaired)
+    of = "values" if rules.unpaired else "differences"
+    why = f" if {of} have a standard deviation of {_join_ends(text.format_number, (low, high))}"
+    if own is None:
+        found = published.range_of_randomisation(ours, theirs, rules.unpaired)
+        illustration = f". Student's p is {_join_ends(_format_p, student)}{why}"
+        why = " (exact randomisation test)" + illustration * (shift > 0 and n > 1)
+    if rules.unpaired or not shift or n == 1:
+        return found, why
+    turn = shift * math.sqrt(n) / t_quantile(1 - level / 2, n - 1)
+    both = (ours.value + theirs.value - 2 * ours.lowest) / size
+    most = n / (n - 1) * (min(both, 2 - both) - (shift / size) ** 2)
+    if own is None and turn < size * math.sqrt(max(most, 0)):
+        why += f", its verdict turns at {text.format_number(turn)}"
+    if found.hi > level:
+        needed = sorted(required_queries(shift / sd, level, POWER) for sd in (low, high))
+        row["queries_lo"], row["queries_hi"] = needed
+        count = _join_ends("{:,}".format, needed)
+        why += (
+            f". With values per query about {count} queries would decide it with {POWER:.0%} power"
+        )
+        alone = own is None and published.queries_of_means(ours, theirs, level)
+        more = f"{alone:,}" if alone else "more digits are needed"
+        why += f"; by the means alone {more}" * (own is None)
+    return found, why
+
+
+def _format_p(p: float) -> str:
+    return text.format_p(p)[2:].removeprefix("= ")
+
+
+def _join_ends(form: Callable[[float], str], ends: Iterable[float]) -> str:
+    """Both ends of a range, or one if they look the same."""
+    return " to ".join(dict.fromkeys(map(form, ends)))
 
 
 def _describe_best(row: dict[str, Any], rules: _Rules, systems: int) -> str:

@@ -20,7 +20,7 @@ import rankql
 from rankql.core.evaluation.means.means import mean_intervals
 from rankql.core.stats.means import mean_interval
 from rankql.core.stats.sample import Sample, SlicedSample
-from rankql.core.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values
+from rankql.core.stats.tests import TESTS, SkewedStudent, TestResult, adjust_p_values, run_family
 
 ALPHA = 0.05
 # Fewer give wider tolerances, and take less time.
@@ -83,6 +83,42 @@ def small(name, shape, n, repeats=REPEATS):
     rng = np.random.default_rng([n, 6])
     samples = (Sample(SHAPES[shape](rng, n)) for _ in range(repeats))
     return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
+
+
+def least_coverage_of_signs(n, most=10, step=0.25):
+    """The least share of samples whose interval contains the true difference of 0/1 values.
+
+    Over all expected numbers of gains and losses up to `most`, in these steps; enumerated.
+    """
+    top, test = min(n, 3 * most + 2), TESTS["auto"](0, 0)
+    pairs = [(b, c) for b in range(top + 1) for c in range(min(top, n - b) + 1)]
+    samples = (np.repeat([1.0, -1.0, 0.0], [b, c, n - b - c]) for b, c in pairs)
+    found = [test.apply_to_zero(Sample(x, lowest=-1, highest=1), ALPHA) for x in samples]
+    lo = np.array([-1 if x.lo is None else x.lo for x in found])
+    hi = np.array([1 if x.hi is None else x.hi for x in found])
+    counts, least = np.array([(b, c, n - b - c) for b, c in pairs]), 1.0
+    for gains in np.arange(0, most + step, step):
+        for losses in np.arange(0, gains + step, step):
+            shares = np.array([gains, losses, n - gains - losses]) / n
+            if shares[2] >= 0:
+                weights, true = stats.multinomial.pmf(counts, n, shares), shares[0] - shares[1]
+                held = (lo - 1e-9 <= true) & (true <= hi + 1e-9)
+                least = min(least, weights[held].sum() + 1 - weights.sum())
+    return least
+
+
+# The sizes of five slices of lognormal differences.
+SKEWED_SLICES = (10, 20, 40, 80, 160)
+
+
+def skewed_slices(name, n, repeats=REPEATS, slices=5):
+    """How often one of the slices is called different, if the true differences are 0 (Holm)."""
+    rng, test, wrong = np.random.default_rng([n, 9]), TESTS[name](0, 0), 0
+    for _ in range(repeats):
+        drawn = rng.lognormal(0, 1, (slices, n)) - math.exp(0.5)
+        tested = run_family([*map(Sample, drawn)], test, "holm", ALPHA)
+        wrong += any(x.p_adjusted is not None and x.p_adjusted <= ALPHA for x in tested)
+    return wrong / repeats
 
 
 def family(repeats=REPEATS, n=43, systems=4, metrics=2):
@@ -654,6 +690,9 @@ def comparison_tables(repeats):
     print_table(["rejected, few queries", *(f"n = {n}" for n in SMALL)], {
         f"{name}, {shape}": [small(name, shape, n, repeats) for n in SMALL]
         for name in TESTS for shape in SHAPES
+    })  # fmt: skip
+    print_table(["5 slices, lognormal, one rejected", *(f"n = {n}" for n in SKEWED_SLICES)], {
+        name: [skewed_slices(name, n, repeats) for n in SKEWED_SLICES] for name in ("auto", "t")
     })  # fmt: skip
     print_table(["40 users, 1 to 12 queries each", "by query", "cluster="],
                 {name: clustered(name, repeats) for name in TESTS})  # fmt: skip

@@ -40,6 +40,25 @@ def test_families():
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize("n", sim.SKEWED_SLICES)
+def test_small_slices_of_skewed_differences(n):
+    """Ten queries a slice are too few for lognormal differences; from 20 on, about 8% at most."""
+    auto, t = (sim.skewed_slices(name, n) for name in ("auto", "t"))
+    assert auto < t and (0.10 < auto < 0.17 if n == 10 else at_most(auto, 0.08))
+
+
+def test_small_slices_of_skewed_differences_in_short():
+    assert 0.05 < sim.skewed_slices("auto", 10, repeats=200) < 0.25
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [20, 40, 100])
+def test_intervals_of_differences_of_zero_and_one(n):
+    """By enumeration of gains and losses, as many as 10 each on average: see the page."""
+    assert 0.90 <= sim.least_coverage_of_signs(n) < 0.94
+
+
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", TESTS)
 def test_clusters(name):
     by_query, by_user = sim.clustered(name)

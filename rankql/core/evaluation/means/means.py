@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import duckdb
@@ -76,11 +77,6 @@ class Meta:
     seen: dict[str, float] = field(default_factory=dict)
     # The least and the largest value of metrics whose name does not say it.
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def range_of(self, metric: str) -> tuple[float, float]:
-        """The range of a metric, infinite where it has no bound."""
-        known = self.ranges.get(metric)
-        return metric_range(metric) if known is None else known
 
     @property
     def fingerprint(self) -> str | None:
@@ -252,7 +248,7 @@ def _describe_means(
     """The summary of moments by system, slice and metric, with intervals."""
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     metrics = [meta.metrics[i] for i in means["i"]]
-    ends = mean_intervals(means, metrics, meta, interval, confidence)
+    ends = mean_intervals(means, metrics, interval, confidence, meta.ranges)
     catalogue = {
         (name, row["system"] if meta.system else None, row["slice"]): row["value"]
         for name, rows in meta.catalogue.items()
@@ -286,12 +282,12 @@ def _describe_means(
 
 
 def mean_intervals(
-    means: pl.DataFrame, metrics: Sequence[str], meta: Meta, interval: str | None,
-    confidence: float,
+    means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float,
+    ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> list[Ends]:  # fmt: skip
     """The interval of every mean, or None and None, and whether its values are too skewed.
 
-    metrics: the metric of each row.
+    metrics: the metric of each row. ranges: those that their names do not say.
     """
     if interval is None:
         return [NO_INTERVAL] * means.height
@@ -302,7 +298,8 @@ def mean_intervals(
         if mean is not None and error is not None:
             known = skewness is not None and math.isfinite(skewness)
             slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
-            moments = Moments(n, mean, error, df, slope, least, most, *meta.range_of(metric))
+            lowest, highest = ranges.get(metric) or metric_range(metric)
+            moments = Moments(n, mean, error, df, slope, least, most, lowest, highest)
             ends[i] = describe_interval(moments, confidence, interval)
     return ends
 
