@@ -98,6 +98,7 @@ from .diagnostics.check import Finding, Report, check
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
+from .diagnostics.missed import Missed
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.native import native_sql, translate
 from .engines.textbook import plain_sql
@@ -200,6 +201,7 @@ __all__ = [
     "Funnel",
     "JudgeReport",
     "MinScores",
+    "Missed",
     "Monitoring",
     "RankqlError",
     "Report",

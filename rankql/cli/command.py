@@ -250,8 +250,9 @@ def call(*data: Any, **options: Any) -> Any:
     from rankql.features.table_hashes import recording
 
     output = ctx.meta["output"] or ""
-    if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
-        options["output"], ctx.meta["output"] = output, None  # the values per query
+    values = name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET))
+    if values or (output and options.get("missed")):
+        options["output"], ctx.meta["output"] = output, None  # written by DuckDB, or while it reads
     database = ctx.meta.get("database")
     opened = duckdb.connect(database, read_only=True) if database else None
     con = with_progress(opened) if opened else private_connection()

@@ -234,7 +234,8 @@ def _read_node(path: str) -> Any:
     module, name = split_path(path)
     file = Path(rankql.__file__).parent / f"{module.replace('.', '/')}.py"
     body: list[Any] = ast.parse(file.read_text(encoding="utf-8")).body
-    return next(node for node in body if getattr(node, "name", None) == name)
+    (*_, node) = (node for node in body if getattr(node, "name", None) == name)  # after overloads
+    return node
 
 
 @cache

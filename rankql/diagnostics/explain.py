@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 import duckdb
 import polars as pl
@@ -22,22 +23,53 @@ from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.evaluate import open_evaluation
 from rankql.core.evaluation.finish.compute import count_rankings
 from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_ctes
-from rankql.core.evaluation.finish.readable import gain_sql, rows_read, unique_columns
+from rankql.core.evaluation.finish.readable import rows_read, unique_columns
 from rankql.core.evaluation.means.means import MISSED, left_out_if
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import BY_ITEM, WITHOUT_GRADES
 from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.macros import MISSING, literal
-from rankql.core.metrics.metric_record import ExplanationSql, Rows
+from rankql.core.metrics.metric_record import Rows
 from rankql.core.metrics.parse import parse
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
 from rankql.core.tables.tables import Data, Table
+from rankql.diagnostics.metric_terms import MetricTerms, metric_terms
+from rankql.diagnostics.missed import Missed, find_missed
 from rankql.features.collections import require_one_collection
 from rankql.features.filters import read_systems
+
+
+@overload
+def explain(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None = None,
+    of: Any = None,
+    metric: str = "nDCG@10",
+    *,
+    missed: Literal[False] = False,
+    worst: int = 10,
+    con: duckdb.DuckDBPyConnection | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Explanation: ...
+
+
+@overload
+def explain(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None = None,
+    of: None = None,
+    metric: str = "nDCG@10",
+    *,
+    missed: Literal[True],
+    output: str | os.PathLike[str] | None = None,
+    worst: int = 10,
+    con: duckdb.DuckDBPyConnection | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Missed: ...
 
 
 @remember_inputs
@@ -47,10 +79,12 @@ def explain(
     of: Any = None,
     metric: str = "nDCG@10",
     *,
+    missed: bool = False,
+    output: str | os.PathLike[str] | None = None,
     worst: int = 10,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
-) -> Explanation:
+) -> Explanation | Missed:
     """Show what each item contributes to a metric, and what its position loses.
 
     These metrics are sums over items. The contribution of an item is its term of the sum: gain /
@@ -72,8 +106,17 @@ def explain(
         lose most.
     metric : str
         Metric to explain.
+    missed : bool
+        List the relevant items that the metric misses, of all queries and systems.
+
+        A row has the query, the system, the item, its grade and its place in the ranking, which is
+        below the cutoff, or NULL if the item was never retrieved. Relevant is what the metric's
+        threshold says; a metric without a cutoff misses what was never retrieved.
+    output : path, optional
+        With `missed`, the file to which DuckDB writes the rows: .parquet or .csv; - is standard
+        output, as CSV.
     worst : int
-        Number of queries and items to list without `of`.
+        Number of queries and items to list without `of`, and of missed items to print.
 
     Examples
     --------
@@ -83,7 +126,17 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    with _open(run, qrels, metric, con, options) as evaluation:
+    require(of is None or not missed, "missed= lists all queries. Leave of= out")
+    require(
+        missed or output is None, "output= is the file of missed items: pass missed=True as well"
+    )
+    with _open(
+        run, qrels, metric, con, options, EVERY_METRIC if missed else EXPLAINED
+    ) as evaluation:
+        if missed:
+            result = _evaluate(evaluation)
+            check_values(result.meta, result.values)
+            return find_missed(evaluation, result, output, worst)
         if of is None:
             return _explain_run(evaluation, worst)
         if not isinstance(of, list):
@@ -105,7 +158,7 @@ def explain_items(
     One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
-    with _open(run, qrels, metric, con, options) as evaluation:
+    with _open(run, qrels, metric, con, options, EXPLAINED) as evaluation:
         terms, keys = metric_terms(evaluation), evaluation.inputs.keys
         evaluation = replace(evaluation, inputs=select_queries(evaluation.inputs, of))
         sql = f"""{_contributions_sql(evaluation, terms)}
@@ -117,8 +170,9 @@ ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 @contextmanager
 def _open(
-    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions
-) -> Iterator[Evaluation]:
+    run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions,
+    supported: Sequence[str],
+) -> Iterator[Evaluation]:  # fmt: skip
     """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
     require_one_collection(run, qrels, options.get("part"), "explain")
@@ -130,9 +184,9 @@ def _open(
         for table in evaluation.inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
         (metric,), ties = evaluation.metrics, evaluation.conventions.ties
-        known = metric.record is not None and metric.record.name in EXPLAINED
+        known = metric.record is not None and metric.record.name in supported
         require(known, f"explain does not support {metric.name}, which is not a sum over "
-                f"positions. Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
+                f"positions. Use one of: {', '.join(supported)}")  # fmt: skip
         require(ties in WITHOUT_GRADES, f"explain does not support "
                 f"ties={ties!r}, which gives items no single position. Use ties='item' "
                 "or ties='order'")  # fmt: skip
@@ -402,6 +456,8 @@ ROUNDING_ERROR = 1e-12
 
 # The metrics that `explain` supports.
 EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
+# Items can be missed by those of one ranking.
+EVERY_METRIC = tuple(record.name for record in EVALUATED)
 
 
 # The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.
@@ -497,67 +553,3 @@ def _weight(terms: MetricTerms, place: str, keys: str) -> str:
         .replace("{place}", place)
     )
     return f"CASE WHEN {place} IS NOT NULL THEN {weight} END"
-
-
-@dataclass(frozen=True)
-class MetricTerms:
-    """A metric as a sum over items: gain * weight of the position."""
-
-    gain: str
-    weight: str
-    # Its formula is printed below the table.
-    explanation: ExplanationSql
-    # The last position that counts, and the largest size of the ideal ranking.
-    cutoff: str
-    ideal_cutoff: str
-    # The divisor of the gain, if the metric has discounts instead of weights.
-    discount: str = ""
-    # The discounts, if the user lists them.
-    discounts: tuple[float, ...] = ()
-    # The condition for items of the ideal ranking.
-    ideal_pool: str = "true"
-
-
-def metric_terms(evaluation: Evaluation) -> MetricTerms:
-    """A metric with its options and conventions as a sum."""
-    (metric,), conventions = evaluation.metrics, evaluation.conventions
-    assert metric.record and metric.record.explanation
-    explanation = metric.record.explanation
-    options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
-    options |= metric.arguments(vars(conventions))
-    cutoff = explanation.cut or literal(metric.k)
-    over = ideal_cutoff = discount = ""
-    discounts = ()
-    if "{over}" in explanation.weight:
-        denominator = options.get("denominator", "k")
-        size = f"rankql_size({cutoff}, retrieved)"
-        counts_retrieved = metric.record.counts_retrieved
-        over = {
-            "k": size,
-            "retrieved": "retrieved",
-            "min": f"least({size if counts_retrieved else cutoff}, relevant)",
-            "R": "relevant",
-            "found": "{found}",
-        }[denominator]
-        by_size = counts_retrieved or denominator == "k"
-        if denominator == "retrieved" or (by_size and cutoff == "NULL"):
-            ideal_cutoff = "retrieved"
-    if "{discount}" in explanation.weight:
-        discount = f"(log2({{place}} + 1) / log2({options['base']}::DOUBLE))"
-        if isinstance(options["discounts"], tuple):
-            discounts = options["discounts"]
-            discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
-    weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
-    threshold = metric.threshold(vars(conventions))
-    gain = gain_sql(metric.gain(vars(conventions)), threshold)
-    names = {name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")}
-    return MetricTerms(
-        gain=explanation.gain.format(gain=gain, threshold=threshold, **names),
-        weight=weight.replace("{p}", str(options.get("p"))),
-        explanation=explanation,
-        cutoff=cutoff,
-        ideal_cutoff=ideal_cutoff or cutoff,
-        discount=discount,
-        discounts=discounts,
-        ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
-    )

@@ -36,6 +36,14 @@ def cli(*arguments):
 # What writes a file: its suffix or, if the function names files in a folder, its name.
 WRITERS = {
     "evaluate": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP", output=to)),
+    "explain": (
+        ".parquet",
+        lambda run, to: rankql.explain(run, missed=True, metric="R@1", output=to),
+    ),
+    "rankql explain": (
+        ".csv",
+        lambda run, to: cli("explain", run, "--missed", "-m", "R@1", "-o", to),
+    ),
     "save_values": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP").save_values(to)),
     "save": (".parquet", lambda run, to: rankql.compare([run, run], metrics="AP").save(to)),
     "save text": (".csv", lambda run, to: rankql.check(run).save(to)),
@@ -180,7 +188,7 @@ def test_every_function_that_reads_data_and_returns_a_result_is_tested():
         function = getattr(rankql, name)
         if inspect.isfunction(function):
             signature = inspect.signature(function)
-            made = getattr(rankql, str(signature.return_annotation), None)
+            made = getattr(rankql, str(signature.return_annotation).partition(" | ")[0], None)
             if made is not None and hasattr(made, "save"):
                 names.append(name)
     assert {*names} - {"combine", "audit"} == {name.partition(" ")[0] for name in READERS}

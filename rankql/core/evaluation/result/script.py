@@ -98,7 +98,10 @@ class Steps(Mapping[str, str]):
         return f"Steps: {', '.join(self)}"
 
     def run(self, name: str, columns: str = "*") -> pl.DataFrame:
-        """The rows of a step, or an SQL expression over them."""
+        """The rows of a step, or an SQL expression over them.
+
+        In `ranked`, pos is NULL of an item that is below the cutoff or was not retrieved.
+        """
         sql = self[name]
         rows: pl.DataFrame = self.read(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")
         return rows
