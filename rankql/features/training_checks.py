@@ -32,14 +32,21 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
-    """Relevant items that seen='drop' leaves out of every list."""
+    """Relevant items in train, which seen='drop' leaves out of every list; or without it no run has.
+
+    Recommenders leave out what a user has, so such items look missed.
+    """
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     assert inputs.beyond.train
-    train = inputs.rows(inputs.beyond.train)
+    train, dropped = inputs.rows(inputs.beyond.train), "seen" in evidence.available
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
         FROM {train})) AS seen FROM {inputs.judging_cte}
         WHERE {evaluation.is_relevant()} AND item IS NOT NULL HAVING seen > 0"""
-    return evidence.facts(sql, "total", "count")
+    shown = f"SELECT 1 FROM run SEMI JOIN {train} USING (query, item) LIMIT 1"
+    if dropped or not evaluation.run_sql(shown):
+        why = ", so seen='drop' makes it impossible to show them" if dropped else (
+            ", and no run shows one, as if all had left out what is in train")  # fmt: skip
+        yield from ({**facts, "why": why} for facts in evidence.facts(sql, "total", "count"))
 
 
 def _seen(evidence: Evidence) -> Iterable[Facts]:
@@ -100,9 +107,8 @@ JUDGED = (
     ),
     Check(
         "seen-judgments", "values", "warning",
-        "{count:,} of {total:,} relevant items {count:is|are} in train for the same user, so "
-        "seen='drop' makes it impossible to show them. Leave them out of the judgments: "
-        "time_split(..., seen='drop')",
-        _seen_judgments, needs="seen",
+        "{count:,} of {total:,} relevant items {count:is|are} in train for the same user{why}. "
+        "Leave them out of the judgments: time_split(..., seen='drop')",
+        _seen_judgments, needs="train",
     ),
 )  # fmt: skip

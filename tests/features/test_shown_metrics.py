@@ -289,3 +289,20 @@ def test_ties_by_expectation_with_train(form, metric, options, value):
     assert both.summary["mean"].to_list() == pytest.approx([value] * 2, abs=1e-12)
     gate = rankql.gate(run, minimum={metric: value - 0.01}, **tables, **options)
     assert gate.passed
+
+
+@few(2)(
+    ("shown", "options", "said"),
+    [
+        ("f", {}, "1 of 3 relevant items is in train for the same user, and no run shows one, as"),
+        ("f", {"seen": "drop"}, "1 of 3 relevant items is in train for the same user, so seen="),
+        ("b", {}, None),  # the run shows an item of train, though not the relevant one
+    ],
+)
+def test_relevant_items_in_train_that_no_run_shows_are_noted(shown, options, said):
+    train = pl.DataFrame({"user": [1, 1, 2], "item": [*"abc"]})
+    test = pl.DataFrame({"user": [1, 1, 2], "item": [*"ade"], "rel": 1})
+    run = pl.DataFrame({"user": [1, 1, 2], "item": ["d", shown, "e"], "pos": [1, 2, 1]})
+    result = rankql.evaluate(run, test, "R@2", train=train, query="user", **options)
+    notes = [x for x in result.notes if "relevant items is in train" in x]
+    assert [x.startswith(said) for x in notes] == [True] if said else not notes
