@@ -17,9 +17,9 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda x: isinstance(x.data, Mapping), f"{_OPEN}.shapes:open_dict"),
         (lambda x: isinstance(x.data, list | tuple) or hasattr(x.data, "tolist"),
          f"{_OPEN}.shapes:open_list"),
-        (lambda x: x.format == "json", f"{_OPEN}.json_files:open_json"),
-        (lambda x: x.format == "yaml", f"{_OPEN}.json_files:open_yaml"),
-        (lambda x: x.format == "text", f"{_OPEN}.text_files:open_text"),
+        (lambda x: x.name and x.format == "json", f"{_OPEN}.json_files:open_json"),
+        (lambda x: x.name and x.format == "yaml", f"{_OPEN}.json_files:open_yaml"),
+        (lambda x: x.name and x.format == "text", f"{_OPEN}.text_files:open_text"),
     ),
     # Columns that are folded or unpacked before they have roles: (session, table).
     "columns": (
@@ -56,11 +56,6 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda _, x: bool(x.seen), "features.filters:drop_seen"),
         (lambda _, x: x.min_score is not None, "features.filters:keep_scores"),
     ),
-    # What adds to the values of rankings: (evaluation, values).
-    "values": (
-        (lambda x: bool(x.hidden), "features.catalogue:count_seen"),
-        (lambda x: len(x.names) < len(x.metrics), "features.catalogue:add_catalogue"),
-    ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
         (lambda x: "items" in x.available, "features.training_checks:SHOWN"),
@@ -91,6 +86,8 @@ FUNCTIONS = {
     "require sources": "features.catalogue:require_sources",
     "add training": "features.catalogue:add_training",
     "join items": "features.catalogue:join_items",
+    "count seen": "features.catalogue:count_seen",
+    "catalogue values": "features.catalogue:add_catalogue",
     "catalogue query": "features.catalogue:write_catalogue_query",
     # Of means that are watched.
     "require one mean": "features.anytime:require_one_mean",

@@ -102,7 +102,8 @@ def evaluate_collections(request: Request, evaluate: Callable[[Request], Result]
             names = f"{join_words([*map(repr, parts)])} of run and qrels: are they collections?"
             raise RankqlError(f"{names} Pass {{'system': run}}")
         return None
-    refused = {"by": request.groupings if request.groupings != [[COLLECTION]] else None}
+    by_collection = request.groupings == [[COLLECTION]]  # as means are anyway
+    refused: dict[str, Any] = {"by": None if by_collection else request.groupings}
     refused |= {name: getattr(request, name) for name in _REFUSED}
     refused |= {"interval": request.interval if request.interval == "anytime" else None}
     for name, value in refused.items():

@@ -24,10 +24,6 @@ class Door(NamedTuple):
         module, _, name = self.place.partition(":")
         return getattr(import_module(f"rankql.{module}"), name)
 
-    def open(self, *arguments: Any, **options: Any) -> Any:
-        """Call the function behind the door."""
-        return self.load()(*arguments, **options)
-
 
 _LISTED = import_module(rankql.__doors__)
 # The doors with a test, in order, by what they are for; and the places of functions that core calls
@@ -43,4 +39,4 @@ def find_door(name: str, *arguments: Any) -> Door | None:
 
 def call_extra(name: str, *arguments: Any, **options: Any) -> Any:
     """Call a function that core has decided to call."""
-    return Door(bool, FUNCTIONS[name]).open(*arguments, **options)
+    return Door(bool, FUNCTIONS[name]).load()(*arguments, **options)

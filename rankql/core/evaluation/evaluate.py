@@ -225,26 +225,9 @@ def evaluate(
     0.5
     """
     return evaluate_request(Request(
-        run=run,
-        qrels=qrels,
-        metrics=metrics,
-        rules=RankingRules.of(options, evaluate),
-        attributes=attributes,
-        con=con,
-        groupings=parse_groupings(by),
-        weight=weight,
-        cluster=cluster,
-        time=time,
-        mean=mean,
-        interval=interval,
-        confidence=confidence,
-        train=train,
-        catalogue=catalogue,
-        seen=seen,
-        min_score=min_score,
-        output=None if output is None else output_path(output, PARQUET),
-        judge=judge,
-        judge_rel=judge_rel,
+        run, qrels, metrics, RankingRules.of(options, evaluate), attributes, con,
+        parse_groupings(by), weight, cluster, time, mean, interval, confidence, train, catalogue,
+        seen, min_score, None if output is None else output_path(output, PARQUET), judge, judge_rel,
     ))  # fmt: skip
 
 
@@ -256,10 +239,10 @@ def evaluate_request(request: Request) -> Result:
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
     for door in DOORS["requirements"]:
         if door.applies(request):
-            door.open(request)
+            door.load()(request)
     result: Result | None = None
     if (several := find_door("evaluation", request)) is not None:
-        result = several.open(request, evaluate_request)
+        result = several.load()(request, evaluate_request)
     if result is not None:
         return result
     require_tables(request.run, request.qrels, request.con)
@@ -268,7 +251,7 @@ def evaluate_request(request: Request) -> Result:
     result = evaluate_in_duckdb(request)
     for door in DOORS["results"]:
         if door.applies(request):
-            result = door.open(request, result)
+            result = door.load()(request, result)
     return result
 
 

@@ -113,8 +113,16 @@ def _read_tables(
     if tidy.train or catalogue is not None:
         inputs = _read_shown(session, inputs, tidy, catalogue)
     _require_different_names(inputs)
-    inputs = replace(inputs, notes=[*notes, *_describe(session, inputs)])
-    return _account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
+    notes += [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
+    for table in inputs.tables:
+        refuse_repeated(table, [*inputs.by, *([inputs.system] if inputs.system else [])])
+    inputs = replace(inputs, notes=notes)
+    named = frozenset(x for x, y in tidy.options.items() if y is not None)
+    if (door := find_door("doubts", inputs)) is not None:
+        accounted: Inputs = door.load()(session, inputs, named)
+        return accounted
+    doubts = (partial(order_of_scores, session, table, named) for table in inputs.runs.values())
+    return replace(inputs, notes=[*inputs.notes, *note_doubts(session, doubts)])
 
 
 def _make_tidy(
@@ -190,20 +198,6 @@ def _read_shown(
     return inputs.with_beyond(train=train, catalogue=items)
 
 
-def _account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
-    """The inputs with notes on what their columns may mean beside their roles.
-
-    Of tidy tables, that is the order of their scores. named: the arguments of the caller.
-    """
-    if (door := find_door("doubts", inputs)) is not None:
-        accounted: Inputs = door.open(session, inputs, frozenset(named))
-        return accounted
-    doubts = [
-        partial(order_of_scores, session, table, frozenset(named)) for table in inputs.runs.values()
-    ]
-    return replace(inputs, notes=[*inputs.notes, *note_doubts(session, doubts)])
-
-
 def note_doubts(session: Session, doubts: Iterable[Callable[[], Iterable[str]]]) -> list[Note]:
     """The notes of doubts. A question is raised, or is a note if the session does not ask."""
     notes: dict[Note, None] = {}
@@ -216,14 +210,6 @@ def note_doubts(session: Session, doubts: Iterable[Callable[[], Iterable[str]]])
             notes[Note(question.text, level="error")] = None
     session.notes += [] if session.asks else notes
     return [*notes]
-
-
-def _describe(session: Session, inputs: Inputs) -> list[str]:
-    """Notes on types of ids and on attributes. Refuses names that several columns have."""
-    notes = [*_describe_types(session, inputs), *_describe_attributes(session, inputs)]
-    for table in inputs.tables:
-        refuse_repeated(table, [*inputs.by, *([inputs.system] if inputs.system else [])])
-    return notes
 
 
 def _rank_runs(
@@ -375,10 +361,10 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not is_several_runs(run):
         return session.table(run, "run")
     named = bool(run) and all(isinstance(name, str) and name for name in run)
-    if call := export_call(next(iter(run.values()), None)).replace("data.", "x."):
+    if not named and (call := export_call(next(iter(run.values()), None)).replace("data.", "x.")):
         remedy = f"pd.concat({{q: {call} for q, x in run.items()}}, names=['query'])"
         remedy = f"Pass {remedy}.reset_index('query') if each has the items of a query"
-        require(named, f"run is a dict of {type(next(iter(run.values()))).__name__}. {remedy}")
+        raise RankqlError(f"run is a dict of {type(next(iter(run.values()))).__name__}. {remedy}")
     require(named, "A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 

@@ -69,7 +69,11 @@ def open_session(
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """Is it a dict of name: run, and not one run or judgments?"""
-    return isinstance(data, Mapping) and bool(call_extra("are several runs", data))
+    frames = (pl.DataFrame, pl.LazyFrame, duckdb.DuckDBPyRelation, Table)
+    return isinstance(data, Mapping) and (
+        all(isinstance(x, frames) for x in data.values())
+        or bool(call_extra("are several runs", data))
+    )
 
 
 @contextmanager
@@ -162,7 +166,7 @@ class Session(Reader):
         table = self._load(source)
         for door in DOORS["columns"]:
             if door.applies(table):
-                table = door.open(self, table)
+                table = door.load()(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 
@@ -179,8 +183,8 @@ class Session(Reader):
             return self._load_all(data, label)
         table: Table | None = None
         if (door := find_door("source", source)) is not None:
-            table = door.open(self, source)
-        if table is None and not source.format:
+            table = door.load()(self, source)
+        if table is None and not (source.name and source.format):
             table = _load_entry(source) if source.name else _load_frame(source)
         if table is None:
             is_parquet = source.format == "parquet"

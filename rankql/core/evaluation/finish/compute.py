@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import duckdb
 import polars as pl
 
-from rankql.core.base.doors import DOORS
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.counters import Counters, read_counters
 from rankql.core.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
@@ -85,9 +85,10 @@ def finish(reduction: Reduction) -> Values:
         values = _add_forbidden(evaluation, values)
     if evaluation.inputs.qrels is not None:
         values = _fill_missing(evaluation, values)
-    for door in DOORS["values"]:
-        if door.applies(evaluation):
-            values = door.open(evaluation, values)
+    if evaluation.hidden:
+        values = call_extra("count seen", evaluation, values)
+    if any(map(is_catalogue, evaluation.metrics)):
+        values = call_extra("catalogue values", evaluation, values)
     return values
 
 

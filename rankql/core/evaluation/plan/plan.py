@@ -46,7 +46,9 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     validate_columns(session, inputs, counted=True)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
         call_extra("require sources", inputs, metrics, request.seen)
-    inputs = _leave_out("items", session, inputs, request)
+    for door in DOORS["items"]:
+        if door.applies(inputs, request):
+            inputs = door.load()(session, inputs, request)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
@@ -90,14 +92,9 @@ def read_rankings(
         inputs, left_out = leave_out_unjudged(session, inputs)
         require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
-    return _leave_out("rankings", session, inputs, request)
-
-
-def _leave_out(what: str, session: Session, inputs: Inputs, request: Request) -> Inputs:
-    """The inputs without the rankings or items that the request leaves out."""
-    for door in DOORS[what]:
+    for door in DOORS["rankings"]:
         if door.applies(inputs, request):
-            inputs = door.open(session, inputs, request)
+            inputs = door.load()(session, inputs, request)
     return inputs
 
 
