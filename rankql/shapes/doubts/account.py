@@ -164,8 +164,8 @@ def _collections(pair: Pair) -> Sequence[str]:
     return ()
 
 
-def _numbered_queries(pair: Pair) -> Sequence[str]:
-    """Judgments that count from 1 the answers of a list, which are counted from 0."""
+def _refuse_other_numbers(pair: Pair) -> Sequence[str]:
+    """Refuse judgments that count from 1 the answers of a list, which are counted from 0."""
     run, qrels = pair.run, pair.qrels
     if qrels is None or run.table.origins.get(run.table.roles["query"]) not in plain.COUNTED:
         return ()
@@ -562,7 +562,7 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
     _collections,
-    _numbered_queries,
+    _refuse_other_numbers,
     _split_by_type,
     _grades,
     _order_of_lists,

@@ -114,12 +114,19 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         small = same and str(query).isdecimal() and int(query) < SMALL_ID
         gaps = (0.0, 0.0, None, None)
         if 0 < h < n:
-            # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
-            pairs = (h * (2 * n + 1 - h) - places) / 2
-            variance = h * (n - h) * (n + 1) / 12
-            gaps = (pairs - h * (n - h) / 2, variance, 1 / first, 1 / (n - last + 1))
+            gaps = (*rank_gap(n, h, places / 2), 1 / first, 1 / (n - last + 1))
         looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
     return [_sum_up(system, rows) for system, rows in looks.items()]
+
+
+def rank_gap(n: Any, hits: Any, places: Any) -> tuple[Any, Any]:
+    """How many more pairs of items than by chance have the relevant one first, and the variance.
+
+    As Mann and Whitney's U, of numbers or columns of polars: n items, of which the hits have places
+    with this sum.
+    """
+    gap = hits * (2 * n + 1 - hits) / 2 - places - hits * (n - hits) / 2
+    return gap, hits * (n - hits) * (n + 1) / 12
 
 
 def _sum_up(system: str | None, rows: Sequence[Any]) -> RankingLook:
