@@ -494,8 +494,8 @@ def _split_patterns(inputs: Sequence[InputPath]) -> tuple[dict[str, Any], Any]:
         for names, file in _match_pattern(path):
             of = runs.setdefault(names.get("system", name), {}) if judged else runs
             of[names["collection"] if judged else names.get("system", name)] = file
-    (*found,) = _match_pattern(inputs[-1]) if judged else [({}, inputs[-1])]
-    qrels = {names["collection"]: file for names, file in found} if judged else inputs[-1]
+    (*matches,) = _match_pattern(inputs[-1]) if judged else [({}, inputs[-1])]
+    qrels = {names["collection"]: file for names, file in matches} if judged else inputs[-1]
     return runs, qrels
 
 

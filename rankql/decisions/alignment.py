@@ -93,7 +93,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         combine.require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
         of_one = {"system": systems[0]}
-        catalogue = {name: [row | of_one for row in found] for name, found in catalogue.items()}
+        catalogue = {name: [row | of_one for row in values] for name, values in catalogue.items()}
     if result.catalogue_metrics:
         require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(

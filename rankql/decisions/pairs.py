@@ -175,10 +175,10 @@ def list_pairs(
         if collections and any(result.meta.lacks(name, label) for name in pair):
             continue
         sample, overall = values.sample(metric, pair, label, widths=widths), None
-        found = [(summary if metric in whole else common)[metric, label, name] for name in pair]
-        means = [mean for mean, _ in found]
+        of_pair = [(summary if metric in whole else common)[metric, label, name] for name in pair]
+        means = [mean for mean, _ in of_pair]
         if metric in whole:
-            overall = found[-1][1]
+            overall = of_pair[-1][1]
         elif not alone:
             if isinstance(sample, CorrectedSample):
                 first = values.sample(metric, pair, label, sample.lam).mean

@@ -64,8 +64,8 @@ def require_one_collection(run: Any, qrels: Any, part: Any, function: str) -> No
     """Refuse runs on several collections, which a function cannot read, unless a part is named."""
     if part is not None:
         return
-    if found := find_collections(run, qrels) or find_collections({"run": run}, qrels):
-        names = f"{join_words([*map(repr, found)])} of run and qrels are collections"
+    if several := find_collections(run, qrels) or find_collections({"run": run}, qrels):
+        names = f"{join_words([*map(repr, several)])} of run and qrels are collections"
         raise RankqlError(f"{names}. {function} reads one: pass its run and its qrels")
 
 

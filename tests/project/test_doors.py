@@ -60,3 +60,12 @@ def test_core_asks_for_the_doors_that_there_are():
     tested = re.findall(r"(?:find_door\(|DOORS\[)\"([^\"]+)\"", text)
     called = re.findall(r"call_extra,?\(?\s*\"([^\"]+)\"", text)
     assert ({*tested}, {*called}) == ({*DOORS}, {*FUNCTIONS})
+
+
+def test_contributing_names_the_file_where_each_thing_is_added():
+    section = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8").partition("## Where to add")[2]
+    lines = [x for x in section.partition("\n## ")[0].splitlines() if x.startswith("- ")]
+    assert [x.split("**")[1].split()[1] for x in lines] == ["metric", "file", "check", "interval"]
+    for line in lines:
+        path, name = re.findall("`([^`]+)`", line)
+        assert re.search(rf"^(def )?{name}\b", ROOT.joinpath(path).read_text("utf-8"), re.MULTILINE)

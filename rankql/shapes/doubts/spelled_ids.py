@@ -68,10 +68,10 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
     alike = [x for x, way in zip(pairs, ways, strict=True) if way]
     known = _ids_of_both(evaluation, alike) if alike else set()
     spellings = defaultdict[tuple[str | None, str], dict[int, tuple[str, str]]](dict)
-    for (i, _), (name, found, missed), way in zip(of_rows, pairs, ways, strict=True):
+    for (i, _), (name, ranked, missed), way in zip(of_rows, pairs, ways, strict=True):
         others = [("run", name, missed)] if way != "step" else []
-        if way and known.isdisjoint([("qrels", None, found), *others]):
-            spellings[name, way].setdefault(i, (found, missed))
+        if way and known.isdisjoint([("qrels", None, ranked), *others]):
+            spellings[name, way].setdefault(i, (ranked, missed))
     return [
         Spelling(name, [*ids.values()])
         for (name, way), ids in spellings.items()
@@ -92,10 +92,10 @@ def _ids_of_both(
     evaluation: Evaluation, pairs: Sequence[tuple[str | None, str, str]]
 ) -> set[tuple[str, str | None, str]]:
     """The ids of runs that are judged for some query, and the judged ids in each system."""
-    _, found, missed = zip(*pairs, strict=True)
+    _, ranked, missed = zip(*pairs, strict=True)
     known = set[tuple[str, str | None, str]]()
     system = "system" if evaluation.inputs.many else "NULL"
-    for fields, table, ids in (("NULL", "qrels", found), (system, "run", missed)):
+    for fields, table, ids in (("NULL", "qrels", ranked), (system, "run", missed)):
         some = ", ".join(map(literal, {*ids}))
         sql = f"SELECT DISTINCT '{table}', {fields}, CAST(item AS VARCHAR) AS i FROM {table} "
         known |= {*evaluation.run_sql(f"{sql}WHERE i IN ({some})")}
