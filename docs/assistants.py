@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import rankql
-from rankql.core.metrics.conventions import PROFILES
+from rankql import PROFILES
 
 HERE = Path(__file__).parent
 LINE = re.compile(r"^\| (?!I want)(.+?) \| (.+\.md.*) \|$", re.MULTILINE)

@@ -84,7 +84,7 @@ from .core.expressions.precision import (
 from .core.expressions.rating import mae, mse, rmse
 from .core.expressions.variants import ranked
 from .core.metrics.all_metrics import metrics
-from .core.metrics.conventions import Conventions
+from .core.metrics.conventions import PROFILES, Conventions
 from .core.metrics.macros import register
 from .decisions.associate import Association, associate
 from .decisions.audit import Audit, audit
@@ -128,6 +128,7 @@ from .logs.popular import most_popular
 
 __version__: str
 __process__: int
+__doors__: str
 all_rel_at_by_score: MetricFunction[...]
 ap_by_score: MetricFunction[...]
 arhr_by_score: MetricFunction[...]
@@ -192,6 +193,7 @@ rr_by_score: MetricFunction[...]
 set_ap_by_score: MetricFunction[...]
 
 __all__ = [
+    "PROFILES",
     "Association",
     "Audit",
     "Comparison",

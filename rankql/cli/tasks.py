@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankql.decisions.comparison import Comparison
+    from rankql.features.systems import Names
 
 _FILES = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 # The judgments are the last file, but people name them too.
@@ -286,7 +288,7 @@ def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> No
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     """Run compare, whose last input is judgments, or one more run or result."""
     alone = "system" not in options
-    values = _open_values([split_name(path)[1] for path in inputs], options)
+    values, options = _open_values([split_name(path)[1] for path in inputs], options)
     runs, qrels = split_inputs(inputs, values, options.get("item"))
     if isinstance(runs, dict):
         runs = {
@@ -317,7 +319,7 @@ def gate_command(run: str, qrels: str | None = None, **options: Any) -> None:
     eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
     """
     junit, baseline = options.pop("junit", None), options.get("baseline")
-    values = _open_values([None if qrels else run, baseline], options)
+    values, options = _open_values([None if qrels else run, baseline], options)
     if baseline in values:
         options["baseline"] = values[baseline]
     verdict = call(values.get(run, run), qrels, **options)
@@ -492,8 +494,8 @@ def _split_patterns(inputs: Sequence[InputPath]) -> tuple[dict[str, Any], Any]:
         for names, file in _match_pattern(path):
             of = runs.setdefault(names.get("system", name), {}) if judged else runs
             of[names["collection"] if judged else names.get("system", name)] = file
-    (*found,) = _match_pattern(inputs[-1]) if judged else [({}, inputs[-1])]
-    qrels = {names["collection"]: file for names, file in found} if judged else inputs[-1]
+    (*matches,) = _match_pattern(inputs[-1]) if judged else [({}, inputs[-1])]
+    qrels = {names["collection"]: file for names, file in matches} if judged else inputs[-1]
     return runs, qrels
 
 
@@ -526,36 +528,47 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
     return item is not None or column != find_list(header, RELEVANT)
 
 
-# The options with limits on metrics.
-_LIMITS = ("minimum", "max_drop", "equivalence")
+def _open_values(
+    paths: Sequence[InputPath | None], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of your own in these files, by path, and the options without those of values.
 
+    Such a file has a query, numbers, and a system or a day.
+    """
+    from rankql.features.systems import open_values
 
-def _open_values(paths: Sequence[InputPath | None], options: dict[str, Any]) -> dict[str, Any]:
-    """The values of your own in these files, by path: a query, numbers, and a system or a day."""
-    from rankql.features.values import read_values_file
-
-    query, system = (options.get(name) for name in ("query", "system"))
     runs = ("item", "rel", "score", "pos", "order", "collapse")
-    if any(options.get(name) is not None for name in runs) or not isinstance(query, str | None):
-        return {}
-    limits = itertools.chain(*(options.get(x) or () for x in _LIMITS))
-    # The name of a metric stands between that of a slice and the number.
-    named = [re.sub("[<>=:]+[^<>=:]*$", "", x).rpartition(":") for x in limits]
-    metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
-    metrics += [metric.strip() for _, _, metric in named]
-    attributes = [*itertools.chain(*(options.get("by") or ()))]
-    attributes += [
-        x for part, _, _ in named for x in re.findall(r"([^=,\"' ][^=,\"']*)[\"']? *=", part)
-    ]
-    attributes += [x for name in ("cluster", "weight", "time") if (x := options.get(name))]
-    read = {
-        os.fspath(path): read_values_file(path, query, metrics, attributes, system)
-        for path in paths if path is not None
-    }  # fmt: skip
+    known = [path for path in paths if path is not None]
+    of_runs = any(options.get(name) is not None for name in runs)
+    if of_runs or not isinstance(options.get("query"), str | None):
+        return {}, {**options}
+    names = _name_columns(known, options)
+    read = {os.fspath(path): open_values(path, names) for path in known}
     values = {path: result for path, result in read.items() if result is not None}
-    for name in ("query", "system") if values else ():  # which they were read with
-        options.pop(name, None)
-    return values
+    own = ("query", "system") if values else ()  # which they were read with
+    return values, {name: x for name, x in options.items() if name not in own}
+
+
+def _name_columns(paths: Sequence[InputPath], options: Mapping[str, Any]) -> Names:
+    """The columns of values that options name, as limits on their means do."""
+    from rankql.features.systems import Names
+    from rankql.features.values import read_header
+
+    metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
+    attributes = [*itertools.chain(*(options.get("by") or ()))]
+    attributes += [x for name in ("cluster", "weight", "time") if (x := options.get(name))]
+    limits = {x: y for x in ("minimum", "max_drop", "equivalence") if (y := options.get(x))}
+    if limits:
+        from rankql.core.base.errors import RankqlError
+        from rankql.decisions.gate_limits import parse_limits
+
+        headers = [[*table.columns] for path in paths if (table := read_header(path))]
+        for argument, texts in limits.items():
+            with suppress(RankqlError):  # which gate raises
+                parsed = parse_limits(argument, texts, headers)
+                metrics += [limit.spelling for limit in parsed]
+                attributes += [name for limit in parsed for name in limit.attributes]
+    return Names(options.get("query"), metrics, attributes, options.get("system"))
 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:

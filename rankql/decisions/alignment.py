@@ -14,20 +14,17 @@ import numpy as np
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.column_names import USERS, core_of
-from rankql.core.base.errors import RankqlError, describe_unknown, require, require_choice
+from rankql.core.base.errors import RankqlError, describe_unknown, require
 from rankql.core.base.writing import public_name
 from rankql.core.evaluation.finish.readable import describe_together
 from rankql.core.evaluation.means import means
-from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result, check_values
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.core.metrics.parse import is_metric, record_of, resolve_names, rule
 from rankql.core.stats.sample import Sample
 from rankql.core.tables.request import require_place_of_qrels
-from rankql.core.tables.session import is_several_runs
 from rankql.features import combine
-from rankql.features.values import VALUES, align_values, open_printed, read_values_file
+from rankql.features.systems import NO_RUNS, find_result
 
 Results = Result | str | os.PathLike[str]
 
@@ -43,85 +40,17 @@ def name_systems(runs: Any, qrels: Any, metrics: Any, con: Any) -> tuple[Any, li
         several = not is_metric(metrics) and os.path.exists(metrics)
     else:
         several = not isinstance(metrics, list | tuple | None)
-    several = several or open_system(qrels) is not None
+    several = several or find_result(qrels) is not None
     require(not several, f"compare takes the runs, qrels and metrics by position. {_DICT}")
     if not isinstance(runs, list | tuple):
         return runs, []
-    require(bool(runs), _NO_RUNS)
+    require(bool(runs), NO_RUNS)
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
     names = [Path(public_name(path).removesuffix(".gz")).stem for path in paths]
     if not (len(paths) == len(runs) == len({*names}) and all(names)):
         names = [f"run {i}" for i in range(1, len(runs) + 1)]
     note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"
     return dict(zip(names, runs, strict=True)), [note]
-
-
-_NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
-
-
-def open_system(data: Any, label: str = "run") -> Result | None:
-    """The result that an argument is, or that `output=` wrote; None for runs and judgments."""
-    path = data if isinstance(data, str | os.PathLike) else None
-    if not isinstance(data, MeansResult) and (path is None or combine.read_metadata(path) is None):
-        return None
-    if getattr(data, "judge", None) is not None:
-        raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
-    return combine.open_result(data)
-
-
-def open_systems(
-    systems: Mapping[str, Any], qrels: Any, run_options: Mapping[str, Any]
-) -> dict[str, Result | None]:
-    """The result of each system that is one. Options of runs are refused if all are results."""
-    results = dict[str, Result | None]()
-    for name, data in systems.items():
-        # Without judgments, values in a file, or those that another tool printed.
-        read = read_values_file if isinstance(data, str | os.PathLike) else open_printed
-        results[name] = open_system(data, name) or (read(data) if qrels is None else None)
-    missing = run_options.get("missing")
-    own: tuple[str, ...] = ("con",)
-    if missing and all(result and VALUES in result.columns for result in results.values()):
-        require_choice("missing", missing, "zero", "skip")
-        own = ("con", "missing")
-        for name, result in results.items():
-            assert result
-            rules = {**result.conventions, "missing": missing}
-            results[name] = result.derive(meta=replace(result.meta, conventions=rules))
-    for name, value in {"qrels": qrels, **run_options}.items():
-        if name not in own and value is not None and all(results.values()):
-            raise RankqlError(
-                f"{name}= is an option for runs, but these are results, already evaluated. Leave "
-                "it out, or pass the runs"
-            )
-    return results
-
-
-def combine_results(
-    runs: Any, qrels: Any, attributes: Sequence[str], run_options: Mapping[str, Any]
-) -> Result | None:
-    """The results of all systems as one result; None if the systems are runs."""
-    several = is_several_runs(runs)
-    systems: Mapping[str, Any] = runs if several else {"run": runs}
-    require(bool(systems), _NO_RUNS)
-    if not all(isinstance(name, str) and name for name in systems):
-        raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
-    opened = open_systems(systems, qrels, run_options)
-    results = {name: result for name, result in opened.items() if result is not None}
-    if not results:
-        return None
-    if rows := [name for name in opened if name not in results]:
-        raise RankqlError(
-            f"{next(iter(results))!r} is a result, but {rows[0]!r} is a run. Evaluate it too, or "
-            "pass runs only. Values of your own: rankql.read_values"
-        )
-    notes = describe_users(results, attributes)
-    results = align_values(results, attributes)
-    if not several:
-        result = next(iter(results.values()))
-        return replace(result, data_notes=[*notes, *result.data_notes])
-    combined = combine.combine_systems(results)
-    notes += [*combine.require_same_judgments(results), *combined.data_notes]
-    return replace(combined, data_notes=notes)
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:
@@ -133,21 +62,6 @@ def select_metrics(result: Result, metrics: Any) -> Result:
         names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
     return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
-
-
-def describe_users(results: Mapping[str, Result | None], used: Sequence[str | None]) -> list[str]:
-    """A note if rows of values have the same session or user, whose column is not used."""
-    for result in (x for x in results.values() if x is not None and VALUES in x.columns):
-        rows = result.frame().unique(result.meta.query)
-        for name in rows.columns:
-            users = rows[name].drop_nulls()
-            known = core_of(name) in USERS and name not in (*used, result.meta.query)
-            if known and 1 < users.n_unique() < len(users):
-                return [
-                    f"Queries with the same {name} are not independent: pass cluster={name!r}, so "
-                    "that intervals respect it"
-                ]
-    return []
 
 
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
@@ -179,8 +93,9 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         combine.require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
         of_one = {"system": systems[0]}
-        catalogue = {name: [row | of_one for row in found] for name, found in catalogue.items()}
-    require_same_queries(replace(result, values=rows))
+        catalogue = {name: [row | of_one for row in values] for name, values in catalogue.items()}
+    if result.catalogue_metrics:
+        require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         # The worst value, if another system has one; none if it may be below 0.
@@ -200,6 +115,8 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
                 f"{values[0]!r} and {values[1]!r} in different systems. Make them the same"
             )
     require_overlap(rows, key, systems)
+    collections = result.meta.collections.items()  # of which a system has a run
+    own = [pl.col("system").eq(x) & pl.col("collection").is_in(y) for x, y in collections]
     aligned = (
         queries.with_columns(pl.col(name).list.first() for name in by)
         .join(pl.DataFrame({"system": systems}), how="cross")
@@ -212,7 +129,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
             for name in metrics
         )
         .with_columns(pl.col(MISSING).fill_null(True))
-        .filter(_is_of_collection(result))
+        .filter(pl.any_horizontal(own) if own else True)
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
@@ -221,13 +138,6 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     check_values(meta, aligned)
     meta = replace(meta, paired=True)
     return replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
-
-
-def _is_of_collection(result: Result) -> pl.Expr:
-    """Is the query of a collection that the system has a run of?"""
-    own = result.meta.collections
-    pairs = [pl.col("system").eq(x) & pl.col("collection").is_in(y) for x, y in own.items()]
-    return pl.any_horizontal(pairs) if own else pl.lit(True)
 
 
 def keep_shared_queries(result: Result) -> Result:

@@ -6,20 +6,27 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import duckdb
 import polars as pl
 
+from rankql.core.base.doors import find_door
 from rankql.core.base.errors import RankqlError, require, require_package, require_probability
 from rankql.core.base.text import Note
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.rankings import OF_COUNTS
-from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.means.means import average_slices
+from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.parse import list_metrics
-from rankql.core.tables import request
-from rankql.core.tables.request import EvaluationOptions
+from rankql.core.tables.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    parse_groupings,
+)
 from rankql.core.tables.session import is_several_runs
 from rankql.core.tables.tables import Data
 from rankql.decisions import alignment
@@ -27,7 +34,11 @@ from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.decisions.pair_table import OWN, OWN_MEANS
 from rankql.features.collections import find_collections
+from rankql.features.systems import find_values
 from rankql.features.values import set_directions
+
+if TYPE_CHECKING:
+    from rankql.decisions.pairs import Settings
 
 
 @remember_inputs
@@ -136,7 +147,7 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.pairs import Settings, compare_pairs
-    from rankql.features.anytime import require_anytime, require_one_mean
+    from rankql.features.anytime import require_anytime
 
     anytime = interval == "anytime"
     is_known = anytime or interval == "auto"
@@ -154,82 +165,111 @@ def compare(
         raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
     if "output" in options:
         raise RankqlError("output= is an option of evaluate, not of compare. Leave it out")
-    request.require_known_options(options, compare)
-    groups = request.parse_groupings(by)
-    keywords: dict[str, Any] = {
-        "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
-        "min_score": min_score, **options,
-    }  # fmt: skip
+    request = Request(
+        runs, qrels, metrics or DEFAULT_METRICS, RankingRules.of(options, compare), attributes, con,
+        parse_groupings(by), weight, cluster, time, mean, interval=None if anytime else "auto",
+        train=train, catalogue=catalogue, seen=seen, min_score=min_score, judge=judge,
+        judge_rel=judge_rel,
+    )  # fmt: skip
     scores = options.get("score")
     if isinstance(scores, list | tuple) and len(scores) > 1 and not isinstance(runs, Mapping):
-        require(all(isinstance(x, str) for x in scores), f"score must be names, not {scores}")
-        results = {
-            name: evaluate(
-                runs, qrels, metrics or request.DEFAULT_METRICS, by=groups, weight=weight,
-                cluster=cluster, judge=judge, judge_rel=judge_rel, mean=mean,
-                **{**keywords, "interval": None, "time": time, "score": name},
-            )
-            for name in scores
-        }  # fmt: skip
-        return compare(results, by=by, higher_is_better=higher_is_better, **asdict(settings))
-    collections, name_notes = find_collections(runs, qrels), list[str]()
-    if not collections:
-        runs, name_notes = alignment.name_systems(runs, qrels, metrics, con)
-    metrics = list_metrics(metrics)
-    sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight, time or None))]
-    source, run_options = None, {"judge": judge, "judge_rel": judge_rel, **keywords}
-    result = None
-    if not collections:
-        result = alignment.combine_results(runs, qrels, sliced_by, run_options)
-    if result is not None:
-        alignment.require_attributes(result, sliced_by, cluster)
-        result = alignment.select_metrics(result, metrics)
-    else:
-        keywords["by"] = groups
-        result = evaluate(
-            runs, qrels, metrics or request.DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, judge_rel=judge_rel, mean=mean, time=time,
-            interval=None if anytime else "auto", **keywords,
-        )  # fmt: skip
-        if collections:
-            groups, mean = result.meta.groupings, "slices"
-        else:
-            source = ComparedRuns(runs, qrels, keywords, compare)
-    result = set_directions(result.weighted_by(weight), higher_is_better)
-    settings = replace(settings, weight=result.meta.weight)
-    # Their counts are not those of the comparison.
-    others = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
-    result.data_notes[:] = name_notes + others
-    if collections or is_several_runs(runs):
-        systems = [*runs]  # type: ignore[misc]
-    else:
-        several, known = "system" in result.frame().columns, result.meta.systems
-        systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
-        systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
-    result = alignment.align_systems(result, systems)
-    call = result.meta.call if source else {}
-    if call:
-        kept = {name: x for name, x in call["options"].items() if name != "interval"}
-        kept |= {"higher_is_better": higher_is_better, **asdict(settings)}
-        call = {**call, "function": "compare", "options": kept}
-    meta = replace(result.meta, systems=systems, groupings=groups, call=call)
-    meta = replace(meta, cluster=cluster or meta.cluster, time=time)
-    if anytime:
-        require_one_mean(meta, len(systems), 2)
-    meta = average_slices(meta) if mean else replace(meta, mean=None)
-    shown = None if anytime else "auto"  # means alone may drift where differences do not
-    result = replace(result, meta=meta, interval=shown, confidence=confidence, _summary=None)
-    own = alignment.own_means(result)
-    result = alignment.keep_shared_queries(result)
-    pairs, tests, notes = compare_pairs(result, systems, settings)
+        by_score = _evaluate_scores(request, scores)
+        return compare(by_score, by=by, higher_is_better=higher_is_better, **asdict(settings))
+    opened = _open(request, metrics)
+    weighted = set_directions(opened.result.weighted_by(weight), higher_is_better)
+    settings = replace(settings, weight=weighted.meta.weight)
+    systems = opened.systems or _list_systems(weighted)
+    aligned = _align(weighted, opened, systems, settings, higher_is_better)
+    own, shared = alignment.own_means(aligned), alignment.keep_shared_queries(aligned)
+    pairs, tests, notes = compare_pairs(shared, systems, settings)
     if own and len(pairs):
         notes.append(OWN_MEANS)
         for x in "ab":
             places = pairs["metric", "slice", x].rows()
             columns = zip(OWN, zip(*map(own.__getitem__, places), strict=True), strict=True)
             pairs = pairs.with_columns(pl.Series(f"{name}_{x}", each) for name, each in columns)
-    notes = list(dict.fromkeys([*notes, *result.notes]))
-    return Comparison(result, pairs, settings, systems, tests, notes, source)
+    notes = list(dict.fromkeys([*notes, *shared.notes]))
+    return Comparison(shared, pairs, settings, systems, tests, notes, opened.source)
+
+
+class _Opened(NamedTuple):
+    """The systems that are compared, whose values are known."""
+
+    # What was asked for, with the runs by name.
+    request: Request
+    result: Result
+    # The systems, if they have names, and notes on them.
+    systems: list[str]
+    notes: list[str]
+    # The runs, if they were evaluated, and not those of several collections.
+    source: ComparedRuns | None = None
+
+
+def _evaluate_scores(request: Request, scores: Sequence[Any]) -> dict[str, Result]:
+    """The result of each score of one run, by its column."""
+    require(all(isinstance(x, str) for x in scores), f"score must be names, not {scores}")
+    rules = request.rules
+    return {
+        name: evaluate_request(replace(request, rules=rules.by_score(name), interval=None))
+        for name in scores
+    }
+
+
+def _open(request: Request, metrics: str | Sequence[str] | None) -> _Opened:
+    """The values of the systems: those that they have, or those of their rankings."""
+    if find_door("evaluation", request) and find_collections(request.run, request.qrels):
+        result = evaluate_request(request)
+        groups, systems = result.meta.groupings, [*request.run]  # type: ignore[misc]
+        return _Opened(replace(request, groupings=groups, mean="slices"), result, systems, [])
+    runs, notes = alignment.name_systems(request.run, request.qrels, metrics, request.con)
+    request, names = replace(request, run=runs), list_metrics(metrics)
+    systems = [*runs] if is_several_runs(runs) else []
+    used = (request.cluster, request.weight, request.time)
+    attributes = [*itertools.chain(*request.groupings), *(x for x in used if isinstance(x, str))]
+    known = find_values(request, attributes)
+    if known is not None:
+        alignment.require_attributes(known, attributes, request.cluster)
+        return _Opened(request, alignment.select_metrics(known, names), systems, notes)
+    result = evaluate_request(replace(request, metrics=names or DEFAULT_METRICS))
+    fields = ("con", "attributes", "train", "catalogue", "seen", "min_score")
+    keywords = {name: getattr(request, name) for name in fields} | dict(request.rules.options)
+    keywords["by"] = request.groupings
+    source = ComparedRuns(runs, request.qrels, keywords, compare)
+    return _Opened(request, result, systems, notes, source)
+
+
+def _list_systems(result: Result) -> list[str]:
+    """The systems of one table: in its order, others by their names."""
+    if "system" not in result.frame().columns:
+        return ["run"]
+    names, known = result.frame()["system"].unique().sort().to_list(), result.meta.systems
+    return [*(x for x in known if x in names), *(x for x in names if x not in known)]
+
+
+def _align(
+    result: Result, opened: _Opened, systems: list[str], settings: Settings, directions: Any
+) -> Result:
+    """The result with a row per system and query, and the meta of a comparison."""
+    from rankql.features.anytime import require_one_mean
+
+    request = opened.request
+    # The counts of other notes are not those of the comparison.
+    notes = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
+    aligned = alignment.align_systems(result.derive(data_notes=[*opened.notes, *notes]), systems)
+    call = result.meta.call if opened.source else {}
+    if call:
+        kept = {name: x for name, x in call["options"].items() if name != "interval"}
+        kept |= {"higher_is_better": directions, **asdict(settings)}
+        call = {**call, "function": "compare", "options": kept}
+    cluster = request.cluster or aligned.meta.cluster
+    changes: dict[str, Any] = {"systems": systems, "cluster": cluster, "time": request.time}
+    meta = replace(aligned.meta, groupings=request.groupings, call=call, **changes)
+    anytime = settings.interval == "anytime"
+    if anytime:
+        require_one_mean(meta, len(systems), 2)
+    meta = average_slices(meta) if request.mean else replace(meta, mean=None)
+    shown = None if anytime else "auto"  # means alone may drift where differences do not
+    return aligned.derive(meta=meta, interval=shown, confidence=settings.confidence)
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:

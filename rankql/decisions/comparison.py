@@ -405,7 +405,8 @@ def comparison_title(comparison: Comparison) -> str:
     if pairs.filter(slice="all").is_empty():
         return f"Undecided: {a} and {b} do not both have runs of all collections"
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
-    return f"Is {b} better than {a}? {answer}{alignment.describe_seen(result, a, b)}"
+    seen = alignment.describe_seen(result, a, b) if result.meta.seen else ""
+    return f"Is {b} better than {a}? {answer}{seen}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:

@@ -12,17 +12,18 @@ import polars as pl
 
 from rankql.core.base import errors, text
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
-from rankql.core.tables.request import EvaluationOptions, parse_groupings, require_known_options
+from rankql.core.tables.request import EvaluationOptions, RankingRules, Request, parse_groupings
 from rankql.core.tables.tables import Data, require_named
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
 from rankql.decisions.verdict import Verdict
 from rankql.features.collections import find_collections
 from rankql.features.combine import combine_systems, require_same_judgments, with_names_of
+from rankql.features.systems import describe_users, open_each
 from rankql.features.values import VALUES, set_directions
 
 if TYPE_CHECKING:
@@ -166,16 +167,15 @@ def gate(
     errors.require(narrow, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
-    require_known_options(options, gate)
-    groups = parse_groupings(by)
-    keywords: dict[str, Any] = {
-        "con": con, "attributes": attributes, "train": train, "catalogue": catalogue, "seen": seen,
-        **options,
-    }  # fmt: skip
+    request = Request(
+        run, qrels, (), RankingRules.of(options, gate), attributes, con, parse_groupings(by),
+        weight, cluster, time, interval=None if anytime else "auto", train=train,
+        catalogue=catalogue, seen=seen, min_score=min_score, judge=judge, judge_rel=judge_rel,
+    )  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     for name in sorted(min_score) if isinstance(min_score, Mapping) else ():
         errors.require_known("system in min_score", name, [*data])
-    results = alignment.open_systems(data, qrels, {**keywords, "min_score": min_score})
+    results = open_each(data, replace(request, judge=None, judge_rel=None))
     if judge is not None and any(results.values()):
         raise errors.RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -190,21 +190,20 @@ def gate(
         remedy = "minimum= or baseline=" if baseline is None else "minimum= or max_drop="
         raise errors.RankqlError(f"Nothing to check. Pass {remedy}")
     averaged = any(limit.part == MEAN_OF_SLICES for limit in [*minima, *drops])
+    groups = request.groupings
     if not (groups or averaged):  # limits that name no slice are then on all queries
         groups = parse_groupings([x.attributes for x in [*minima, *drops] if x.attributes])
         every = "all" if groups else ""
         minima, drops = ([replace(x, part=x.part or every) for x in y] for y in (minima, drops))
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
+    request = replace(request, metrics=metrics, groupings=groups)
 
-    def evaluate_one(name: str, **columns: str) -> Result:
+    def evaluate_one(name: str, rules: RankingRules = request.rules) -> Result:
         least = min_score.get(name) if isinstance(min_score, Mapping) else min_score
         # A baseline is named in errors, and systems by collections are named already.
         alone = name == "baseline" and not find_collections(data[name], qrels)
         value = {name: data[name]} if alone else data[name]
-        result = evaluate(value, qrels, metrics, by=groups, weight=weight, cluster=cluster,
-                          judge=judge, judge_rel=judge_rel, min_score=least,
-                          interval=None if anytime else "auto", time=time,
-                          **{**keywords, **columns})  # fmt: skip
+        result = evaluate_request(replace(request, run=value, rules=rules, min_score=least))
         require_named(result.columns)
         return result
 
@@ -213,11 +212,14 @@ def gate(
     notes, rows = list[str](), list[dict[str, Any]]()
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         # Both are read as compare reads them.
-        pair = evaluate(data, qrels, metrics, interval=None, min_score=min_score, **keywords)
+        none: dict[str, Any] = dict.fromkeys(
+            ("interval", "weight", "cluster", "time", "judge", "judge_rel")
+        )
+        pair = evaluate_request(replace(request, run=data, groupings=[], **none))
         notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
-                known_results[name] = evaluate_one(name, score=roles["score"])
+                known_results[name] = evaluate_one(name, request.rules.by_score(roles["score"]))
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
@@ -278,7 +280,7 @@ def gate(
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += [] if anytime else alignment.describe_rare_losses(enough)
-    notes += alignment.describe_users(results, sliced_by)
+    notes += describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     return Verdict(table, replace(run_result, data_notes=notes), inconclusive)

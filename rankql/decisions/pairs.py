@@ -170,15 +170,15 @@ def list_pairs(
         {row[:3]: row[3:] for row in each.means.select(columns).rows()} if each else {}
         for each in (result if whole else None, shared)
     )
-    comparisons = []
+    comparisons, collections = [], result.meta.collections
     for metric, (label, places), pair in rows:
-        if any(result.meta.lacks(name, label) for name in pair):
+        if collections and any(result.meta.lacks(name, label) for name in pair):
             continue
         sample, overall = values.sample(metric, pair, label, widths=widths), None
-        found = [(summary if metric in whole else common)[metric, label, name] for name in pair]
-        means = [mean for mean, _ in found]
+        of_pair = [(summary if metric in whole else common)[metric, label, name] for name in pair]
+        means = [mean for mean, _ in of_pair]
         if metric in whole:
-            overall = found[-1][1]
+            overall = of_pair[-1][1]
         elif not alone:
             if isinstance(sample, CorrectedSample):
                 first = values.sample(metric, pair, label, sample.lam).mean
@@ -196,16 +196,16 @@ def list_pairs(
     codes = values.clusters
     notes = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
     tested = [x for x in comparisons if not alone and not x.identical]
-    notes += dict.fromkeys(note for each in tested for note in _describe_slices(each.sample))
+    sliced = [x.sample for x in tested if isinstance(x.sample, SlicedSample)]
+    notes += dict.fromkeys(note for sample in sliced for note in _describe_slices(sample))
     samples = [each.sample for each in comparisons]
     lambdas = [sample.lam for sample in samples if isinstance(sample, CorrectedSample)]
-    return comparisons, notes + describe_uncorrected(lambdas)
+    notes += describe_uncorrected(lambdas) if lambdas else []
+    return comparisons, notes
 
 
-def _describe_slices(sample: Sample) -> Iterator[str]:
+def _describe_slices(sample: SlicedSample) -> Iterator[str]:
     """Why a mean of slices is not tested, or what the smallest of its slices may hide."""
-    if not isinstance(sample, SlicedSample):
-        return
     label, n = next(iter(sample.counts.items()))
     queries = text.format_queries(int(n))
     if small := sample.too_small:

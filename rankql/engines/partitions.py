@@ -79,7 +79,7 @@ class Task:
         session.reads_values = False  # of a partition
         request = Request(
             runs.get(None, runs), tables.get("qrels"), (), self.rules,
-            attributes=tables.get("attributes"), groupings=self.groups,
+            attributes=tables.get("attributes"), groupings=[[*x] for x in self.groups],
         )  # fmt: skip
         inputs = read_rankings(session, request, keeps_unjudged=True)
         extra = extra_columns(session, inputs.runs.values(), self.metrics)

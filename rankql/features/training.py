@@ -98,8 +98,8 @@ def _parts_of_runs(session: Session, runs: Iterable[Table], query: Any, parts: s
     ranked = " UNION ALL ".join(
         f"SELECT CAST({quote(x)} AS VARCHAR) FROM {y}" for x, y in columns if x
     )
-    found = f"SELECT DISTINCT part FROM ({parts}) WHERE CAST(key AS VARCHAR) IN ({ranked})"
-    return sorted(x for (x,) in session.rows(f"{found} AND part IS NOT NULL"))
+    distinct = f"SELECT DISTINCT part FROM ({parts}) WHERE CAST(key AS VARCHAR) IN ({ranked})"
+    return sorted(x for (x,) in session.rows(f"{distinct} AND part IS NOT NULL"))
 
 
 def read_beyond(

@@ -32,7 +32,7 @@ def _unknown_items(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
-    """Relevant items in train, which seen='drop' leaves out of every list; or without it no run has.
+    """Relevant items in train: seen='drop' leaves them out of every list, or no run shows one.
 
     Recommenders leave out what a user has, so such items look missed.
     """

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql.cli import tasks
 from rankql.cli.command import as_cli_options
 from rankql.cli.main import main
 from rankql.core.base import text
@@ -658,3 +659,15 @@ def test_an_argument_is_written_as_an_option(python, command):
     with main.make_context("rankql", ["associate", "a", "b"]) as ctx:
         ctx.invoked_subcommand = "associate"
         assert as_cli_options(python) == command
+
+
+def test_files_of_values_take_no_option_from_the_caller(tmp_path):
+    """The columns that limits name are read, whatever their types are."""
+    path = tmp_path / "shop.csv"
+    path.write_text("order,country,paid\n1,de,3.5\n2,fr,4.0\n")
+    options = {"query": "order", "minimum": ["country=de: paid>=1"], "system": None}
+    values, rest = tasks._open_values([str(path), None], options)
+    assert options == {"query": "order", "minimum": ["country=de: paid>=1"], "system": None}
+    assert rest == {"minimum": options["minimum"]}
+    assert values[str(path)].metrics == ["paid"] and values[str(path)].meta.by == ["country"]
+    assert tasks._open_values([str(path)], {"item": "sku"}) == ({}, {"item": "sku"})

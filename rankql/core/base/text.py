@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -408,13 +408,22 @@ def display_width(words: str) -> int:
 
 def text_widths(rows: TableRows) -> list[int]:
     """The display columns of each column, with the marks."""
-    return [sum(_widths(column)) for column in zip(*rows, strict=True)]
+    cells = ([_measure(cell) for cell in column] for column in zip(*rows, strict=True))
+    return [max(x.width for x in column) + max(x.mark_width for x in column) for column in cells]
 
 
-def _widths(column: Sequence[str]) -> tuple[int, int]:
-    """The display columns of the cells of a column, and of the marks behind them."""
-    words, marks = map(escape_controls, column), map(escape_controls, map(_mark, column))
-    return max(map(display_width, words)), max(map(display_width, marks))
+class _Measured(NamedTuple):
+    """The words of a cell and the mark behind them, with their display columns."""
+
+    words: str
+    mark: str
+    width: int
+    mark_width: int
+
+
+def _measure(cell: str) -> _Measured:
+    words, mark = escape_controls(cell), _mark(cell)
+    return _Measured(words, mark, display_width(words), display_width(mark) if mark else 0)
 
 
 def _mark(cell: str) -> str:
@@ -430,15 +439,17 @@ def format_text(
 
     Columns are as wide as in other rows too.
     """
-    widths = [_widths(column) for column in zip(*rows, *(others or ()), strict=True)]
-
-    def pad(i: int, cell: str) -> str:
-        words, mark = escape_controls(cell), _mark(cell)
-        spaces = " " * (widths[i][0] - display_width(words))
-        mark += " " * (widths[i][1] - display_width(mark))
-        return (spaces + words if i in right else words + spaces) + mark
-
-    return "\n".join("  ".join(pad(*cell) for cell in enumerate(row)).rstrip() for row in rows)
+    columns = list[list[str]]()
+    for i, column in enumerate(zip(*rows, *(others or ()), strict=True)):
+        cells = [_measure(cell) for cell in column]
+        width, mark_width = max(x.width for x in cells), max(x.mark_width for x in cells)
+        align = str.rjust if i in right else str.ljust
+        columns.append([
+            align(x.words, width - x.width + len(x.words))
+            + x.mark.ljust(mark_width - x.mark_width + len(x.mark))
+            for x in cells[: len(rows)]
+        ])  # fmt: skip
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def format_markdown(rows: TableRows, right: Collection[int] = ()) -> str:

@@ -161,6 +161,11 @@ class RankingRules:
             options={name: value for name, value in options.items() if value is not None},
         )
 
+    def by_score(self, name: str) -> RankingRules:
+        """The same with the score in this column."""
+        options = {**self.options, "score": name}
+        return replace(self, columns={**self.columns, "score": name}, options=options)
+
     def require_words(self, table: str, columns: Sequence[str]) -> None:
         """Refuse a word such as user= if a table has a column with a known name of its role."""
         for word in (word for word in WORDS if self.options.get(word) is not None):
@@ -199,7 +204,7 @@ class Request:
     rules: RankingRules
     attributes: Data | None = None
     con: duckdb.DuckDBPyConnection | None = None
-    groupings: Sequence[Sequence[str]] = ()
+    groupings: list[list[str]] = field(default_factory=list)
     weight: str | None = None
     cluster: str | None = None
     time: str | bool | None = None
@@ -217,6 +222,9 @@ class Request:
     )
     # The file for the values per query.
     output: Path | None = None
+    # The labels of a judge, and the column of its grades.
+    judge: Data | None = None
+    judge_rel: str | Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("weight", "cluster"):

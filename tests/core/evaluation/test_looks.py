@@ -210,3 +210,15 @@ def test_rankings_are_looked_at_by_their_definition(monkeypatch):
         [fmean(x) for x in zip(*ranks, strict=True)]
     )
     assert look.tied == tied
+
+
+@few(3)("seed", range(30))
+def test_the_gap_of_ranks_is_that_of_mann_and_whitney(seed):
+    rng = Random(seed)
+    n = rng.randrange(3, 30)
+    places = rng.sample(range(1, n + 1), rng.randrange(1, n))
+    others = [x for x in range(1, n + 1) if x not in places]
+    u = mannwhitneyu(others, places).statistic
+    gap, variance = looks.rank_gap(n, len(places), sum(places))
+    assert gap == u - len(places) * len(others) / 2
+    assert variance == len(places) * len(others) * (n + 1) / 12

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from rankql.core.evaluation.checks.looks import rank_gap
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.tables import FIRST_ROWS, is_text
@@ -100,8 +101,8 @@ class Causes:
         hit = pl.col("rel") >= self.reduction.conventions.threshold
         n, h = pl.len().cast(pl.Float64), hit.sum().cast(pl.Float64)
         places = pl.col("pos").filter(hit).sum().cast(pl.Float64)
-        gap = h * (2 * n + 1 - h) / 2 - places - h * (n - h) / 2
-        gaps = ranked.group_by("query").agg(gap=gap, variance=h * (n - h) * (n + 1) / 12)
+        gap, variance = rank_gap(n, h, places)
+        gaps = ranked.group_by("query").agg(gap=gap, variance=variance)
         within, variance = gaps.select(pl.col("gap", "variance").sum()).row(0)
         tied = "equal" in ranked.columns and ranked["equal"].any()
         return bool(tied or within < 2 * _BELOW_CHANCE * math.sqrt(variance))
@@ -123,9 +124,8 @@ class Causes:
                 spread += total * share * (1 - share)
             if 0 < h < n:
                 known, reciprocal = known + 1, reciprocal + 1 / min(places)
-                # Of Mann and Whitney: the pairs of items in which the relevant one is higher.
-                within += h * (2 * n + 1 - h) / 2 - sum(places) - h * (n - h) / 2
-                variance += h * (n - h) * (n + 1) / 12
+                gap = rank_gap(n, h, sum(places))
+                within, variance = within + gap[0], variance + gap[1]
         if reciprocal > _GOOD_RR * known:
             return False
         few = known < _FEW and among < _BELOW_CHANCE * math.sqrt(spread)

@@ -1,0 +1,124 @@
+"""Systems as people pass them: results and values of queries are opened, rankings evaluated.
+
+Nothing else asks whether an argument holds values or rankings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rankql.core.base.column_names import USERS, core_of
+from rankql.core.base.errors import RankqlError, require, require_choice
+from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.result import Result
+from rankql.core.tables.request import Request
+from rankql.core.tables.session import is_several_runs
+from rankql.features import combine
+from rankql.features.values import VALUES, align_values, open_printed, read_values_file
+
+NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The columns of values that the caller names: of other types, and by other names."""
+
+    query: str | None = None
+    metrics: Sequence[str] = ()
+    attributes: Sequence[str] = ()
+    system: str | None = None
+
+
+def find_result(data: Any) -> Result | None:
+    """The result that an argument is, or that `output=` wrote; None for anything else."""
+    if isinstance(data, MeansResult):
+        return combine.open_result(data)
+    meta = combine.read_metadata(data) if isinstance(data, str | os.PathLike) else None
+    return None if meta is None else Result(meta, values=Path(data).expanduser())
+
+
+def open_values(data: Any, names: Names = Names()) -> Result | None:
+    """The values in a file, or those that another tool printed; None for anything else."""
+    if isinstance(data, str | os.PathLike):
+        return read_values_file(data, names.query, names.metrics, names.attributes, names.system)
+    return open_printed(data)
+
+
+def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result | None]:
+    """The result of each system that has values, None of rankings.
+
+    Options of rankings are refused if no system has some. Without judgments, values may be in a
+    file, or printed by another tool.
+    """
+    results = dict[str, Result | None]()
+    for name, data in systems.items():
+        if getattr(data, "judge", None) is not None and isinstance(data, MeansResult):
+            raise RankqlError(f"{name} is corrected by a judge. Pass its run with judge= instead")
+        results[name] = find_result(data)
+        if results[name] is None and request.qrels is None:
+            results[name] = open_values(data)
+    if not all(results.values()):
+        return results
+    options, own = dict(request.rules.options), ("con",)
+    missing = options.get("missing")
+    if missing and all(result and VALUES in result.columns for result in results.values()):
+        require_choice("missing", missing, "zero", "skip")
+        del options["missing"]
+        for name, result in results.items():
+            assert result
+            rules = {**result.conventions, "missing": missing}
+            results[name] = result.derive(meta=replace(result.meta, conventions=rules))
+    of_runs = ("judge", "judge_rel", "attributes", "train", "catalogue", "seen", "min_score")
+    options = {x: getattr(request, x) for x in ("qrels", *of_runs)} | options
+    for name, value in options.items():
+        if name not in own and value is not None:
+            raise RankqlError(
+                f"{name}= is an option for runs, but these are results, already evaluated. Leave "
+                "it out, or pass the runs"
+            )
+    return results
+
+
+def find_values(request: Request, attributes: Sequence[str]) -> Result | None:
+    """The values of all systems as one result; None if the systems have rankings."""
+    several = is_several_runs(request.run)
+    systems: Any = request.run if several else {"run": request.run}
+    require(bool(systems), NO_RUNS)
+    if not all(isinstance(name, str) and name for name in systems):
+        raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
+    opened = open_each(systems, request)
+    results = {name: result for name, result in opened.items() if result is not None}
+    if not results:
+        return None
+    if rows := [name for name in opened if name not in results]:
+        raise RankqlError(
+            f"{next(iter(results))!r} is a result, but {rows[0]!r} is a run. Evaluate it too, or "
+            "pass runs only. Values of your own: rankql.read_values"
+        )
+    notes = describe_users(results, attributes)
+    results = align_values(results, attributes)
+    if not several:
+        result = next(iter(results.values()))
+        return replace(result, data_notes=[*notes, *result.data_notes])
+    combined = combine.combine_systems(results)
+    notes += [*combine.require_same_judgments(results), *combined.data_notes]
+    return replace(combined, data_notes=notes)
+
+
+def describe_users(results: Mapping[str, Result | None], used: Sequence[str | None]) -> list[str]:
+    """A note if rows of values have the same session or user, whose column is not used."""
+    for result in (x for x in results.values() if x is not None and VALUES in x.columns):
+        rows = result.frame().unique(result.meta.query)
+        for name in rows.columns:
+            users = rows[name].drop_nulls()
+            known = core_of(name) in USERS and name not in (*used, result.meta.query)
+            if known and 1 < users.n_unique() < len(users):
+                return [
+                    f"Queries with the same {name} are not independent: pass cluster={name!r}, so "
+                    "that intervals respect it"
+                ]
+    return []
