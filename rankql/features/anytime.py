@@ -90,10 +90,13 @@ def require_one_mean(meta: Meta, systems: int, most: int = 1) -> None:
         require(not why, f"interval='anytime' does not support {name}, which has {why}. {other}")
 
 
-def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame:
+def sort_by_arrival(
+    queries: pl.DataFrame, key: str, time: Time, missing: pl.Series
+) -> pl.DataFrame:
     """The queries in the order in which they came; those of one time by a hash that never changes.
 
-    Text is read as times, or else as numbers. Without times, the hash alone decides.
+    Text is read as times, or else as numbers. Without times, the hash alone decides. `missing` are
+    the queries that no run has.
     """
     moment = pl.col(time) if isinstance(time, str) else pl.lit(0)
     rows = queries.select(pl.row_index("place"), pl.col(key).alias("id"), moment.alias("time"))
@@ -101,6 +104,12 @@ def sort_by_arrival(queries: pl.DataFrame, key: str, time: Time) -> pl.DataFrame
     orders = ["try_cast(time AS TIMESTAMP)", "try_cast(time AS DOUBLE)"] if is_text else ["time"]
     with private_connection(threads=1) as con:
         register_frame(con, "rows", rows)
+        unknown = rows.filter(pl.col("time").is_null() & pl.col("id").is_in(missing.implode()))
+        for query in unknown["id"].sort().head(1):
+            raise RankqlError(
+                f"time: {time} is NULL for query {query!r}, which is judged, but no run has it yet. "
+                "missing='skip' leaves such queries out, or pass their times in attributes="
+            )
         if is_text and _has_offsets(con, str(time)):
             orders = ["try_cast(time AS TIMESTAMPTZ)"]
         for order in orders:

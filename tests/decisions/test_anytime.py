@@ -339,3 +339,23 @@ def test_the_command_line(tmp_path):
     needs = "needs the order in which queries came. Pass --time with a column of their times, or"
     assert f"--interval anytime {needs} --no-time for" in run(gate, 2)
     assert "--time and --no-time do not go together" in run(f"{gate} --time ts --no-time", 2)
+
+
+def test_judgments_of_queries_to_come():
+    """Their time is not known yet. Skipped, they change nothing."""
+    times = QRELS.select("query", "ts")
+    old, new = (run.join(times, on="query") for run in (OLD, NEW))
+    late = pl.concat([QRELS.drop("ts"), QRELS.drop("ts").head(4).with_columns(
+        query=pl.Series([f"late{i}" for i in range(4)]))])  # fmt: skip
+    calls = {
+        "evaluate": lambda qrels, **o: rankql.evaluate(old, qrels, "RR", **OPTIONS, **o),
+        "compare": lambda qrels, **o: rankql.compare(
+            {"old": old, "new": new}, qrels, "RR", **OPTIONS, **o),
+        "gate": lambda qrels, **o: rankql.gate(
+            new, qrels, baseline=old, max_drop="RR:0.5", **OPTIONS, **o),
+    }  # fmt: skip
+    for call in calls.values():
+        with pytest.raises(rankql.RankqlError, match="'late0', which is judged, but no run has it"):
+            call(late)
+        ends, expected = (call(x, missing="skip").table for x in (late, QRELS.drop("ts")))
+        assert ends.select("lo", "hi").rows() == expected.select("lo", "hi").rows()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rankql.core.base.doors import call_extra
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.result.means_result import MeansResult
-from rankql.core.metrics.macros import INTERNAL_PREFIX
+from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
 from rankql.core.stats.anytime import bet
 from rankql.core.stats.means import ROUNDING
 from rankql.core.stats.prediction_powered import CorrectedSample, Width, correct_sample, mean_width
@@ -64,7 +64,12 @@ class SystemValues:
             rows = pair_values(result, judge)
         queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
         if meta.time is not None:
-            queries = call_extra("sort by arrival", queries, meta.query, meta.time)
+            absent = rows.filter(pl.col(MISSING).all().over(meta.query))
+            counted = pl.any_horizontal(pl.col(*result.metrics).is_not_null())
+            skipped = absent.filter(~counted.any().over(meta.query))[meta.query]
+            queries = queries.filter(~pl.col(meta.query).is_in(skipped.implode()))
+            args = (meta.query, meta.time, absent[meta.query])
+            queries = call_extra("sort by arrival", queries, *args)
         key, of_systems = queries.select(meta.query), list[pl.DataFrame]()
         for name in names:
             of_system = rows.filter(system=name) if "system" in rows.columns else rows
