@@ -107,7 +107,7 @@ def sort_by_arrival(
         unknown = rows.filter(pl.col("time").is_null() & pl.col("id").is_in(missing.implode()))
         for query in unknown["id"].sort().head(1):
             raise RankqlError(
-                f"time: {time} is NULL for query {query!r}, which is judged, but no run has it yet. "
+                f"time: {time} is NULL for query {query!r}, which is judged, but no run has it. "
                 "missing='skip' leaves such queries out, or pass their times in attributes="
             )
         if is_text and _has_offsets(con, str(time)):
