@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
@@ -18,7 +16,6 @@ from rankql.core.base.results import TableResult
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.counters import format_examples
 from rankql.core.evaluation.means.means import compared_value
-from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
@@ -34,7 +31,7 @@ from rankql.core.tables.tables import (
     require_column,
     same_kind,
 )
-from rankql.features.combine import open_result, read_metadata
+from rankql.features.systems import find_result
 from rankql.features.values import is_number_column
 
 # What happens to several rows of one key, and the column that says whether there are some.
@@ -224,11 +221,9 @@ def _parse_columns(argument: str, value: Any, most: int = 1) -> dict[str, tuple[
 
 def _open_table(session: Session, data: Any, label: str) -> tuple[Table, Result | None]:
     """The input as a table; and as a result, if it is one or a file of one."""
-    if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
-        data = Result(meta, values=Path(data))
-    if not isinstance(data, MeansResult):
+    result = find_result(data)
+    if result is None:
         return session.table(data, label).with_undefined(), None
-    result = open_result(data)
     require(
         result.judge is None and result.meta.weight is None,
         f"{label} has weights or a judge, which associate does not respect. Evaluate without them",

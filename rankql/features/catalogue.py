@@ -18,7 +18,6 @@ from rankql.core.base.text import run_label
 from rankql.core.evaluation.checks.counters import no_shared_items
 from rankql.core.evaluation.finish import ctes
 from rankql.core.evaluation.finish.compute import Catalogue, Counts, Values
-from rankql.core.evaluation.finish.ctes import select_from, source_ctes, with_ctes
 from rankql.core.evaluation.finish.readable import own_metric
 from rankql.core.evaluation.means.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -85,7 +84,7 @@ def add_training(
     """
     users = 0
     if inputs.beyond.train:
-        train = with_ctes(train_steps(inputs))
+        train = ctes.with_ctes(train_steps(inputs))
         place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
         pairs = "SELECT DISTINCT query, item FROM train"
         counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
@@ -138,7 +137,7 @@ def _load_catalogue(
     else:
         sql, of = f"SELECT item FROM {inputs.beyond.popular}", " of train"
         if inputs.qrels:
-            steps = with_ctes(source_ctes(inputs, conventions))
+            steps = ctes.with_ctes(ctes.source_ctes(inputs, conventions))
             sql = f"{steps}{sql} UNION SELECT item FROM qrels WHERE rel IS NOT NULL"
             of = " of train and qrels"
     known = _load(session, "catalogue", sql)
@@ -150,7 +149,7 @@ def train_steps(inputs: Inputs) -> dict[str, str]:
     """The interactions of training with standard names, as a step."""
     assert inputs.beyond.train
     fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.beyond.train).items()]
-    return {"train": select_from(inputs.beyond.train.sql, fields)}
+    return {"train": ctes.select_from(inputs.beyond.train.sql, fields)}
 
 
 def write_catalogue_query(
@@ -163,7 +162,7 @@ def write_catalogue_query(
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes = sliced_attributes(meta)
     label, _ = slice_columns(attributes)
-    of_shown, steps = all(metric.shown for metric in metrics), source_ctes(inputs, conventions)
+    of_shown, steps = all(metric.shown for metric in metrics), ctes.source_ctes(inputs, conventions)
     steps |= ctes.ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
     values = {metric.name: own_metric(metric) for metric in metrics}
     if any(map(reads_catalogue, metrics)):
@@ -179,8 +178,8 @@ def write_catalogue_query(
     for cte in ("run", "attributes"):
         if inputs.attributes_in(cte):
             rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, cte)} USING (query)"
-    sql = select_from(rows, columns, rest)
-    return [*values], with_ctes(join_items(inputs, steps, sql)) + sql
+    sql = ctes.select_from(rows, columns, rest)
+    return [*values], ctes.with_ctes(join_items(inputs, steps, sql)) + sql
 
 
 def join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
@@ -194,14 +193,14 @@ def join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str,
     if SEEN in read:
         steps |= train_steps(inputs)
         both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
-        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {SEEN}"])
+        steps["seen"] = ctes.select_from(both, [f"DISTINCT query, item, 1 AS {SEEN}"])
         rows += " LEFT JOIN seen USING (query, item)"
     if KNOWN in read:
         known = (
             f"item IN (SELECT item FROM {inputs.beyond.known})" if inputs.beyond.known else "true"
         )
         fields.append(f"{known} AS {KNOWN}")
-    return steps | {"ranked": select_from(rows, fields)}
+    return steps | {"ranked": ctes.select_from(rows, fields)}
 
 
 def count_seen(evaluation: Evaluation, values: Values) -> Values:

@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -408,22 +408,14 @@ def display_width(words: str) -> int:
 
 def text_widths(rows: TableRows) -> list[int]:
     """The display columns of each column, with the marks."""
-    cells = ([_measure(cell) for cell in column] for column in zip(*rows, strict=True))
-    return [max(x.width for x in column) + max(x.mark_width for x in column) for column in cells]
+    columns = ([*zip(*map(_measure, column), strict=True)] for column in zip(*rows, strict=True))
+    return [max(widths) + max(of_marks) for _, _, widths, of_marks in columns]
 
 
-class _Measured(NamedTuple):
-    """The words of a cell and the mark behind them, with their display columns."""
-
-    words: str
-    mark: str
-    width: int
-    mark_width: int
-
-
-def _measure(cell: str) -> _Measured:
+def _measure(cell: str) -> tuple[str, str, int, int]:
+    """The words of a cell and the mark behind them, and the display columns of both."""
     words, mark = escape_controls(cell), _mark(cell)
-    return _Measured(words, mark, display_width(words), display_width(mark) if mark else 0)
+    return words, mark, display_width(words), display_width(mark) if mark else 0
 
 
 def _mark(cell: str) -> str:
@@ -441,13 +433,13 @@ def format_text(
     """
     columns = list[list[str]]()
     for i, column in enumerate(zip(*rows, *(others or ()), strict=True)):
-        cells = [_measure(cell) for cell in column]
-        width, mark_width = max(x.width for x in cells), max(x.mark_width for x in cells)
+        cells = [*map(_measure, column)]
+        _, _, widths, of_marks = zip(*cells, strict=True)
+        most, most_of_marks = max(widths), max(of_marks)
         align = str.rjust if i in right else str.ljust
         columns.append([
-            align(x.words, width - x.width + len(x.words))
-            + x.mark.ljust(mark_width - x.mark_width + len(x.mark))
-            for x in cells[: len(rows)]
+            align(words, most - width + len(words)) + mark + " " * (most_of_marks - of_mark)
+            for words, mark, width, of_mark in cells[: len(rows)]
         ])  # fmt: skip
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 

@@ -37,16 +37,6 @@ _TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0
     WHEN {{0}}[1] IN ('[', '{{{{') THEN error('{_NESTED}') ELSE {{0}} END"""
 
 
-def open_json(reader: Reader, source: Source) -> Table:
-    """The table of a JSON file that the caller passes."""
-    return load_json(reader, source.file, source.part)
-
-
-def open_yaml(reader: Reader, source: Source) -> Table:
-    """The table of a YAML file that the caller passes."""
-    return load_yaml(reader, source.file, source.part)
-
-
 def several_runs(source: Source) -> Mapping[str, Any] | None:
     """The runs by name of a file that has several."""
     if source.entry is None and may_have_runs(source.file):
@@ -56,8 +46,9 @@ def several_runs(source: Source) -> Mapping[str, Any] | None:
     return None
 
 
-def load_json(reader: Reader, file: File, part: str = "") -> Table:
+def open_json(reader: Reader, source: Source) -> Table:
     """The rows of a file, of any shape."""
+    file, part = source.file, source.part
     keys = dict.fromkeys(_outline(file.start))
     shape = None if part else shapes.find_shape({*keys})
     if shape:
@@ -87,8 +78,9 @@ def may_have_runs(file: File) -> bool:
     return bool(re.match(rf"\s*\{{\s*{text}(\[\s*\{{|\{{\s*{text}[\[{{])", file.start))
 
 
-def load_yaml(reader: Reader, file: File, part: str = "") -> Table:
+def open_yaml(reader: Reader, source: Source) -> Table:
     """The objects or rows of a YAML file."""
+    file, part = source.file, source.part
     require_package("yaml", "yaml", f"{file.label}: {file.name!r}")
     import yaml
 
