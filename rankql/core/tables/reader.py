@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -413,10 +414,10 @@ class First(NamedTuple):
     @property
     def lists(self) -> list[list[float]]:
         """The first numbers by query."""
-        lists: dict[str, list[float]] = {}
-        for query, _, number, *_ in self.rows:
-            if number is not None:
-                lists.setdefault(query, []).append(number)
+        lists = defaultdict[str, list[float]](list)
+        for row in self.rows:
+            if row[2] is not None:
+                lists[row[0]].append(row[2])
         return [*lists.values()]
 
     def disagreement(self, lowest: bool, also: bool = True) -> float:
@@ -448,8 +449,10 @@ def first_rows(
     columns = ", ".join([*texts, *map(table.number_or_null, names)])
     sql = f"SELECT {columns} FROM {table.sql} LIMIT {FIRST_ROWS}"
     if sql not in session.first:
-        rows = _first_of_frame(session, table, [*ids, *names]) or session.rows(sql)
-        session.first[sql] = First([tuple(x if x == x else None for x in row) for row in rows])
+        rows = _first_of_frame(session, table, [*ids, *names])
+        if rows is None:
+            rows = [tuple(x if x == x else None for x in row) for row in session.rows(sql)]
+        session.first[sql] = First(rows)
     return session.first[sql]
 
 
@@ -472,25 +475,25 @@ def numbers_in_memory(session: Reader, table: Table, name: str) -> pl.Series | N
 
 def _first_of_frame(
     session: Reader, table: Table, names: Sequence[str | None]
-) -> list[tuple[Any, ...]]:
-    """The first rows of a frame in memory, without a query; nothing of another table."""
+) -> list[tuple[Any, ...]] | None:
+    """The first rows of a frame in memory, without a query; None of another table."""
     frame = session.frames.get(table.sql)
     if frame is None or any(name not in (None, *frame.columns) for name in names):
-        return []
-    columns = list[pl.Series]()
+        return None
+    columns = list[list[Any]]()
     for i, name in enumerate(names):
         if name is None:
-            columns.append(pl.repeat("", frame.height, eager=True))
+            columns.append([""] * min(frame.height, FIRST_ROWS))
         elif i > 1:
             if (numbers := numbers_in_memory(session, table, name)) is None:
-                return []
-            columns.append(numbers)
+                return None
+            values = numbers.head(FIRST_ROWS).to_list()
+            columns.append([None if x != x else x for x in values])
         elif (kind := frame[name].dtype) == pl.String or kind.is_integer():
-            columns.append(frame[name].head(FIRST_ROWS).cast(pl.String))
+            columns.append(frame[name].head(FIRST_ROWS).cast(pl.String).to_list())
         else:
-            return []
-    first = [x.head(FIRST_ROWS).alias(str(i)) for i, x in enumerate(columns)]
-    return pl.DataFrame(first).rows()
+            return None
+    return [*zip(*columns, strict=True)]
 
 
 def infer_types(session: Reader, table: Table) -> Table:

@@ -110,13 +110,16 @@ def read_counters(reduction: Reduction) -> Counters:
         "common": pl.col("common").filter(both).sum() if reduction.has("common") else pl.lit(0),
         "present": present.any(),
     }
+    if frame["rows"].null_count() == 0 == frame["judged"].null_count():
+        columns["unjudged"] = pl.lit(pl.Series([], dtype=frame.schema["query"]))
     if inputs.many:
         systems = frame.group_by("system").agg(**columns).sort("system")
     else:
         columns["unjudged"] = columns["unjudged"].implode()
         systems = frame.select(system=pl.lit(None, pl.String), **columns)
-    rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
-    nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
+    rows: list[dict[str, Any]] = [x for x in systems.to_dicts() if x["present"]]
+    highest = frame["highest"]
+    nan = highest.dtype.is_float() and inputs.scored and highest.is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
     unranked = alone and not inputs.scored
     ranked = [RankedRows(*(x[name] for name in RankedRows._fields)) for x in rows]
