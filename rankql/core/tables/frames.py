@@ -32,6 +32,11 @@ TYPES = {
     "VARCHAR": pl.String,
     '"NULL"': pl.Null,
 }
+# Other types of numbers that DuckDB reads as they are.
+_NUMBERS = {
+    "TINYINT": pl.Int8, "SMALLINT": pl.Int16, "UTINYINT": pl.UInt8, "USMALLINT": pl.UInt16,
+    "UINTEGER": pl.UInt32, "UBIGINT": pl.UInt64, "FLOAT": pl.Float32,
+}  # fmt: skip
 # Rows with lists of these need none up to a tenth of that number, as each element is an object.
 _LISTS = {f"{name}[]": pl.List(kind) for name, kind in TYPES.items()}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
@@ -146,7 +151,7 @@ def simple_types(frame: Any) -> dict[str, str] | None:
     """The types of the columns of a polars frame in DuckDB; None if DuckDB must say them."""
     if not isinstance(frame, pl.DataFrame):
         return None
-    names = {polars_type: name for name, polars_type in TYPES.items()}
+    names = {polars_type: name for name, polars_type in (TYPES | _NUMBERS).items()}
     types = {name: names.get(kind, "") for name, kind in frame.schema.items()}  # type: ignore[call-overload]
     distinct = len({name.lower() for name in types}) == len(types)
     return types if distinct and all(types.values()) else None

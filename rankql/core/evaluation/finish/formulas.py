@@ -74,16 +74,13 @@ class Rankings:
             columns = [column * within for column, within in zip(columns, inside, strict=True)]
         return sum_columns(columns, self.zero)
 
-    def discounts(self) -> list[Any]:
-        """1 / log2(pos + 1) of each item: a number, or a column."""
-        if not self.items or isinstance(self.items[0][0], int):
-            return [discount(pos) for pos, _ in self.items]
-
-        def columns() -> list[pl.Series]:  # one query: a logarithm of a column is one too
-            places = pl.DataFrame([pos.alias(str(i)) for i, (pos, _) in enumerate(self.items)])
-            return places.select_seq((1 / (pl.all() + 1).log(2)).name.keep()).get_columns()
-
-        return self.column("discounts", columns)
+    def discounts(self) -> Sequence[float | pl.Series]:
+        """1 / log2(pos + 1) of each item."""
+        if places := {str(i): x for i, (x, _) in enumerate(self.items) if isinstance(x, pl.Series)}:
+            value = (1 / (pl.all() + 1).log(2)).name.keep()  # a logarithm alone is a query too
+            frame = pl.DataFrame(places)
+            return self.column("discounts", lambda: frame.select_seq(value).get_columns())
+        return [discount(pos) for pos, _ in self.items if isinstance(pos, int)]
 
     def hits(self, threshold: float) -> list[pl.Series]:
         """1 for each relevant item, else 0."""
@@ -391,7 +388,7 @@ def binary_preference(r: Rankings, o: Options) -> pl.Series:
 
 def judged_share(r: Rankings, o: Options) -> pl.Series:
     """The share of judged items."""
-    terms = lambda: (to_double(pos < math.inf) for pos, _ in r.items)  # type: ignore[union-attr]  # noqa: E731
+    terms = lambda: (to_double(pos < math.inf) for pos, _ in r.items)  # noqa: E731
     judged = r.total("judged", terms, o["k"])
     return judged / at_least_one(divisor(r, {**o, "denominator": "k"}))
 

@@ -27,7 +27,6 @@ from rankql.core.tables.reader import count_values, fetch, fetch_frame, numbers_
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
 
-
 # The tests of `has_grade` by name: in SQL, and in polars.
 _TESTS: Mapping[str, tuple[str, Callable[[pl.Series, float], Any]]] = {
     "<": ("{} < {}", operator.lt),

@@ -2,8 +2,8 @@
 
 DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
 MOST_ROWS rows of runs and their judgments, which are frames or kept in memory when read, are
-reduced here: the same columns of `protocol`, in all forms but "counters". Whatever follows reads
-them as it reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
+reduced here: the same columns of `protocol`, in all forms. Whatever follows reads them as it reads
+those of DuckDB, and `.sql` shows the query. A test holds both equal.
 
 Each call of polars takes as long as the work on a few hundred rows, so there are two queries: the
 ranked rows, and what is counted of them.
@@ -192,6 +192,11 @@ def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
     return {"common": read.sum(), **flag, **lists}
 
 
+def _counters(reduction: Reduction) -> dict[str, pl.Expr]:
+    """Nothing but the items that are judged."""
+    return {"common": pl.col("rel").count()} if reduction.inputs.qrels else {}
+
+
 def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
     """The words of the items of a ranking for which a condition holds."""
     words, fields = reduction.words, dict[str, pl.Expr]()
@@ -205,5 +210,6 @@ def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
 
 
 _FORMS = {
-    "cuts": _cuts, "joined": _all_items, "best": _all_items, "words": _all_items, "lists": _lists
+    "cuts": _cuts, "joined": _all_items, "best": _all_items, "words": _all_items, "lists": _lists,
+    "counters": _counters,
 }  # fmt: skip
