@@ -8,6 +8,8 @@ import lazy_loader
 
 # The process that imported rankql: one that is forked from it lacks threads.
 __process__ = os.getpid()
+# What opens what core does not know, and is imported with core.
+__doors__ = "rankql.doors"
 
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
 # and duckdb. The forms of metrics are declared there, as a loop in `forms` makes them.

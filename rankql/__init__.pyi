@@ -127,6 +127,7 @@ from .logs.popular import most_popular
 
 __version__: str
 __process__: int
+__doors__: str
 all_rel_at_by_score: MetricFunction[...]
 ap_by_score: MetricFunction[...]
 arhr_by_score: MetricFunction[...]

@@ -245,9 +245,8 @@ def call(*data: Any, **options: Any) -> Any:
     function = getattr(import_module(f"rankql.{module}"), name)
     import duckdb
 
-    from rankql.core.base.manifest import MANIFEST_SUFFIXES
+    from rankql.core.base.manifest import MANIFEST_SUFFIXES, recording
     from rankql.core.tables.private import private_connection, with_progress
-    from rankql.features.table_hashes import recording
 
     output = ctx.meta["output"] or ""
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):

@@ -7,5 +7,6 @@
 - `expressions`: the metrics as polars expressions;
 - `evaluation`: values per query and their means.
 
-Each imports only those before it. All other packages import core.
+Each imports only those before it, and no extra: `base.doors` finds what opens the rest. All other
+packages import core.
 """

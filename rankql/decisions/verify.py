@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base.errors import RankqlError
-from rankql.core.base.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest
+from rankql.core.base.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest, recording
 from rankql.core.base.results import TableResult
 from rankql.core.base.text import format_count, join_words
 from rankql.core.base.writing import PARQUET, remember_inputs
@@ -21,7 +21,7 @@ from rankql.core.evaluation.evaluate import evaluate
 from rankql.core.tables.session import is_several_runs
 from rankql.core.tables.tables import Data
 from rankql.decisions.compare import compare
-from rankql.features.table_hashes import list_values, recording
+from rankql.features.table_hashes import list_values
 
 # Numbers that differ by less, relative to their size, are the same.
 _RELATIVE = 1e-9

@@ -23,7 +23,6 @@ from rankql.core.evaluation.checks.duplicates import describe_key, describe_sepa
 from rankql.core.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.core.evaluation.checks.record import Check, Facts, write
 from rankql.core.evaluation.checks.sampled import SAMPLED
-from rankql.core.evaluation.checks.tables import COLUMNS, ROWS, is_numeric
 from rankql.core.evaluation.plan.plan import read_rankings
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.numbers.judgments import list_subtopics
@@ -32,6 +31,7 @@ from rankql.core.tables.request import RankingRules, ReadingOptions, Request
 from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.tables import FLOATS, Data, Table, is_rounded
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
+from rankql.diagnostics.row_checks import COLUMNS, ROWS, is_numeric
 from rankql.features.collections import require_one_collection
 from rankql.shapes.doubts.spelling import respell_pairs, write_call
 

@@ -9,7 +9,6 @@ from typing import Any
 from rankql.core.base.column_names import is_distance
 from rankql.core.evaluation.checks.counters import Counters, leave_out_unjudged
 from rankql.core.evaluation.checks.record import Evidence
-from rankql.core.evaluation.checks.tables import is_numeric
 from rankql.core.evaluation.finish.compute import count_rankings
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import score_order
@@ -19,6 +18,7 @@ from rankql.core.tables.inputs import Beyond, Inputs
 from rankql.core.tables.reader import fetch, fetch_frame
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nan, text_number
+from rankql.diagnostics.row_checks import is_numeric
 
 
 @dataclass(frozen=True)

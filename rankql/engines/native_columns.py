@@ -12,6 +12,7 @@ from typing import Any
 from rankql.core.base.column_names import EVENTS
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.sql_expressions import require_scalar
 from rankql.core.tables.tables import Table, join_key
 from rankql.shapes.choose import computed
 from rankql.shapes.unpack.events import GRADE_OF_EVENT, require_event_grades
@@ -64,7 +65,7 @@ def write_column(role: str, spec: Any, text: str, mark: str) -> str:
     if quoted := _unquote(spec):
         return quote(quoted, mark=mark)
     try:
-        computed.require_scalar(spec, f"{role}={spec!r}")
+        require_scalar(spec, f"{role}={spec!r}")
     except RankqlError as error:
         raise RankqlError(f"{error}. A column of this name is {role}={quote(spec)!r}") from None
     return f"({spec})"

@@ -13,8 +13,10 @@ import polars as pl
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, require, require_package
 from rankql.core.evaluation.means.means import Meta, metric_range
+from rankql.core.evaluation.result.result import Result
 from rankql.core.tables.frames import fetch_rows, read_frame, register_frame
 from rankql.core.tables.private import private_connection
+from rankql.core.tables.request import Request
 
 # A column of times, or False: the queries are shuffled once.
 Time: TypeAlias = str | bool | None
@@ -27,6 +29,19 @@ _WHY = {
     "correction": "slices share the level by Bonferroni. Leave out one of them",
     "min_queries": "its level would depend on the data. Leave out one of them",
 }
+
+
+def require_order(request: Request) -> None:
+    """Refuse what `require_anytime` refuses of an evaluation."""
+    names = ("cluster", "weight", "mean", "judge")
+    others = {name: getattr(request, name) for name in names}
+    require_anytime(request.interval, request.time, **others)
+
+
+def require_random(_: Request, result: Result) -> Result:
+    """The result. Refuses values that did not come at random, which its means show."""
+    _means = result.means
+    return result
 
 
 def require_anytime(interval: str | None, time: Time, **others: Any) -> None:

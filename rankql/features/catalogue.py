@@ -7,11 +7,21 @@ value per query, those of the catalogue one by system and slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rankql.core.base.errors import require
+import polars as pl
+
+from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.text import run_label
+from rankql.core.evaluation.checks.counters import no_shared_items
+from rankql.core.evaluation.finish import ctes
+from rankql.core.evaluation.finish.compute import Catalogue, Counts, Values
 from rankql.core.evaluation.finish.ctes import select_from, source_ctes, with_ctes
+from rankql.core.evaluation.finish.readable import own_metric
+from rankql.core.evaluation.means.means import Meta, grouping_sets, slice_columns, sliced_attributes
+from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.metrics.metric_record import Metric
@@ -141,3 +151,102 @@ def train_steps(inputs: Inputs) -> dict[str, str]:
     assert inputs.beyond.train
     fields = [f"{value} AS {x}" for x, value in inputs.fields(inputs.beyond.train).items()]
     return {"train": select_from(inputs.beyond.train.sql, fields)}
+
+
+def write_catalogue_query(
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    groups: Sequence[Sequence[str]],
+) -> tuple[list[str], str]:
+    """The query of metrics of the catalogue with one cutoff, by system and slice; their names."""
+    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
+    attributes = sliced_attributes(meta)
+    label, _ = slice_columns(attributes)
+    of_shown, steps = all(metric.shown for metric in metrics), source_ctes(inputs, conventions)
+    steps |= ctes.ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
+    values = {metric.name: own_metric(metric) for metric in metrics}
+    if any(map(reads_catalogue, metrics)):
+        values |= COUNTED
+    columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
+    sets = grouping_sets(meta, attributes, ())
+    rest = f"{ctes.within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
+    # The ranked rows of queries that count, with one value of each attribute of a query.
+    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
+    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
+    if inputs.qrels:
+        rows += f" JOIN {ctes.attributes_by_query(inputs, 'qrels')} USING (query)"
+    for cte in ("run", "attributes"):
+        if inputs.attributes_in(cte):
+            rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, cte)} USING (query)"
+    sql = select_from(rows, columns, rest)
+    return [*values], with_ctes(join_items(inputs, steps, sql)) + sql
+
+
+def join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
+    """The steps; ranked rows get what is known of their items, if the SQL in `read` has it."""
+    if not any(name in read for name in COLUMNS):
+        return dict(steps)
+    steps = {ctes.ITEMS if name == "ranked" else name: body for name, body in steps.items()}
+    rows, fields = ctes.ITEMS, ["*"]
+    if USERS_OF in read or PLACE in read:
+        rows += f" LEFT JOIN {inputs.beyond.popular} USING (item)"
+    if SEEN in read:
+        steps |= train_steps(inputs)
+        both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
+        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {SEEN}"])
+        rows += " LEFT JOIN seen USING (query, item)"
+    if KNOWN in read:
+        known = (
+            f"item IN (SELECT item FROM {inputs.beyond.known})" if inputs.beyond.known else "true"
+        )
+        fields.append(f"{known} AS {KNOWN}")
+    return steps | {"ranked": select_from(rows, fields)}
+
+
+def count_seen(evaluation: Evaluation, values: Values) -> Values:
+    """The values without hidden metrics, which count the items that are in train.
+
+    Refuses runs without any item of train, if a metric reads it.
+    """
+    frame = values.per_query
+    items_shown, popular, repeated = HIDDEN
+    reads = any(metric.shown for metric in evaluation.metrics)
+    if reads and frame[items_shown].sum() and not frame[popular].sum():
+        raise no_shared_items(evaluation, "train", evaluation.inputs.beyond.popular)
+    visible = [name for name in frame.columns if name not in HIDDEN]
+    names = frame["system"] if evaluation.inputs.many else pl.lit(None)
+    sums = frame.select(system=names, n=items_shown, seen=repeated).group_by("system")
+    rows = sums.agg(pl.col("n", "seen").sum()).sort("system").rows()
+    seen = {system: (int(n), int(seen or 0)) for system, n, seen in rows}
+    return replace(values, per_query=frame[visible], seen=seen)
+
+
+def add_catalogue(evaluation: Evaluation, values: Values) -> Values:
+    """The values with those of metrics of the catalogue."""
+    of_slices: Catalogue = {}
+    items: Counts = {}
+    for names, sql in evaluation.script.catalogue_queries:
+        for row in fetch(evaluation.session, sql, True):
+            *system, part = row[: 1 + evaluation.inputs.many]
+            place = {"system": system[0] if system else None, "slice": part}
+            numbers = dict(zip(names, row[1 + evaluation.inputs.many :], strict=True))
+            if COUNTED.keys() <= numbers.keys():
+                total, known = (int(numbers.pop(name)) for name in COUNTED)
+                if part == "all":
+                    before = items.get(place["system"], (0, 0))
+                    items[place["system"]] = max(before, (total, known))
+            for name, value in numbers.items():
+                if value is not None and not math.isfinite(value):
+                    raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
+                of_slices.setdefault(name, []).append(place | {"value": value})
+    if items and not any(known for _, known in items.values()):
+        raise no_shared_items(evaluation, "catalogue", evaluation.inputs.beyond.known)
+    size = evaluation.inputs.beyond.catalogue
+    for which, (total, _) in items.items():
+        if isinstance(size, int) and total > size:
+            raise RankqlError(
+                f"catalogue={size} is less than the {total:,} items that {run_label(which)} "
+                "shows. Pass the number of items that could be shown, or a table of them"
+            )
+    return replace(values, catalogue=of_slices, outside=items)

@@ -17,6 +17,7 @@ from rankql.core.base.writing import is_path, public_name
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.result.result import Result
 from rankql.core.tables.files import DATA, suffix_of
+from rankql.core.tables.request import Request
 from rankql.shapes.open.answers import NAMES
 from rankql.shapes.open.plain import DICTS, LISTS
 from rankql.shapes.open.shapes import kinds_of
@@ -83,23 +84,35 @@ def _is_complete(data: Any, *more: str) -> bool:
     return not first or not NAMES.issuperset(first)
 
 
-def evaluate_collections(
-    collections: Collections, evaluate: Callable[..., Result], refused: Mapping[str, Any],
-    interval: str | None, confidence: float, **options: Any,
-) -> Result:  # fmt: skip
+# The options that are of one collection alone.
+_REFUSED = (
+    *("attributes", "weight", "cluster", "judge", "judge_rel", "train", "catalogue", "seen"),
+    *("min_score", "output", "time"),
+)
+
+
+def evaluate_collections(request: Request, evaluate: Callable[[Request], Result]) -> Result | None:
     """The values of all collections, with the collection in the key and as an attribute.
 
-    refused: options that are of one collection alone.
+    None if there is one collection.
     """
+    collections = find_collections(request.run, request.qrels)
+    if collections is None:
+        if parts := find_collections({"run": request.run}, request.qrels):
+            names = f"{join_words([*map(repr, parts)])} of run and qrels: are they collections?"
+            raise RankqlError(f"{names} Pass {{'system': run}}")
+        return None
+    refused = {"by": request.groupings if request.groupings != [[COLLECTION]] else None}
+    refused |= {name: getattr(request, name) for name in _REFUSED}
+    refused |= {"interval": request.interval if request.interval == "anytime" else None}
     for name, value in refused.items():
-        if name == "by" and value in (COLLECTION, [COLLECTION], [[COLLECTION]]):
-            continue  # means are by collection anyway
         if value is not None and not (isinstance(value, LISTS) and not value):
             raise RankqlError(f"{name}= does not support several collections. Leave it out")
     results = dict[str, Result]()
     for name, (runs, qrels) in collections.items():
+        of_one = replace(request, run=runs, qrels=qrels, groupings=[], interval=None)
         try:
-            results[name] = evaluate(runs, qrels, interval=None, **options)
+            results[name] = evaluate(of_one)
         except RankqlError as error:
             error.args = (f"Collection {name!r}: {error}",)
             raise
@@ -130,6 +143,6 @@ def evaluate_collections(
     )  # fmt: skip
     rows = pl.concat(frames, how="vertical_relaxed")
     return Result(
-        means.average_slices(meta), columns=columns, data_notes=notes, interval=interval,
-        confidence=confidence, values=rows,
+        means.average_slices(meta), columns=columns, data_notes=notes, interval=request.interval,
+        confidence=request.confidence, values=rows,
     )  # fmt: skip

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from rankql.core.base import errors
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import is_or_are, run_label, unique_names
-from rankql.core.evaluation.checks import counters
 from rankql.core.evaluation.checks.columns import validate_columns
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
-from rankql.core.evaluation.checks.rankings import NO_GRADES
 from rankql.core.evaluation.finish.ctes import with_ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import BY_ITEM
@@ -36,13 +33,6 @@ from rankql.shapes.doubts.account import orders_items
 # So many lowest scores are compared, unless the caller names them.
 SCORES = 20
 LINE, DROPPED = f"{INTERNAL_PREFIX}line", f"{INTERNAL_PREFIX}dropped"
-
-
-def _leave_out_unjudged(session: Session, inputs: Inputs, _: Request) -> Inputs:
-    """Ranked tables without the queries that have no grade."""
-    inputs, left_out = counters.leave_out_unjudged(session, inputs)
-    require(all(each.judged for each in left_out), NO_GRADES)
-    return replace(inputs, left_out=left_out)
 
 
 def count_unjudged(session: Session, inputs: Inputs, _: Request | None = None) -> Inputs:
@@ -422,31 +412,3 @@ class _Task:
         loaded = self.session.load(table.label, sql, text=table.text)
         documents = replace(loaded, origins=origins, context=table.context, empty=table.empty)
         return replace(documents, roles=roles, ascending=table.ascending)
-
-
-# What leaves out rows, in order: when it applies, and the inputs without them, with a note.
-Filter: TypeAlias = tuple[
-    Callable[[Inputs, Request], bool], Callable[[Session, Inputs, Request], Inputs]
-]
-# Of the rankings, before metrics are known.
-OF_RANKINGS: Sequence[Filter] = (
-    (lambda inputs, _: inputs.qrels is None, _leave_out_unjudged),
-    (lambda _, request: bool(request.rules.ignore_identical_ids), drop_identical),
-    (lambda _, request: request.rules.collapse is not None, collapse_chunks),
-)
-# Of the items that are shown.
-OF_ITEMS: Sequence[Filter] = (
-    (lambda inputs, _: inputs.unjudged_queries == "count", count_unjudged),
-    (lambda _, request: bool(request.seen), drop_seen),
-    (lambda _, request: request.min_score is not None, keep_scores),
-)
-
-
-def apply_filters(
-    session: Session, inputs: Inputs, request: Request, filters: Sequence[Filter]
-) -> Inputs:
-    """The inputs without the rows that the request leaves out."""
-    for applies, leave_out in filters:
-        if applies(inputs, request):
-            inputs = leave_out(session, inputs, request)
-    return inputs

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import polars as pl
 
-from rankql.core.base.errors import require
+from rankql.core.base.errors import RankqlError, require, require_package
 from rankql.core.base.text import Note, format_queries
+from rankql.core.evaluation.evaluate import evaluate_in_duckdb
 from rankql.core.evaluation.means.system_values import LABELLED, pair_values
 from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.parse import record_of
 from rankql.core.stats.prediction_powered import LEAST_QUERIES
 from rankql.core.stats.sample import Array
+from rankql.core.tables.request import Request
 
 # In the queries with human labels, so many pairs of query and item must have both labels.
 LEAST_SHARED = 0.95
@@ -23,6 +27,46 @@ UNLIKELY = 0.001
 # With fewer human queries, too few samples contain what a judge hides. If it hides the low values
 # of Beta(6, 0.3), intervals of 100 and 200 contain the true mean in 89% and 92% of samples.
 FEW_QUERIES = 200
+
+
+def require_judge(request: Request) -> None:
+    """Refuse a judge without human labels, and options that do not support it."""
+    if request.judge is None:
+        require(request.judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
+        return
+    require_package("scipy", "stats", "judge=")
+    one = "Leave out one of them"
+    counted = request.rules.options.get("unjudged_queries") == "count"
+    for right, problem in (
+        (
+            request.qrels is not None,
+            "judge= needs human labels of some queries. Pass them as qrels",
+        ),
+        (request.mean is None, f"mean='slices' does not support judge=. {one}"),
+        (request.output is None, f"output= does not support judge=. {one}"),
+        (not counted, "unjudged_queries='count' does not support judge=. Leave out one"),
+    ):
+        require(right, problem)
+
+
+def correct_means(request: Request, result: Result) -> Result:
+    """The result of human labels, whose means the labels of the judge correct."""
+    rules = request.rules
+    if (rel := request.judge_rel) is not None:
+        options = {**rules.options, "rel": rel}
+        rules = replace(rules, columns={**rules.columns, "rel": rel}, options=options)
+    rules = replace(rules, unjudged_queries="skip")  # no note offers 'count'
+    labelled = replace(request, qrels=request.judge, rules=rules, judge=None, judge_rel=None)
+    try:
+        judged = evaluate_in_duckdb(labelled)
+    except RankqlError as error:
+        raise RankqlError(f"judge: {error}") from error
+    ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
+    ids += ", CAST(rel AS DOUBLE) AS rel"
+    labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
+    columns = {**result.columns, "judge": judged.columns["qrels"]}
+    notes = describe_judge(result, judged, labels)
+    return result.derive(judge=judged, columns=columns, data_notes=notes)
 
 
 def describe_judge(

@@ -6,10 +6,7 @@ recognised, chunks collapsed and items left out. It names no id, and no row can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -21,31 +18,6 @@ from rankql.core.metrics.macros import quote
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.tables import Table
-
-
-@dataclass
-class Recording:
-    """What evaluations read, for a result that will be saved, or that may fail."""
-
-    # The order of the systems of a table; () for that of its rows.
-    systems: Sequence[str] = ()
-    # The tables of each evaluation.
-    tables: list[dict[str, Any]] = field(default_factory=list)
-
-
-# The recording of the call that is running.
-RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
-
-
-@contextmanager
-def recording(systems: Sequence[str] = ()) -> Iterator[Recording]:
-    """Keep what evaluations read."""
-    recorded = Recording(systems)
-    token = RECORDING.set(recorded)
-    try:
-        yield recorded
-    finally:
-        RECORDING.reset(token)
 
 
 def record_tables(evaluation: Evaluation, only: Sequence[str] = ()) -> dict[str, Any]:

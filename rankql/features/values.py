@@ -45,6 +45,7 @@ from rankql.core.tables.files import CSV, JSON, PARQUET, open_file, read_text, s
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch_frame, list_in_order
 from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.sql_expressions import number_type
 from rankql.core.tables.tables import (
     Data,
     Table,
@@ -56,7 +57,6 @@ from rankql.core.tables.tables import (
 from rankql.features.combine import require_one_row_per_query
 from rankql.shapes.choose.cells import unpack_objects
 from rankql.shapes.choose.choice import find_system
-from rankql.shapes.choose.computed import number_type
 
 Direction = bool | Mapping[str, bool] | None
 # A row per query and system, and notes.

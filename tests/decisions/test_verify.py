@@ -17,8 +17,8 @@ from rankql.cli.main import main
 from rankql.core.base.errors import RankqlError
 from rankql.core.base.manifest import MANIFEST_SUFFIXES, hash_numbers, read_manifest
 from rankql.core.base.writing import public_name
-from rankql.core.evaluation.result import result as values
 from rankql.decisions import verify as module
+from rankql.features import table_hashes
 from support.parameters import few
 
 FORMATS = (".html", ".md", ".json", ".parquet")
@@ -237,7 +237,7 @@ def test_another_version_and_another_hash_function(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(rankql, "__version__", "99.0")
         assert parts(rankql.verify(path, RUNS, QRELS)) == ["version"]
-    monkeypatch.setattr(values, "hash_function", lambda: {"duckdb": "9.9", "rows": "1"})
+    monkeypatch.setattr(table_hashes, "hash_function", lambda: {"duckdb": "9.9", "rows": "1"})
     ((part, text),) = rankql.verify(path, RUNS, changed(QRELS, 0, query="other")).table.rows()[:1]
     assert part == "hash" and text.startswith("cannot compare the tables: DuckDB ")
     verification = rankql.verify(path, {"old": NEW, "new": NEW}, QRELS)

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from rankql.cli.main import main
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.sampled import SAMPLED
-from rankql.core.evaluation.checks.tables import COLUMNS, ROWS
 from rankql.core.evaluation.evaluate import evaluate
 from rankql.diagnostics.check import Finding, Report, check
+from rankql.diagnostics.row_checks import COLUMNS, ROWS
 from support import faults
 from support.parameters import cycled, few
 from support.paths import DL19

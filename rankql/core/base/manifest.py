@@ -11,7 +11,10 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +112,28 @@ def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
 def _digest(manifest: str, others: str) -> str:
     """The digest of a manifest and the others in its file, whatever their white space."""
     return hashlib.sha256("".join((manifest + others).split()).encode()).hexdigest()
+
+
+@dataclass
+class Recording:
+    """What evaluations read, for a result that will be saved, or that may fail."""
+
+    # The order of the systems of a table; () for that of its rows.
+    systems: Sequence[str] = ()
+    # The tables of each evaluation.
+    tables: list[dict[str, Any]] = field(default_factory=list)
+
+
+# The recording of the call that is running.
+RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def recording(systems: Sequence[str] = ()) -> Iterator[Recording]:
+    """Keep what evaluations read."""
+    recorded = Recording(systems)
+    token = RECORDING.set(recorded)
+    try:
+        yield recorded
+    finally:
+        RECORDING.reset(token)

@@ -12,8 +12,9 @@ from typing import Any, Literal, Unpack
 import duckdb
 
 from rankql.core.base.column_names import Named
-from rankql.core.base.errors import RankqlError, require, require_package
-from rankql.core.base.text import join_words
+from rankql.core.base.doors import DOORS, call_extra, find_door
+from rankql.core.base.errors import require, require_package
+from rankql.core.base.manifest import RECORDING
 from rankql.core.base.writing import (
     PARQUET,
     HeaderlessPath,
@@ -44,8 +45,6 @@ from rankql.core.tables.request import (
 )
 from rankql.core.tables.session import is_several_runs, open_session
 from rankql.core.tables.tables import Data
-from rankql.features.collections import evaluate_collections, find_collections
-from rankql.features.table_hashes import RECORDING, record_tables
 
 
 @remember_inputs
@@ -225,45 +224,11 @@ def evaluate(
     >>> evaluate(run, qrels, "RR@10")["RR@10"]
     0.5
     """
-    require_interval(interval, confidence, "anytime")
-    if interval == "anytime" or time is not None:
-        from rankql.features.anytime import require_anytime
-
-        require_anytime(interval, time, cluster=cluster, weight=weight, mean=mean, judge=judge)
-    require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
-    require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
-    if collections := find_collections(run, qrels):
-        alone = {"by": by, "attributes": attributes, "weight": weight, "cluster": cluster,
-                 "judge": judge, "judge_rel": judge_rel, "train": train, "catalogue": catalogue,
-                 "seen": seen, "min_score": min_score, "output": output, "time": time,
-                 "interval": None if interval != "anytime" else interval}  # fmt: skip
-        return evaluate_collections(
-            collections, evaluate, alone, interval, confidence, metrics=metrics, con=con, **options
-        )
-    if options.get("part") is None and (same := find_collections({"run": run}, qrels)):
-        names = join_words([*map(repr, same)])
-        raise RankqlError(f"{names} of run and qrels: are they collections? Pass {{'system': run}}")
-    require_tables(run, qrels, con)
-    if judge is None:
-        require(judge_rel is None, "judge_rel= names the grade of a judge. Pass judge=")
-    else:
-        require_package("scipy", "stats", "judge=")
-        require(qrels is not None, "judge= needs human labels of some queries. Pass them as qrels")
-        require(mean is None, "mean='slices' does not support judge=. Leave out one of them")
-        require(output is None, "output= does not support judge=. Leave out one of them")
-        counted = options.get("unjudged_queries") == "count"
-        require(not counted, "unjudged_queries='count' does not support judge=. Leave out one")
-    if cluster is not None or mean is not None:
-        require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
-    rules = of_judge = RankingRules.of(options, evaluate)
-    if judge_rel is not None:
-        of_judge = RankingRules.of({**options, "rel": judge_rel}, evaluate)
-        rules = replace(rules, options={**rules.options, "judge_rel": judge_rel})
-    request = Request(
+    return evaluate_request(Request(
         run=run,
         qrels=qrels,
         metrics=metrics,
-        rules=rules,
+        rules=RankingRules.of(options, evaluate),
         attributes=attributes,
         con=con,
         groupings=parse_groupings(by),
@@ -278,25 +243,33 @@ def evaluate(
         seen=seen,
         min_score=min_score,
         output=None if output is None else output_path(output, PARQUET),
-    )
-    result = evaluate_in_duckdb(request)
-    if judge is None:
-        if interval == "anytime":
-            _ = result.means  # refuses values that did not come at random
-        return result
-    of_judge = replace(of_judge, unjudged_queries="skip")  # no note offers 'count'
-    try:
-        judged = evaluate_in_duckdb(replace(request, qrels=judge, rules=of_judge))
-    except RankqlError as error:
-        raise RankqlError(f"judge: {error}") from error
-    from rankql.features.judge import describe_judge  # which needs numpy
+        judge=judge,
+        judge_rel=judge_rel,
+    ))  # fmt: skip
 
-    ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
-    ids += ", CAST(rel AS DOUBLE) AS rel"
-    labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
-    columns = {**result.columns, "judge": judged.columns["qrels"]}
-    notes = describe_judge(result, judged, labels)
-    return result.derive(judge=judged, columns=columns, data_notes=notes)
+
+def evaluate_request(request: Request) -> Result:
+    """The result of `evaluate`. Refuses options that do not go together."""
+    seen, mean, cluster = request.seen, request.mean, request.cluster
+    require_interval(request.interval, request.confidence, "anytime")
+    require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
+    for door in DOORS["requirements"]:
+        if door.applies(request):
+            door.open(request)
+    result: Result | None = None
+    if (several := find_door("evaluation", request)) is not None:
+        result = several.open(request, evaluate_request)
+    if result is not None:
+        return result
+    require_tables(request.run, request.qrels, request.con)
+    if cluster is not None or mean is not None:
+        require_package("numpy", "stats", "cluster=" if cluster else "mean='slices'")
+    result = evaluate_in_duckdb(request)
+    for door in DOORS["results"]:
+        if door.applies(request):
+            result = door.open(request, result)
+    return result
 
 
 @contextmanager
@@ -315,7 +288,7 @@ def evaluate_in_duckdb(request: Request) -> Result:
     with open_evaluation(request) as evaluation:
         recorded, tables = RECORDING.get(), dict[str, Any]()
         if request.output is not None or recorded is not None:
-            tables = record_tables(evaluation)
+            tables = call_extra("record tables", evaluation)
         if recorded is not None:
             recorded.tables.append(tables)
         reduction = compute.reduce_tables(evaluation)
@@ -332,9 +305,8 @@ def evaluate_in_duckdb(request: Request) -> Result:
         if recorded is not None and recorded.systems:
             meta = replace(meta, systems=[*recorded.systems])
         if request.interval == "anytime":
-            from rankql.features.anytime import require_one_mean
-
-            require_one_mean(meta, frame["system"].n_unique() if meta.system else 1)
+            systems = frame["system"].n_unique() if meta.system else 1
+            call_extra("require one mean", meta, systems)
         if (path := request.output) is None:
             check_values(meta, frame)
         place = frame if path is None else write_values(meta, frame, path)
@@ -373,6 +345,8 @@ def _describe_call(request: Request) -> dict[str, Any]:
     names = ("metrics", "weight", "cluster", "time", "mean", "seen", "min_score", "interval",
              "confidence")  # fmt: skip
     options = {name: getattr(request, name) for name in names} | dict(request.rules.options)
+    if request.judge_rel is not None:
+        options["judge_rel"] = request.judge_rel
     options["by"] = [
         [f"{x.sql} AS {x}" if isinstance(x, Named) else x for x in group]
         for group in request.groupings

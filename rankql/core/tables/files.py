@@ -31,6 +31,7 @@ JSON = (".json", ".jsonl", ".ndjson")
 ARROW = (".feather", ".arrow", ".ipc", ".orc")
 YAML = (".yaml", ".yml")
 COMPRESSED = (".gz", ".zst")
+FORMATS = {"parquet": PARQUET, "json": JSON, "arrow": ARROW, "yaml": YAML}
 # The suffixes of files that are no databases.
 DATA = (*PARQUET, *CSV, *JSON, *ARROW, *YAML, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
@@ -62,6 +63,11 @@ class File:
     pattern: str
     # The suffix of the format, without that of the compression.
     suffix: str
+
+    @property
+    def format(self) -> str:
+        """The name in `FORMATS`, or text."""
+        return next((name for name, x in FORMATS.items() if self.suffix in x), "text")
 
     @cached_property
     def start(self) -> str:

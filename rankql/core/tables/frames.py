@@ -15,10 +15,10 @@ import polars as pl
 
 import rankql
 from rankql.core.base.arrow import Stream, failed_import, pandas_to_polars, require_pyarrow
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.libraries import is_spark_connect, library
 from rankql.core.tables.private import LOCK, lock_of_process
-from rankql.shapes.open import plain
 
 # Up to so many rows are read and registered without pyarrow as long as nothing has imported it: the
 # import takes half as long as those of duckdb and polars together.
@@ -189,7 +189,7 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
             cells = [
                 None if x is None else x if type(x) in (list, dict) else str(x) for x in values
             ]
-            column = plain.read_column(str(name), cells, label)
+            column = call_extra("column of objects", str(name), cells, label)
         columns.append(column.alias(str(name)))
     return pl.DataFrame(columns)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from rankql.core.base.column_names import REQUESTS, ROLES, SPLITS, find_name, is_called
-from rankql.core.base.errors import Call, Question, RankqlError, require
+from rankql.core.base.doors import call_extra, find_door
+from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import Note, format_count, format_queries, is_or_are
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import assign_roles, name_ids
 from rankql.core.tables.frames import export_call
 from rankql.core.tables.inputs import Inputs, TidyTables
-from rankql.core.tables.numbers.judgments import assume_grades, mark_forbidden, merge_rows
+from rankql.core.tables.numbers.judgments import mark_forbidden, merge_rows
 from rankql.core.tables.numbers.order import (
+    add_row_number,
     check_order,
     drop_positions,
     lowest_is_best,
+    order_of_scores,
     rank_by_score,
 )
 from rankql.core.tables.numbers.values import (
@@ -27,9 +31,10 @@ from rankql.core.tables.numbers.values import (
     refuse_rounded_scores,
     without_fill_rows,
 )
-from rankql.core.tables.reader import infer_types, list_in_order
+from rankql.core.tables.reader import list_in_order
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session, is_several_runs
+from rankql.core.tables.sql_expressions import split_aggregate
 from rankql.core.tables.tables import (
     FIRST_ROWS,
     Data,
@@ -40,13 +45,9 @@ from rankql.core.tables.tables import (
     require_column,
     unknown_column,
 )
-from rankql.features.training import read_beyond, split_log
-from rankql.shapes.ask.columns import with_columns
-from rankql.shapes.ask.trials import has_matches, verified
-from rankql.shapes.choose.choice import require_one_name
-from rankql.shapes.choose.computed import split_aggregate
-from rankql.shapes.doubts.account import account_for
-from rankql.shapes.unpack.rows import add_row_number, make_tidy
+
+# The judgments, attributes and interactions of training, as the caller passes them.
+OtherTables: TypeAlias = Mapping[str, Table | None]
 
 
 def read_inputs(session: Session, request: Request) -> Inputs:
@@ -76,42 +77,14 @@ def read_inputs(session: Session, request: Request) -> Inputs:
         require(options["rel"] is None, "groups= does not support rel=. Leave out one of them")
         options |= {"groups": "any", "rel": "1"}  # of each id
 
-    def read(call: Call) -> Inputs:
-        inputs = _read_tables(session, runs, tables, {**options, **call}, by, request.catalogue)
+    def read(runs: Runs, tables: OtherTables, options: Mapping[str, Any]) -> Inputs:
+        inputs = _read_tables(session, runs, tables, options, by, request.catalogue)
         return replace(inputs, weight=request.weight)
 
-    def is_answer(call: Call) -> bool:
-        noted = len(session.notes)
-        try:
-            collapse = {**options, **call}["collapse"] is not None
-            return has_matches(session, read(call), collapse)
-        finally:
-            del session.notes[noted:]
-
     try:
-        return read({})
+        return read(runs, tables, options)
     except Question as question:
-        asked, as_text = question, (runs, tables)
-        if any(table and table.text for table in (*runs.values(), *tables.values())):
-            runs = {x: infer_types(session, table) for x, table in runs.items()}
-            tables = {x: table and infer_types(session, table) for x, table in tables.items()}
-            try:  # with types, few columns may have a role
-                read({})
-            except Question as typed:
-                asked, typed.hint = typed, question.hint
-            except RankqlError:
-                pass
-            if asked is question:
-                runs, tables = as_text
-        item = options["item"]
-        if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
-            asked.calls = [
-                {x: [y, item[1]] if x == "item" else y for x, y in call.items()}
-                for call in asked.calls
-            ]
-        tried = verified(asked, is_answer)
-        opened_tables = [*runs.values(), *filter(None, [tables["qrels"]])]
-        raise with_columns(session, tried, opened_tables, bool(runs)) from None
+        raise call_extra("offer", session, question, runs, tables, options, read) from None
 
 
 def _read_tables(
@@ -141,7 +114,7 @@ def _read_tables(
         inputs = _read_shown(session, inputs, tidy, catalogue)
     _require_different_names(inputs)
     inputs = replace(inputs, notes=[*notes, *_describe(session, inputs)])
-    return account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
+    return _account_for(session, inputs, {x for x, y in tidy.options.items() if y is not None})
 
 
 def _make_tidy(
@@ -155,22 +128,13 @@ def _make_tidy(
     qrels, attributes, train = (tables[x] for x in ("qrels", "attributes", "train"))
     if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
         named = {x: options.get(x) for x in ROLES}
-        qrels, train = split_log(session, runs.values(), qrels, train, named)
+        qrels, train = call_extra("split", session, runs.values(), qrels, train, named)
     tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
     if not attributes and (ids := name_ids(runs, qrels, options, [*by])):
         none = dict.fromkeys(ROLES)
         return replace(tidy, runs=ids[0], qrels=ids[1], names=(none, none), opened=[*runs.values()])
-    tidy = make_tidy(session, tidy, by)
-    of_runs, of_qrels = tidy.names
-    qrels, numbers = tidy.qrels, ("pos", "score")
-    runs = {
-        x: require_one_name(session, table, numbers if qrels else ("rel", *numbers), of_runs)
-        for x, table in tidy.runs.items()
-    }
-    if qrels:
-        qrels, of_qrels = assume_grades(session, qrels, of_qrels)
-        qrels = require_one_name(session, qrels, ("rel",), of_qrels)
-    return replace(tidy, runs=runs, qrels=qrels, names=(of_runs, of_qrels))
+    unpacked: TidyTables = call_extra("unpack", session, tidy, by)
+    return unpacked
 
 
 def _judge(
@@ -218,10 +182,40 @@ def _read_shown(
     """The inputs with what metrics of shown items read: training and the catalogue."""
     names = {role: tidy.options.get(role) for role in ROLES}
     tables = inputs.tables
-    train, items = read_beyond(session, tidy.train, catalogue, names, tidy.opened, tables)
+    train, items = call_extra(
+        "shown items", session, tidy.train, catalogue, names, tidy.opened, tables
+    )
     others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
     train = train and _with_keys_of(session, train, others)
     return inputs.with_beyond(train=train, catalogue=items)
+
+
+def _account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
+    """The inputs with notes on what their columns may mean beside their roles.
+
+    Of tidy tables, that is the order of their scores. named: the arguments of the caller.
+    """
+    if (door := find_door("doubts", inputs)) is not None:
+        accounted: Inputs = door.open(session, inputs, frozenset(named))
+        return accounted
+    doubts = [
+        partial(order_of_scores, session, table, frozenset(named)) for table in inputs.runs.values()
+    ]
+    return replace(inputs, notes=[*inputs.notes, *note_doubts(session, doubts)])
+
+
+def note_doubts(session: Session, doubts: Iterable[Callable[[], Iterable[str]]]) -> list[Note]:
+    """The notes of doubts. A question is raised, or is a note if the session does not ask."""
+    notes: dict[Note, None] = {}
+    for doubt in doubts if session.reads_values else ():
+        try:
+            notes |= dict.fromkeys(map(Note.of, doubt()))
+        except Question as question:
+            if session.asks:
+                raise
+            notes[Note(question.text, level="error")] = None
+    session.notes += [] if session.asks else notes
+    return [*notes]
 
 
 def _describe(session: Session, inputs: Inputs) -> list[str]:

@@ -217,6 +217,9 @@ class Request:
     )
     # The file for the values per query.
     output: Path | None = None
+    # The labels of a judge, and the column of its grades.
+    judge: Data | None = None
+    judge_rel: str | Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("weight", "cluster"):

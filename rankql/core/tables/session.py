@@ -1,6 +1,6 @@
 """A session: a DuckDB connection that reads what people pass.
 
-`Session._load` decides what it is. Objects that are not one per row have a table in `shapes`.
+`Session._load` decides what it is. What is no table with columns, a door opens (`rankql/doors.py`).
 """
 
 from __future__ import annotations
@@ -22,27 +22,17 @@ import duckdb
 import polars as pl
 
 from rankql.core.base.arrow import require_pyarrow
+from rankql.core.base.doors import DOORS, call_extra, find_door
 from rankql.core.base.errors import TOO_HIGH, RankqlError, require
 from rankql.core.base.libraries import library
-from rankql.core.base.writing import HeaderlessPath, Part
+from rankql.core.base.writing import Part
 from rankql.core.metrics.macros import require_duckdb
 from rankql.core.tables import frames
-from rankql.core.tables.files import ARROW, DATA, JSON, PARQUET, YAML, File, open_file, suffix_of
+from rankql.core.tables.files import DATA, JSON, PARQUET, File, open_file, suffix_of
 from rankql.core.tables.parquet_files import load_parquet
 from rankql.core.tables.private import is_private, private_connection
 from rankql.core.tables.reader import HELD, CatalogTable, Reader, reword_error
 from rankql.core.tables.tables import Data, Table, repeated_names
-from rankql.shapes.open import plain, shapes
-from rankql.shapes.open.json_files import load_json, load_yaml, may_have_runs, parse_objects
-from rankql.shapes.open.label_tools import open_responses
-from rankql.shapes.open.text_files import (
-    is_headerless,
-    is_trec,
-    load_csv,
-    load_headerless,
-    load_trec,
-)
-from rankql.shapes.open.wide_columns import fold_columns
 
 
 @contextmanager
@@ -90,7 +80,7 @@ def _own_connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """Is it a dict of name: run, and not one run or judgments?"""
-    return isinstance(data, Mapping) and shapes.has_several_runs(data)
+    return isinstance(data, Mapping) and bool(call_extra("are several runs", data))
 
 
 @contextmanager
@@ -168,12 +158,8 @@ class Session(Reader):
     def open_runs(self, data: Data) -> Data | Mapping[str, Any]:
         """The runs by name, if a JSON file has several; else the data as they are."""
         if isinstance(data, str | os.PathLike) and suffix_of(os.fspath(data)) in JSON:
-            source = Source(self, data, "run")
-            if source.entry is None and may_have_runs(source.file):
-                (*objects,) = parse_objects(source.file)
-                several = len(objects) == 1 and len(objects[0]) > 1
-                if several and is_several_runs(objects[0]):
-                    return objects[0]
+            runs: Mapping[str, Any] | None = call_extra("JSON runs", Source(self, data, "run"))
+            return data if runs is None else runs
         return data
 
     def table(self, data: Data, label: str) -> Table:
@@ -185,47 +171,32 @@ class Session(Reader):
             data = self.iterated[data]
         source = Source(self, frames.native(data, label), label, part)
         table = self._load(source)
-        run = label.startswith("run")
-        if (run or label == "qrels") and any(name[-1:].isdigit() for name in table.columns):
-            table = fold_columns(self, table)
-        if run and any(kind.startswith("STRUCT(") for kind in table.columns.values()):
-            table = shapes.open_hits(self, table)
-        if not run and any(name.endswith(".responses") for name in table.columns):
-            table = open_responses(self, table)
+        for door in DOORS["columns"]:
+            if door.applies(table):
+                table = door.open(self, table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 
     def _load(self, source: Source) -> Table:
         """The table of what was passed. Of a file, nothing is read before its name is known."""
         data, label, part = source.data, source.label, source.part
-        is_file = bool(source.name) and source.entry is None
-        has_parts = isinstance(data, Mapping) or (is_file and source.file.suffix in (*JSON, *YAML))
-        message = f"{label}: part={part!r} is for objects and JSON files. Leave it out"
-        require(not part or has_parts, message)
+        if part and not isinstance(data, Mapping) and source.format not in ("json", "yaml"):
+            raise RankqlError(f"{label}: part={part!r} is for objects and JSON files. Leave it out")
         if isinstance(data, Table):
             return data
-        if isinstance(data, Mapping):
-            return shapes.load_dict(self, label, data, part)
-        listed = isinstance(data, list) and bool(data)
-        if listed and all(
+        if isinstance(data, list) and data and all(
             isinstance(x, str | os.PathLike) and suffix_of(os.fspath(x)) in DATA for x in data
-        ):
+        ):  # fmt: skip
             return self._load_all(data, label)
-        arrays = isinstance(data, tuple) or hasattr(data, "tolist")
-        if listed or (arrays and plain.is_array(data)):
-            return shapes.load_list(self, label, data)
-        if not is_file:
-            return _load_entry(source) if source.name else _load_frame(source)
-        file = source.file
-        if file.suffix in PARQUET:
-            return load_parquet(self, file)
-        if file.suffix in ARROW:
-            return _load_arrow(source)
-        if file.suffix in (*JSON, *YAML):
-            return (load_json if file.suffix in JSON else load_yaml)(self, file, part)
-        if isinstance(data, HeaderlessPath) and is_headerless(file, data.columns):
-            return load_headerless(self, file, data.columns)
-        return load_trec(self, file) if is_trec(file) else load_csv(self, file)
+        table: Table | None = None
+        if (door := find_door("source", source)) is not None:
+            table = door.open(self, source)
+        if table is None and not source.format:
+            table = _load_entry(source) if source.name else _load_frame(source)
+        if table is None:
+            is_parquet = source.format == "parquet"
+            table = load_parquet(self, source.file) if is_parquet else _load_arrow(source)
+        return table
 
     def _load_all(self, paths: Sequence[str | os.PathLike[str]], label: str) -> Table:
         """The rows of several files or tables, which have the same columns."""
@@ -263,6 +234,13 @@ class Source:
     def entry(self) -> CatalogTable | None:
         """The table of the connection with this name."""
         return self.reader.find_table(self.name, self.label) if self.name else None
+
+    @cached_property
+    def format(self) -> str:
+        """The format of a file, by its suffix: text, or a name of `FORMATS`; "" for other data."""
+        if not self.name or self.entry is not None:
+            return ""
+        return self.file.format
 
     @cached_property
     def file(self) -> File:

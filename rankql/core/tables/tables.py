@@ -116,6 +116,13 @@ class Table:
     unread: Sequence[str] = ()
 
     @property
+    def is_accounted(self) -> bool:
+        """Has each column a role or a name that the caller gives, as it came?"""
+        known = {*self.roles.values(), *self.named}
+        odd = self.lists or self.before or self.shape or self.origins or self.computed
+        return not (odd or self.ascending) and known.issuperset(self.columns)
+
+    @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
         columns = {role: self.origins.get(name, name) for role, name in self.roles.items()}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 import duckdb
@@ -14,22 +11,19 @@ import duckdb
 from rankql.core.base import column_names
 from rankql.core.base.errors import Question, RankqlError, database_message, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
-from rankql.core.tables.private import private_connection
 from rankql.core.tables.session import Session
+from rankql.core.tables.sql_expressions import number_type, require_scalar, split_aggregate
 from rankql.core.tables.tables import (
     Table,
     is_text,
     key_text,
     mentioned,
     require_column,
-    text_number,
     unknown_column,
 )
 
 # The arguments whose expressions are no numbers.
 _IDS = ("query", "item", "collapse")
-# A grade of the rows of a query and an item together, and the expression in it.
-_AGGREGATE = re.compile(r"(?is)\s*(max|sum)\s*\((.+)\)\s*")
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
 
@@ -273,18 +267,6 @@ def add_column(
     ) from failure
 
 
-def split_aggregate(text: str) -> tuple[str, str]:
-    """The aggregate that an expression is, and what is in it: of max(stars), max and stars.
-
-    Of another expression, "" and the expression.
-    """
-    if match := _AGGREGATE.fullmatch(text):
-        opened = accumulate((char == "(") - (char == ")") for char in match[2])
-        if min(opened) >= 0:
-            return match[1].lower(), match[2]
-    return "", text
-
-
 def _with_numbers(
     session: Session, table: Table, columns: Sequence[str], times: bool
 ) -> tuple[str, str]:
@@ -302,41 +284,3 @@ def _with_numbers(
     row = f"{INTERNAL_PREFIX}text"
     source = f"(SELECT {row}, * REPLACE ({casts}) FROM {table.sql} {row})"
     return (source, f"{row}.*") if casts else (table.sql, "*")
-
-
-def number_type(session: Session, table: Table, name: str) -> str | None:
-    """The type of a column of a text file that has numbers only, and at least one.
-
-    It is DOUBLE, but integers that it rounds stay exact.
-    """
-    column = quote(name)
-    integer = f"TRY_CAST(regexp_extract({column}, '^[+-]?[0-9]+$') AS HUGEINT)"
-    sql = (
-        f"SELECT count({column}), count({text_number(name)}), "
-        f"count({column}) = count({integer}) AND max(abs({integer})) > {2**53} FROM {table.sql}"
-    )
-    values, numbers, exact = session.row(sql)
-    if not values or values != numbers:
-        return None
-    return "HUGEINT" if exact else "DOUBLE"
-
-
-def require_scalar(text: str, what: str) -> None:
-    """Refuse a text that is not one SQL expression, or has a subquery or a parameter."""
-    sql = "SELECT json_serialize_sql(?)"
-    with private_connection() as con:
-        trees = [
-            json.loads(con.execute(sql, [f"SELECT (\n{value}\n)"]).fetchall()[0][0])
-            for value in ("1", text)
-        ]
-    if trees[1]["error"]:
-        raise RankqlError(f"{what} is not valid SQL: {trees[1]['error_message']}")
-    values = [tree["statements"][0]["node"].pop("select_list", []) for tree in trees]
-    tree, refused = json.dumps(values[1]), ("SUBQUERY", "PARAMETER", "WINDOW")
-    nested = any(f'"class": "{part}"' in tree for part in refused)
-    nested = nested or '"function_name": "unnest"' in tree
-    if trees[0] != trees[1] or len(values[1]) != 1 or nested:
-        raise RankqlError(
-            f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
-            "window function, unnest, a semicolon or parameters. Compute it in the table first"
-        )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import TypeAlias
 
@@ -38,11 +38,12 @@ from rankql.core.base.column_names import (
     words_of,
 )
 from rankql.core.base.errors import Call, Question, parse_number
-from rankql.core.base.text import Note, format_queries, join_words
+from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import VECTOR, entries_of, fields_of, is_map
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.order import order_of_scores
+from rankql.core.tables.reading import note_doubts
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
     FIRST_ROWS,
@@ -78,43 +79,28 @@ _BETWEEN = r"[;|,\s]+"
 Doubt: TypeAlias = Callable[[Pair], Iterable[str]]
 
 
-def account_for(session: Session, inputs: Inputs, named: Iterable[str]) -> Inputs:
+def account_for(session: Session, inputs: Inputs, named: frozenset[str]) -> Inputs:
     """The inputs with notes on what no role has, and the names of what was not read.
 
     What may change the result is a question. named: the arguments of the caller.
     """
-    is_known = all(map(_is_accounted, inputs.tables))
+    is_known = all(table.is_accounted for table in inputs.tables)
     doubts = [_collections, _order_of_scores] if is_known else DOUBTS
-    notes = _find_doubts(session, inputs, frozenset(named), doubts) if session.reads_values else []
-    session.notes += [] if session.asks else notes
+    doubts = doubts if inputs.runs else [_grades]  # of judgments alone
+    notes = note_doubts(session, _list_doubts(session, inputs, named, doubts))
     if not is_known:
         inputs = _name_unread(session, inputs)
     return replace(inputs, notes=[*inputs.notes, *notes])
 
 
-def _is_accounted(table: Table) -> bool:
-    """Has each column a role or a name that the caller gives, as it came?"""
-    known = {*table.roles.values(), *table.named}
-    odd = table.lists or table.before or table.shape or table.origins or table.computed
-    return not (odd or table.ascending) and known.issuperset(table.columns)
-
-
-def _find_doubts(
+def _list_doubts(
     session: Session, inputs: Inputs, named: frozenset[str], doubts: Sequence[Doubt]
-) -> list[Note]:
-    notes: dict[Note, None] = {}
-    for table in inputs.runs.values() or inputs.judging:  # of judgments alone only grades
+) -> Iterator[Callable[[], Iterable[str]]]:
+    for table in inputs.runs.values() or inputs.judging:
         every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
         judged = Reading(session, inputs.qrels, every) if inputs.qrels else None
         pair = Pair(Reading(session, table, every), judged, named)
-        for doubt in doubts if inputs.runs else [_grades]:
-            try:
-                notes |= dict.fromkeys(map(Note.of, doubt(pair)))
-            except Question as question:
-                if session.asks:
-                    raise
-                notes[Note(question.text, level="error")] = None
-    return [*notes]
+        yield from (partial(doubt, pair) for doubt in doubts)
 
 
 def _count_queries(session: Session, table: Table) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.files import File, read_text
 from rankql.core.tables.private import in_transaction, private_connection
 from rankql.core.tables.reader import Reader
+from rankql.core.tables.session import Source, is_several_runs
 from rankql.core.tables.tables import Table, repeated_names
 from rankql.shapes.open import answers, shapes
 from rankql.shapes.open.plain import MOST_KEYS, unique_dict
@@ -34,6 +35,25 @@ _TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0
     WHEN starts_with({{0}}, '"') THEN substring({{0}}, 2, length({{0}}) - 2)
     WHEN {{0}} IN ('true', 'false') THEN CAST({{0}} = 'true' AS INTEGER)::VARCHAR
     WHEN {{0}}[1] IN ('[', '{{{{') THEN error('{_NESTED}') ELSE {{0}} END"""
+
+
+def open_json(reader: Reader, source: Source) -> Table:
+    """The table of a JSON file that the caller passes."""
+    return load_json(reader, source.file, source.part)
+
+
+def open_yaml(reader: Reader, source: Source) -> Table:
+    """The table of a YAML file that the caller passes."""
+    return load_yaml(reader, source.file, source.part)
+
+
+def several_runs(source: Source) -> Mapping[str, Any] | None:
+    """The runs by name of a file that has several."""
+    if source.entry is None and may_have_runs(source.file):
+        (*objects,) = parse_objects(source.file)
+        if len(objects) == 1 and len(objects[0]) > 1 and is_several_runs(objects[0]):
+            return objects[0]
+    return None
 
 
 def load_json(reader: Reader, file: File, part: str = "") -> Table:

@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import Any
 
 from rankql.core.base.text import format_count
+from rankql.core.tables.numbers.values import LOWEST
 from rankql.core.tables.reader import Reader
 from rankql.shapes.open import plain
 
@@ -19,10 +20,6 @@ def are_ids_and_numbers(ids: Any, numbers: Any) -> bool:
         return False
     kinds = [{type(plain.unwrap(y)) for y in x} for x in both]
     return kinds[1] == {float} and (kinds[0] <= {int} or kinds[0] <= {str})
-
-
-# The lowest score of float32.
-LOWEST = -3.4028234e38
 
 
 def without_padding(

@@ -24,6 +24,7 @@ from rankql.core.base.libraries import is_spark_connect
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.files import DATA, suffix_of
 from rankql.core.tables.reader import Reader
+from rankql.core.tables.session import Source
 from rankql.core.tables.tables import Table
 from rankql.shapes.open import plain
 from rankql.shapes.open.answers import (
@@ -195,6 +196,18 @@ def is_answer(data: Any) -> bool:
 def find_shape(keys: set[tuple[str, ...]]) -> JsonShape | None:
     """The shape of JSON with these keys."""
     return next((shape for shape in SHAPES if shape.matches(keys)), None)
+
+
+def open_dict(reader: Reader, source: Source) -> Table:
+    """The table of a dict that the caller passes."""
+    return load_dict(reader, source.label, source.data, source.part)
+
+
+def open_list(reader: Reader, source: Source) -> Table | None:
+    """The table of a list of rows, or of arrays; None of other objects."""
+    data = source.data
+    is_list = (isinstance(data, list) and bool(data)) or plain.is_array(data)
+    return load_list(reader, source.label, data) if is_list else None
 
 
 def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "") -> Table:

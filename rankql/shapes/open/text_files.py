@@ -18,10 +18,12 @@ import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER
 from rankql.core.base.errors import RankqlError, parse_number
+from rankql.core.base.writing import HeaderlessPath
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables import files
 from rankql.core.tables.private import in_transaction
 from rankql.core.tables.reader import Reader
+from rankql.core.tables.session import Source
 from rankql.core.tables.tables import Table, repeated_names
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
@@ -30,6 +32,14 @@ _READ_QUEPID = (
     "(FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
     "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
 )
+
+
+def open_text(reader: Reader, source: Source) -> Table:
+    """The table of a text file that the caller passes."""
+    file, data = source.file, source.data
+    if isinstance(data, HeaderlessPath) and is_headerless(file, data.columns):
+        return load_headerless(reader, file, data.columns)
+    return load_trec(reader, file) if is_trec(file) else load_csv(reader, file)
 
 
 def load_csv(reader: Reader, file: files.File) -> Table:

@@ -15,19 +15,37 @@ from rankql.core.base.column_names import ROLES
 from rankql.core.base.errors import require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.inputs import TidyTables
+from rankql.core.tables.numbers.judgments import assume_grades
+from rankql.core.tables.numbers.order import add_row_number
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs, Table
 from rankql.shapes.choose import computed
-from rankql.shapes.choose.choice import find_system
+from rankql.shapes.choose.choice import find_system, require_one_name
 from rankql.shapes.unpack.events import map_events
 from rankql.shapes.unpack.lists import unnest_lists
 
 
 def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
-    """The runs, judgments and attributes with a row per item and the columns that are computed,
-    and the names of their columns.
+    """The tables with a row per item, a grade for each judgment, and one column for each number.
 
     by: the attributes, each with the argument that names it.
+    """
+    tidy = _unpack(session, tables, by)
+    of_runs, of_qrels = tidy.names
+    qrels, numbers = tidy.qrels, ("pos", "score")
+    runs = {
+        x: require_one_name(session, table, numbers if qrels else ("rel", *numbers), of_runs)
+        for x, table in tidy.runs.items()
+    }
+    if qrels:
+        qrels, of_qrels = assume_grades(session, qrels, of_qrels)
+        qrels = require_one_name(session, qrels, ("rel",), of_qrels)
+    return replace(tidy, runs=runs, qrels=qrels, names=(of_runs, of_qrels))
+
+
+def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
+    """The runs, judgments and attributes with a row per item and the columns that are computed,
+    and the names of their columns.
     """
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
@@ -110,25 +128,3 @@ def number_rows(
         f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
     )
     return add_row_number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
-
-
-def add_row_number(
-    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
-) -> Table:
-    """The table with a column that numbers its rows: all, or those of each key."""
-    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
-    if keys:
-        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
-        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
-    return add_place(session, table, role, name, origin, sql)
-
-
-def add_place(session: Session, table: Table, role: str, name: str, origin: str, sql: str) -> Table:
-    """The table with a column of numbers, which a query adds, as a role."""
-    return replace(
-        table,
-        sql=session.load(table.label, f"({sql})", text=table.text).sql,
-        columns={**table.columns, name: "BIGINT"},
-        roles={**table.roles, role: name},
-        origins={**table.origins, name: origin},
-    )

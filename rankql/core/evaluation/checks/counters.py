@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.base.text import run_label, show_id
-from rankql.core.evaluation.checks.looks import describe_repair, look_at_ids, read_all
+from rankql.core.evaluation.checks.looks import read_all
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
 from rankql.core.evaluation.reduce.reduce import Reduction
@@ -334,9 +335,10 @@ def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[s
 
 def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
     """A remedy if relevant ids are in the run in another form."""
-    for each in look_at_ids(read_all(evaluation)):
+    session, inputs = evaluation.session, evaluation.inputs
+    for each in call_extra("look at ids", read_all(evaluation)):
         if each.system == system:
-            repair = describe_repair(evaluation.session, evaluation.inputs, each.pairs)
+            repair = call_extra("describe repair", session, inputs, each.pairs)
             one, other = map(show_id, each.pairs[0])
             return [f"Ids are spelled differently, such as {one} and {other}{repair}"]
     return []

@@ -7,12 +7,13 @@ and a function that finds its facts.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
+from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.text import format_shares, join_words, run_label
 from rankql.core.evaluation.checks.attributes import several_values, two_weights
 from rankql.core.evaluation.checks.columns import validate_numbers
@@ -24,8 +25,6 @@ from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT
 from rankql.core.tables.reader import count_values
-from rankql.features.training_checks import JUDGED, SHOWN
-from rankql.shapes.choose.choice import suggest_query
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
@@ -88,7 +87,7 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
         hint = ""
         if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
             run = inputs.run_of(each.system)
-            hint = suggest_query(evidence.evaluation.session, run, inputs.qrels)
+            hint = call_extra("suggest query", evidence.evaluation.session, run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
@@ -451,7 +450,7 @@ def _users(evidence: Evidence) -> Iterable[Facts]:
 
 # Notes about means over different queries, which a comparison does not have.
 OF_COUNTS = ("without-worst-value", "other-counts")
-VALUES = (
+VALUES: Sequence[Check | Door] = (
     Check(
         "without-attributes", "values", "note",
         "{count:,} of {queries:#query} have no row in attributes ({examples}): their slice is NULL",
@@ -464,7 +463,7 @@ VALUES = (
         _without_grades, needs="qrels",
     ),
     Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="ids"),
-    *SHOWN,
+    *DOORS["checks of shown items"],
     Check(
         "undefined", "values", "note",
         "{names} {metrics:leaves|leave} out {count:,} of {total:,} rankings without a relevant "
@@ -506,7 +505,7 @@ VALUES = (
         "leaves them out",
         _many_missing, needs="missing",
     ),
-    *JUDGED,
+    *DOORS["checks of relevant items"],
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "

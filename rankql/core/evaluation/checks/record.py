@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from rankql.core.base.doors import Door, call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.base.text import QUERIES, Note, format_count, join_words, run_label
 from rankql.core.evaluation.checks.causes import Causes
@@ -24,7 +26,6 @@ from rankql.core.evaluation.checks.looks import (
     RankingLook,
     SampledRows,
     Spelling,
-    look_at_ids,
     look_at_rankings,
     read_all,
     read_some,
@@ -172,7 +173,8 @@ class Evidence:
     @cached_property
     def spellings(self) -> Sequence[Spelling]:
         """The ids that are spelled differently."""
-        return look_at_ids(self.sample)
+        spellings: Sequence[Spelling] = call_extra("look at ids", self.sample)
+        return spellings
 
     @cached_property
     def matches(self) -> Sequence[ItemMatch]:
@@ -181,10 +183,15 @@ class Evidence:
         return match_items(self.evaluation, self.counters) if known is None else known
 
 
-def inspect(checks: Iterable[Check], evidence: Evidence) -> list[str]:
-    """Raise the first error; return the notes. One that several runs have names them all."""
+def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
+    """Raise the first error; return the notes. One that several runs have names them all.
+
+    A door has the checks of a feature.
+    """
     same: dict[str, tuple[Check, list[Facts]]] = {}
-    for check in checks:
+    for check in chain.from_iterable(
+        (x,) if isinstance(x, Check) else x.load() if x.applies(evidence) else () for x in checks
+    ):
         for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check.text, facts))

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.checks.looks import REVERSED_Z, describe_repair
+from rankql.core.evaluation.checks.looks import REVERSED_Z
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.finish.readable import require_compatible
 
@@ -66,7 +67,7 @@ def _spelling(evidence: Evidence) -> Iterable[Facts]:
     session = evidence.evaluation.session
     for each in evidence.spellings if evidence.has_cause("spelled") else ():
         one, other = each.pairs[0]
-        repair = describe_repair(session, evidence.inputs, each.pairs)
+        repair = call_extra("describe repair", session, evidence.inputs, each.pairs)
         yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,
                "extent": evidence.extent, "repair": repair,
                "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip

@@ -6,7 +6,6 @@ they do not fit into memory, the same query is run in parts.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,9 +15,9 @@ from typing import Any, TypeAlias
 import duckdb
 import polars as pl
 
+from rankql.core.base.doors import DOORS
 from rankql.core.base.errors import RankqlError
-from rankql.core.base.text import run_label
-from rankql.core.evaluation.checks.counters import Counters, no_shared_items, read_counters
+from rankql.core.evaluation.checks.counters import Counters, read_counters
 from rankql.core.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
 from rankql.core.evaluation.finish.ctes import TOP, with_ctes
 from rankql.core.evaluation.finish.readable import is_catalogue, unique_columns, write_query
@@ -29,10 +28,9 @@ from rankql.core.evaluation.reduce.reduce import FLAGGED, Reduction, choose_redu
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
 from rankql.core.metrics.metric_record import Metric
 from rankql.core.metrics.parse import rule
-from rankql.core.tables.reader import fetch, fetch_frame, reword_error
+from rankql.core.tables.reader import fetch_frame, reword_error
 from rankql.core.tables.session import duckdb_errors
 from rankql.core.tables.tables import hash_column, unknown_column
-from rankql.features.catalogue import COUNTED, HIDDEN
 
 # From so many rows on, it pays to set that integer keys are not hashed.
 UNHASHED_FROM_ROWS = 100_000
@@ -83,9 +81,13 @@ def finish(reduction: Reduction) -> Values:
     """The values. A missing query has the worst value, or none."""
     evaluation = reduction.evaluation
     values = Values(*_compute(reduction))
-    for applies, add in SOURCES:
-        if applies(evaluation):
-            values = add(evaluation, values)
+    if evaluation.inputs.forbidden or evaluation.conventions.negative == "unjudged":
+        values = _add_forbidden(evaluation, values)
+    if evaluation.inputs.qrels is not None:
+        values = _fill_missing(evaluation, values)
+    for door in DOORS["values"]:
+        if door.applies(evaluation):
+            values = door.open(evaluation, values)
     return values
 
 
@@ -146,63 +148,6 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
     return values[[*keys, *(metric.name for metric in evaluation.computed), *weights]], notes
-
-
-def _count_seen(evaluation: Evaluation, values: Values) -> Values:
-    """The values without hidden metrics, which count the items that are in train.
-
-    Refuses runs without any item of train, if a metric reads it.
-    """
-    frame = values.per_query
-    items_shown, popular, repeated = HIDDEN
-    reads = any(metric.shown for metric in evaluation.metrics)
-    if reads and frame[items_shown].sum() and not frame[popular].sum():
-        raise no_shared_items(evaluation, "train", evaluation.inputs.beyond.popular)
-    visible = [name for name in frame.columns if name not in HIDDEN]
-    names = frame["system"] if evaluation.inputs.many else pl.lit(None)
-    sums = frame.select(system=names, n=items_shown, seen=repeated).group_by("system")
-    rows = sums.agg(pl.col("n", "seen").sum()).sort("system").rows()
-    seen = {system: (int(n), int(seen or 0)) for system, n, seen in rows}
-    return replace(values, per_query=frame[visible], seen=seen)
-
-
-def _add_catalogue(evaluation: Evaluation, values: Values) -> Values:
-    """The values with those of metrics of the catalogue."""
-    of_slices: Catalogue = {}
-    items: Counts = {}
-    for names, sql in evaluation.script.catalogue_queries:
-        for row in fetch(evaluation.session, sql, True):
-            *system, part = row[: 1 + evaluation.inputs.many]
-            place = {"system": system[0] if system else None, "slice": part}
-            numbers = dict(zip(names, row[1 + evaluation.inputs.many :], strict=True))
-            if COUNTED.keys() <= numbers.keys():
-                total, known = (int(numbers.pop(name)) for name in COUNTED)
-                if part == "all":
-                    before = items.get(place["system"], (0, 0))
-                    items[place["system"]] = max(before, (total, known))
-            for name, value in numbers.items():
-                if value is not None and not math.isfinite(value):
-                    raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
-                of_slices.setdefault(name, []).append(place | {"value": value})
-    if items and not any(known for _, known in items.values()):
-        raise no_shared_items(evaluation, "catalogue", evaluation.inputs.beyond.known)
-    size = evaluation.inputs.beyond.catalogue
-    for which, (total, _) in items.items():
-        if isinstance(size, int) and total > size:
-            raise RankqlError(
-                f"catalogue={size} is less than the {total:,} items that {run_label(which)} "
-                "shows. Pass the number of items that could be shown, or a table of them"
-            )
-    return replace(values, catalogue=of_slices, outside=items)
-
-
-# What adds to the values of rankings, in order: when it applies, and how.
-SOURCES: tuple[tuple[Callable[[Evaluation], bool], Callable[[Evaluation, Values], Values]], ...] = (
-    (lambda x: bool(x.inputs.forbidden) or x.conventions.negative == "unjudged", _add_forbidden),
-    (lambda x: x.inputs.qrels is not None, _fill_missing),
-    (lambda x: bool(x.hidden), _count_seen),
-    (lambda x: any(map(is_catalogue, x.metrics)), _add_catalogue),
-)
 
 
 def count_rankings(evaluation: Evaluation) -> Counters:

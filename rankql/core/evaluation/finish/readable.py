@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import join_words
 from rankql.core.evaluation.finish import ctes
-from rankql.core.evaluation.means.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.core.evaluation.plan.ties import require_extreme, require_positions, tie_order
 from rankql.core.metrics.all_metrics import CATALOGUE_METRICS
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
 from rankql.core.tables.inputs import Inputs
-from rankql.features import catalogue
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,8 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
         calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
     steps = ctes.source_ctes(inputs, conventions)
     steps |= ctes.ranking_ctes(inputs, metrics, conventions, rows)
-    steps = _join_items(inputs, steps, " ".join(metric.expression for metric in metrics))
+    if INTERNAL_PREFIX in (expressions := " ".join(metric.expression for metric in metrics)):
+        steps = call_extra("join items", inputs, steps, expressions)
     if any(map(is_cut, metrics)):
         steps = _cut_own_metrics(inputs, metrics, conventions, steps, alone)
     # The keys of a ranking by their names in the result, and the rows of all queries that count.
@@ -82,57 +82,6 @@ def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Convention
     """The rows that the readable query reads."""
     before_join = ctes.ranks_before_join(inputs, conventions)
     return ctes.rows_needed(metrics, conventions) if before_join else "all"
-
-
-def write_catalogue_query(
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    groups: Sequence[Sequence[str]],
-) -> tuple[list[str], str]:
-    """The query of metrics of the catalogue with one cutoff, by system and slice; their names."""
-    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
-    attributes = sliced_attributes(meta)
-    label, _ = slice_columns(attributes)
-    of_shown, steps = all(metric.shown for metric in metrics), ctes.source_ctes(inputs, conventions)
-    steps |= ctes.ranking_ctes(inputs, metrics, conventions, "shown" if of_shown else "all")
-    values = {metric.name: own_metric(metric) for metric in metrics}
-    if any(map(catalogue.reads_catalogue, metrics)):
-        values |= catalogue.COUNTED
-    columns = [inputs.keys.replace("query", f"{label} AS slice"), *values.values()]
-    sets = grouping_sets(meta, attributes, ())
-    rest = f"{ctes.within(metrics[0].k)} GROUP BY GROUPING SETS ({sets})"
-    # The ranked rows of queries that count, with one value of each attribute of a query.
-    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
-    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
-    if inputs.qrels:
-        rows += f" JOIN {ctes.attributes_by_query(inputs, 'qrels')} USING (query)"
-    for cte in ("run", "attributes"):
-        if inputs.attributes_in(cte):
-            rows += f" LEFT JOIN {ctes.attributes_by_query(inputs, cte)} USING (query)"
-    sql = ctes.select_from(rows, columns, rest)
-    return [*values], ctes.with_ctes(_join_items(inputs, steps, sql)) + sql
-
-
-def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
-    """The steps; ranked rows get what is known of their items, if the SQL in `read` has it."""
-    if not any(name in read for name in catalogue.COLUMNS):
-        return dict(steps)
-    steps = {ctes.ITEMS if name == "ranked" else name: body for name, body in steps.items()}
-    rows, fields = ctes.ITEMS, ["*"]
-    if catalogue.USERS_OF in read or catalogue.PLACE in read:
-        rows += f" LEFT JOIN {inputs.beyond.popular} USING (item)"
-    if catalogue.SEEN in read:
-        steps |= catalogue.train_steps(inputs)
-        both = f"train SEMI JOIN {ctes.ITEMS} USING (query, item)"
-        steps["seen"] = ctes.select_from(both, [f"DISTINCT query, item, 1 AS {catalogue.SEEN}"])
-        rows += " LEFT JOIN seen USING (query, item)"
-    if catalogue.KNOWN in read:
-        known = (
-            f"item IN (SELECT item FROM {inputs.beyond.known})" if inputs.beyond.known else "true"
-        )
-        fields.append(f"{known} AS {catalogue.KNOWN}")
-    return steps | {"ranked": ctes.select_from(rows, fields)}
 
 
 def _cut_own_metrics(

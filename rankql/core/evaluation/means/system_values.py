@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankql.core.base.doors import call_extra
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.metrics.macros import INTERNAL_PREFIX
@@ -22,7 +23,6 @@ from rankql.core.stats.anytime import bet
 from rankql.core.stats.means import ROUNDING
 from rankql.core.stats.prediction_powered import CorrectedSample, Width, correct_sample, mean_width
 from rankql.core.stats.sample import Array, Sample, SlicedSample
-from rankql.features.anytime import sort_by_arrival
 
 # The value under human labels, of a metric whose own column is the value under the judge's.
 HUMAN = f"{INTERNAL_PREFIX}human_"
@@ -64,7 +64,7 @@ class SystemValues:
             rows = pair_values(result, judge)
         queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
         if meta.time is not None:
-            queries = sort_by_arrival(queries, meta.query, meta.time)
+            queries = call_extra("sort by arrival", queries, meta.query, meta.time)
         key, of_systems = queries.select(meta.query), list[pl.DataFrame]()
         for name in names:
             of_system = rows.filter(system=name) if "system" in rows.columns else rows

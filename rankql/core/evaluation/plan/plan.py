@@ -13,9 +13,12 @@ import duckdb
 import polars as pl
 
 from rankql.core.base.column_names import ROLES, SUBTOPICS
+from rankql.core.base.doors import DOORS, call_extra
 from rankql.core.base.errors import RankqlError, Ungraded, require
 from rankql.core.base.text import format_queries
 from rankql.core.evaluation.checks.columns import validate_columns
+from rankql.core.evaluation.checks.counters import leave_out_unjudged
+from rankql.core.evaluation.checks.rankings import NO_GRADES
 from rankql.core.evaluation.finish.readable import require_compatible
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import resolve_ties
@@ -30,10 +33,8 @@ from rankql.core.tables.private import create_macros, private_connection
 from rankql.core.tables.reading import open_runs, read_inputs
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
+from rankql.core.tables.sql_expressions import number_type, require_scalar
 from rankql.core.tables.tables import Table, mentioned, require_column
-from rankql.features.catalogue import add_training, require_sources
-from rankql.features.filters import OF_ITEMS, OF_RANKINGS, apply_filters
-from rankql.shapes.choose.computed import number_type, require_scalar
 
 
 def make_plan(session: Session, request: Request) -> Evaluation:
@@ -44,8 +45,8 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
-        require_sources(inputs, metrics, request.seen)
-    inputs = apply_filters(session, inputs, request, OF_ITEMS)
+        call_extra("require sources", inputs, metrics, request.seen)
+    inputs = _leave_out("items", session, inputs, request)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
@@ -85,8 +86,19 @@ def read_rankings(
         inputs, collapsible=not keeps_unjudged, unjudged_queries=option,
         none_judged=rules.none_judged,
     )  # fmt: skip
-    filters = OF_RANKINGS[1:] if keeps_unjudged else OF_RANKINGS
-    return apply_filters(session, inputs, request, filters)
+    if inputs.qrels is None and not keeps_unjudged:
+        inputs, left_out = leave_out_unjudged(session, inputs)
+        require(all(each.judged for each in left_out), NO_GRADES)
+        inputs = replace(inputs, left_out=left_out)
+    return _leave_out("rankings", session, inputs, request)
+
+
+def _leave_out(what: str, session: Session, inputs: Inputs, request: Request) -> Inputs:
+    """The inputs without the rankings or items that the request leaves out."""
+    for door in DOORS[what]:
+        if door.applies(inputs, request):
+            inputs = door.open(session, inputs, request)
+    return inputs
 
 
 def plan_metrics(evaluation: Evaluation) -> Evaluation:
@@ -95,7 +107,7 @@ def plan_metrics(evaluation: Evaluation) -> Evaluation:
     require_compatible(inputs, metrics, rules)
     if not inputs.beyond.train and not any(metric.shown for metric in metrics):
         return evaluation
-    inputs, metrics, hidden = add_training(evaluation.session, inputs, metrics, rules)
+    inputs, metrics, hidden = call_extra("add training", evaluation.session, inputs, metrics, rules)
     return replace(evaluation, inputs=inputs, metrics=metrics, hidden=hidden)
 
 

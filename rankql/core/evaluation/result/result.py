@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import errors, writing
+from rankql.core.base.doors import call_extra
 from rankql.core.base.manifest import format_manifest, hash_numbers
 from rankql.core.base.results import Chart, TableResult, draw_chart
 from rankql.core.base.text import Note, format_queries
@@ -27,7 +28,6 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.parse import value_range
 from rankql.core.tables.frames import fetch_rows, register_frame
 from rankql.core.tables.private import private_connection
-from rankql.features.table_hashes import hash_function, list_values, record_tables
 
 # DuckDB reads up to this many rows with one thread.
 ONE_CHUNK = 2048
@@ -113,12 +113,11 @@ class Result(MeansResult):
         """How wide an anytime interval is, and what it needs; '' of others."""
         if self.interval != "anytime":
             return ""
-        from rankql.features.anytime import describe_anytime  # which needs numpy
-
         results = self, self.derive(interval="auto")
         width, fixed = ((x.means["hi"] - x.means["lo"])[0] or 0.0 for x in results)
         means = self.means.height
-        return f"intervals by betting, {describe_anytime(self.meta.time, width, fixed, means)}"
+        width_text = call_extra("describe anytime", self.meta.time, width, fixed, means)
+        return f"intervals by betting, {width_text}"
 
     def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
@@ -144,7 +143,7 @@ class Result(MeansResult):
         meta = self.meta
         if not meta.tables and self.steps is not None:
             with suppress(errors.RankqlError, duckdb.Error):  # the tables are gone
-                tables = self.steps.read(partial(record_tables, only=only))
+                tables = self.steps.read(partial(call_extra, "record tables", only=only))
                 meta = replace(meta, tables=tables)
         if self.judge is not None and meta.call:
             judge = self.judge._recorded("qrels")
@@ -166,16 +165,19 @@ class Result(MeansResult):
             options["interval"] = self.interval
         call = {**meta.call, "options": options}
         frames = {"means": self.summary, **frames}
-        values = {table: list_values(rows) for table, rows in frames.items()}
+        values = {table: call_extra("list values", rows) for table, rows in frames.items()}
         numbers = {f"{x}: {name}": y for x, of in values.items() for name, y in of.items()}
         hashes = {
-            table: "".join(hash_numbers(list_values(rows.filter(metric=x))) for x in self.metrics)
+            table: "".join(
+                hash_numbers(call_extra("list values", rows.filter(metric=x))) for x in self.metrics
+            )
             for table, rows in frames.items()
         }
         usual = Conventions().as_dict()
         changed = {x: y for x, y in meta.conventions.items() if y != usual.get(x)}
         return asdict(replace(meta, call=call)) | {
-            "hash": hash_function(), "numbers": numbers, "hashes": hashes, "changed": changed,
+            "hash": call_extra("hash function"), "numbers": numbers, "hashes": hashes,
+            "changed": changed,
         }  # fmt: skip
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
@@ -355,7 +357,7 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
 
     Refuses values that `check_values` refuses.
     """
-    metadata = {"rankql": format_manifest(asdict(meta) | {"hash": hash_function()})}
+    metadata = {"rankql": format_manifest(asdict(meta) | {"hash": call_extra("hash function")})}
     with writing.write_file(path) as temporary:
         values.write_parquet(temporary, metadata=metadata)
         check_values(meta, temporary)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.finish import readable
 from rankql.core.evaluation.finish.ctes import with_ctes
@@ -46,8 +47,8 @@ class Script:
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
         cutoffs = dict.fromkeys(metric.k for metric in metrics)
         by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
-        write = readable.write_catalogue_query
-        return [write(self.inputs, x, self.conventions, self.groupings) for x in by_cutoff]
+        rest = self.conventions, self.groupings
+        return [call_extra("catalogue query", self.inputs, x, *rest) for x in by_cutoff]
 
     @cached_property
     def sql(self) -> str:

@@ -25,7 +25,6 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
-from rankql.shapes.unpack.rows import add_place
 
 _BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
@@ -197,3 +196,25 @@ def rank_by_score(session: Session, table: Table) -> Table:
     reads = {**table.computed, name: table.sources([table.roles["score"]])}
     ranked = add_place(session, table, "pos", name, table.role_columns["score"], sql)
     return replace(ranked, computed=reads, ascending=False)
+
+
+def add_row_number(
+    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
+) -> Table:
+    """The table with a column that numbers its rows: all, or those of each key."""
+    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
+    if keys:
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
+        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
+    return add_place(session, table, role, name, origin, sql)
+
+
+def add_place(session: Session, table: Table, role: str, name: str, origin: str, sql: str) -> Table:
+    """The table with a column of numbers, which a query adds, as a role."""
+    return replace(
+        table,
+        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, role: name},
+        origins={**table.origins, name: origin},
+    )

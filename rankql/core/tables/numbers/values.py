@@ -13,8 +13,9 @@ from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import numbers_in_memory
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
-from rankql.shapes.open.padding import LOWEST
 
+# The lowest score of float32, which vector indexes give to nothing.
+LOWEST = -3.4028234e38
 # How text says yes and no.
 _YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 # How Label Studio writes a rating into CSV and JSON: the text or the list of one object.
