@@ -137,14 +137,28 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
     """Register a frame or a relation."""
     with _CONVERTING:
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
-            kinds = {kind: _readable(kind) for kind in {*data.collect_schema().dtypes()}}
-            casts = [pl.col(kind).cast(x) for kind, x in kinds.items() if x != kind]
-            data = data.with_columns(casts) if casts else data
+            data = _cast(data)
             if isinstance(data, pl.LazyFrame) and failed_import():
                 data = data.collect()
         if isinstance(data, pl.DataFrame):
             data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
         con.register(name, data)
+
+
+def _cast(data: Any) -> Any:
+    """The frame with types that DuckDB reads."""
+    casts = {
+        name: kind for name, own in data.collect_schema().items() if (kind := _readable(own)) != own
+    }
+    for name, kind in casts.items():
+        try:
+            data = data.with_columns(pl.col(name).cast(kind))
+        except pl.exceptions.InvalidOperationError as error:
+            raise RankqlError(
+                f"{name} has integers of more than 38 digits, which DuckDB does not read from "
+                f"polars. Pass them as text: pl.col({name!r}).cast(pl.String)"
+            ) from error
+    return data
 
 
 def simple_types(frame: Any) -> dict[str, str] | None:

@@ -147,7 +147,8 @@ def _may_be_filled(items: pl.Series, scores: pl.Series) -> bool:
         return items.is_in(["-1", "0"]).any()
     zeros = scores.filter(items == 0)
     total = zeros.sum()
-    return (items == -1).any() or (len(zeros) > 0 and total != total)
+    minus = items.dtype.is_signed_integer() and (items == -1).any()
+    return minus or (len(zeros) > 0 and total != total)
 
 
 def refuse_rounded_scores(session: Session, table: Table) -> None:
