@@ -10,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.core.tables import private
+from rankql.shapes.open import shapes
 from support.parameters import few
 
 RUN = {f"q{i}": {f"d{i * 7 + j}": (j * 37 % 11) / 3 for j in range(9)} for i in range(6)}
@@ -113,7 +114,8 @@ NEEDED = {
         RUN_FRAME, QRELS_FRAME.with_columns(part=pl.col("query") > "q2"), by="part"
     ),
     "many rows": lambda: evaluate(
-        {f"q{i}": {f"d{j}": j * 37 % 301 / 2 for j in range(300)} for i in range(70)}, {"q1": {"d1": 1}}
+        {f"q{i}": {f"d{j}": j * 37 % 301 / 2 for j in range(300)} for i in range(70)},
+        {"q1": {"d1": 1}},
     ),
     "steps": lambda: rankql.evaluate(RUN, QRELS, "AP").steps.run("qrels", "count(*) AS n"),
     "explain": lambda: repr(rankql.explain(RUN, QRELS, "q3")),
@@ -144,6 +146,13 @@ def test_few_rows_of_a_file_stay_lazy(tmp_path, opened):
     run = pl.scan_parquet(tmp_path / "run.parquet")
     assert evaluate(run, QRELS_FRAME).equals(SMALL["dicts"]())
     assert "connection" in opened
+
+
+def test_a_dict_is_looked_at_once(monkeypatch):
+    looked, look_at = [], shapes._look_at
+    monkeypatch.setattr(shapes, "_look_at", lambda data: looked.append(data) or look_at(data))
+    evaluate(RUN, QRELS)
+    assert [sum(x is data for x in looked) for data in (RUN, QRELS)] == [1, 1]
 
 
 def count_steps(call):

@@ -146,7 +146,8 @@ def _rank(run: pl.DataFrame, inputs: Inputs) -> pl.LazyFrame:
     if not inputs.scored:
         return rows.sort([*keys, "pos"], maintain_order=True)
     order = [*map(pl.col, keys), pl.col("score"), pl.col("item").cast(pl.String)]
-    ranked = rows.sort(order, descending=[False] * len(keys) + [True, True])
+    descending = [False] * len(keys) + [True, True]
+    ranked = rows.sort(order, descending=descending, multithreaded=False)
     same = pl.col(*keys, "score")
     first, row = pl.col("row").first().over(keys), pl.int_range(pl.len())
     ranked = ranked.with_columns(row=row, equal=pl.all_horizontal(same.eq_missing(same.shift(1))))
