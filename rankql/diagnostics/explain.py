@@ -21,12 +21,13 @@ from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.evaluate import open_evaluation
-from rankql.core.evaluation.finish.compute import count_rankings
+from rankql.core.evaluation.finish.compute import count_rankings, finish, reduce_tables
 from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.core.evaluation.finish.readable import rows_read, unique_columns
 from rankql.core.evaluation.means.means import MISSED, left_out_if
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.ties import BY_ITEM, WITHOUT_GRADES
+from rankql.core.evaluation.reduce.in_memory import source_frame
 from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.macros import MISSING, literal
@@ -36,6 +37,7 @@ from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
+from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Data, Table
 from rankql.diagnostics.metric_terms import MetricTerms, metric_terms
 from rankql.diagnostics.missed import Missed, find_missed
@@ -321,7 +323,10 @@ def _evaluate(
         others = OF_RANKINGS if not counts else (*OF_RANKINGS, *OF_QUERIES)
         kept = [x for x in RANKINGS if of_query is None or x.name not in others]
         found = inspect(kept, evidence)
-    values = fetch_frame(session, evaluation.script.query.sql)
+    if of_query is not None and not is_missing and source_frame(evaluation, "run") is not None:
+        values = finish(reduce_tables(evaluation)).per_query
+    else:
+        values = fetch_frame(session, evaluation.script.query.sql)
     interval = None
     if of_query is None:  # all queries, of which evaluate says more
         evidence = replace(evidence, values=values, queries=values[meta.query])
@@ -418,7 +423,8 @@ def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, boo
     """The evaluation of one query, its id, and whether it is missing in the run."""
     source = "run" if evaluation.inputs.qrels is None else "qrels"
     selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
-    in_run, judged = (selected.run_sql(f"SELECT query FROM {x} LIMIT 1") for x in ("run", source))
+    _keep_rows(selected.session, evaluation.inputs, selected.inputs, key)
+    in_run, judged = (_first_query(selected, x) for x in ("run", source))
     if judged:
         return selected, judged[0][0], not in_run
     if in_run:
@@ -426,6 +432,21 @@ def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, boo
             f"Query {in_run[0][0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
     raise RankqlError(f"Unknown query {key!r}: {source} has no rows for it. Select another one")
+
+
+def _first_query(evaluation: Evaluation, source: str) -> list[tuple[Any, ...]]:
+    """The query of the first row of the run or the judgments, if there is one."""
+    if (rows := source_frame(evaluation, source)) is not None:
+        return rows.select("query").head(1).rows()
+    return evaluation.run_sql(f"SELECT query FROM {source} LIMIT 1")
+
+
+def _keep_rows(session: Session, inputs: Inputs, selected: Inputs, key: Any) -> None:
+    """Keep the rows of a query whose id is text, of tables that are in memory."""
+    for table, part in zip(inputs.tables, selected.tables, strict=True):
+        frame, name = session.frames.get(table.sql), table.roles["query"]
+        if frame is not None and frame.schema[name] == pl.String:
+            session.keep(part, frame.filter(frame[name] == str(key)))
 
 
 def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:

@@ -32,6 +32,11 @@ TYPES = {
     "VARCHAR": pl.String,
     '"NULL"': pl.Null,
 }
+# Other types of numbers that DuckDB reads as they are.
+_NUMBERS = {
+    "TINYINT": pl.Int8, "SMALLINT": pl.Int16, "UTINYINT": pl.UInt8, "USMALLINT": pl.UInt16,
+    "UINTEGER": pl.UInt32, "UBIGINT": pl.UInt64, "FLOAT": pl.Float32,
+}  # fmt: skip
 # Rows with lists of these need none up to a tenth of that number, as each element is an object.
 _LISTS = {f"{name}[]": pl.List(kind) for name, kind in TYPES.items()}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
@@ -132,9 +137,7 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
     """Register a frame or a relation."""
     with _CONVERTING:
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
-            kinds = {kind: _readable(kind) for kind in {*data.collect_schema().dtypes()}}
-            casts = [pl.col(kind).cast(x) for kind, x in kinds.items() if x != kind]
-            data = data.with_columns(casts) if casts else data
+            data = _cast(data)
             if isinstance(data, pl.LazyFrame) and failed_import():
                 data = data.collect()
         if isinstance(data, pl.DataFrame):
@@ -142,11 +145,27 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
         con.register(name, data)
 
 
+def _cast(data: Any) -> Any:
+    """The frame with types that DuckDB reads."""
+    casts = {
+        name: kind for name, own in data.collect_schema().items() if (kind := _readable(own)) != own
+    }
+    for name, kind in casts.items():
+        try:
+            data = data.with_columns(pl.col(name).cast(kind))
+        except pl.exceptions.InvalidOperationError as error:
+            raise RankqlError(
+                f"{name} has integers of more than 38 digits, which DuckDB does not read from "
+                f"polars. Pass them as text: pl.col({name!r}).cast(pl.String)"
+            ) from error
+    return data
+
+
 def simple_types(frame: Any) -> dict[str, str] | None:
     """The types of the columns of a polars frame in DuckDB; None if DuckDB must say them."""
     if not isinstance(frame, pl.DataFrame):
         return None
-    names = {polars_type: name for name, polars_type in TYPES.items()}
+    names = {polars_type: name for name, polars_type in (TYPES | _NUMBERS).items()}
     types = {name: names.get(kind, "") for name, kind in frame.schema.items()}  # type: ignore[call-overload]
     distinct = len({name.lower() for name in types}) == len(types)
     return types if distinct and all(types.values()) else None

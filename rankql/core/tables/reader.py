@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -38,13 +39,23 @@ _NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictiona
 
 
 class Reader:
-    """A connection, and what was read on it."""
+    """A connection, and what was read on it.
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, own: bool = False) -> None:
-        self.con = con
-        self._own = own or is_private(con)
-        self._names = _NAMES.setdefault(con, set())
+    One of our own is opened by the first statement: frames in memory may need none.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection | None,
+        own: bool = False,
+        connect: Callable[[], duckdb.DuckDBPyConnection] | None = None,
+    ) -> None:
+        self._con, self._connect = con, connect
+        self._own = own or con is None or is_private(con)
+        self._names = set[str]() if con is None else _NAMES.setdefault(con, set())
         self.registered: list[str] = []
+        # The frames that are registered when the connection is opened, by name.
+        self._waiting: dict[str, pl.DataFrame] = {}
         # Statements that read text files and SQLite tables, by the name of their temporary table.
         self.loaded: dict[str, str] = {}
         # Our other temporary tables, which no script needs.
@@ -72,6 +83,17 @@ class Reader:
         self.mentioned: str | None = None
         # What was left out of the files.
         self.notes: list[Note] = []
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """The connection."""
+        if self._con is None:
+            assert self._connect
+            self._con = self._connect()
+            _NAMES[self._con] = self._names
+            for name, frame in self._waiting.items():
+                frames.register_frame(self._con, name, frame)
+        return self._con
 
     def note(self, table: str, words: str, kind: str = "") -> None:
         """Add a note on how a table was read, by its label."""
@@ -122,8 +144,12 @@ class Reader:
     def register(self, label: str, data: Any) -> Table:
         """The table of a frame or relation, which is read in place."""
         name = self._free_name(label)
+        columns = None if self._settings[0] else frames.simple_types(data)
         try:
-            frames.register_frame(self.con, name, data)
+            if columns is not None and self._con is None:
+                self._waiting[name] = data
+            else:
+                frames.register_frame(self.con, name, data)
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
@@ -132,15 +158,18 @@ class Reader:
             raise RankqlError(f"{label} cannot be read: {reword_error(error)}") from error
         self.registered.append(name)
         self._names.add(name)
-        columns = None if self._settings[0] else frames.simple_types(data)
         if columns is None:
             table = self.describe(label, quote(name), ordered=True)
         else:
             table = Table(label, quote(name), columns, ordered=True)
+        self.keep(table, data)
+        return table
+
+    def keep(self, table: Table, data: Any) -> None:
+        """Keep the rows of a table, if they are a polars frame, and its counts."""
         if isinstance(data, pl.DataFrame) and not frames.may_lack_threads():
             self.frames[table.sql] = data
         self.counts[table.sql] = frames.polars_counts(data, table.columns)
-        return table
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
@@ -161,8 +190,7 @@ class Reader:
             return
         frame = stream_to_polars(self.con.sql(f"FROM {table.sql}"))
         if frames.simple_types(frame) == table.columns:
-            self.frames[table.sql] = frame
-            self.counts[table.sql] = frames.polars_counts(frame, table.columns)
+            self.keep(table, frame)
 
     def copy(self, label: str, sql: str) -> str:
         """The name of a temporary table with the rows of a query that may call our macros."""
@@ -249,11 +277,11 @@ class Reader:
             return
         with suppress(duckdb.Error):  # the configuration may be locked
             con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
-        before, self.con = self.con, con
+        before, self._con = self.con, con
         try:
             yield
         finally:
-            self.con = before
+            self._con = before
             if con is before:
                 con.execute("RESET SESSION perfect_ht_threshold").fetchall()
             else:
@@ -261,11 +289,13 @@ class Reader:
 
     def close(self) -> None:
         """Remove our tables from the connection."""
+        if self._con is None:
+            return
         tables = [*self.loaded, *self.copies]
         self._names.difference_update(self.registered, tables)
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
-                self.con.unregister(name)
+                self._con.unregister(name)
         for name in tables:
             with suppress(duckdb.Error):  # in a transaction that failed they are gone already
                 self.rows(f"DROP TABLE {quote(name)}")
@@ -413,10 +443,10 @@ class First(NamedTuple):
     @property
     def lists(self) -> list[list[float]]:
         """The first numbers by query."""
-        lists: dict[str, list[float]] = {}
-        for query, _, number, *_ in self.rows:
-            if number is not None:
-                lists.setdefault(query, []).append(number)
+        lists = defaultdict[str, list[float]](list)
+        for row in self.rows:
+            if row[2] is not None:
+                lists[row[0]].append(row[2])
         return [*lists.values()]
 
     def disagreement(self, lowest: bool, also: bool = True) -> float:
@@ -448,8 +478,10 @@ def first_rows(
     columns = ", ".join([*texts, *map(table.number_or_null, names)])
     sql = f"SELECT {columns} FROM {table.sql} LIMIT {FIRST_ROWS}"
     if sql not in session.first:
-        rows = _first_of_frame(session, table, [*ids, *names]) or session.rows(sql)
-        session.first[sql] = First([tuple(x if x == x else None for x in row) for row in rows])
+        rows = _first_of_frame(session, table, [*ids, *names])
+        if rows is None:
+            rows = [tuple(x if x == x else None for x in row) for row in session.rows(sql)]
+        session.first[sql] = First(rows)
     return session.first[sql]
 
 
@@ -472,25 +504,25 @@ def numbers_in_memory(session: Reader, table: Table, name: str) -> pl.Series | N
 
 def _first_of_frame(
     session: Reader, table: Table, names: Sequence[str | None]
-) -> list[tuple[Any, ...]]:
-    """The first rows of a frame in memory, without a query; nothing of another table."""
+) -> list[tuple[Any, ...]] | None:
+    """The first rows of a frame in memory, without a query; None of another table."""
     frame = session.frames.get(table.sql)
     if frame is None or any(name not in (None, *frame.columns) for name in names):
-        return []
-    columns = list[pl.Series]()
+        return None
+    columns = list[list[Any]]()
     for i, name in enumerate(names):
         if name is None:
-            columns.append(pl.repeat("", frame.height, eager=True))
+            columns.append([""] * min(frame.height, FIRST_ROWS))
         elif i > 1:
             if (numbers := numbers_in_memory(session, table, name)) is None:
-                return []
-            columns.append(numbers)
+                return None
+            values = numbers.head(FIRST_ROWS).to_list()
+            columns.append([None if x != x else x for x in values])
         elif (kind := frame[name].dtype) == pl.String or kind.is_integer():
-            columns.append(frame[name].head(FIRST_ROWS).cast(pl.String))
+            columns.append(frame[name].head(FIRST_ROWS).cast(pl.String).to_list())
         else:
-            return []
-    first = [x.head(FIRST_ROWS).alias(str(i)) for i, x in enumerate(columns)]
-    return pl.DataFrame(first).rows()
+            return None
+    return [*zip(*columns, strict=True)]
 
 
 # The end of a time of day with an offset from UTC.

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeGuard
@@ -31,7 +31,7 @@ from rankql.core.tables import frames
 from rankql.core.tables.files import DATA, JSON, PARQUET, File, open_file, suffix_of
 from rankql.core.tables.parquet_files import load_parquet
 from rankql.core.tables.private import is_private, private_connection
-from rankql.core.tables.reader import CatalogTable, Reader, reword_error
+from rankql.core.tables.reader import HELD, CatalogTable, Reader, reword_error
 from rankql.core.tables.tables import Data, Table, repeated_names
 
 
@@ -41,30 +41,41 @@ def open_session(
 ) -> Iterator[Session]:
     """Open a session on the user's connection, that of the relations, or a new one."""
     con = require_duckdb(con)
-    own = None
-    if con is None:
-        relations = any(
-            isinstance(each, duckdb.DuckDBPyRelation)
-            for data in inputs
-            for each in (data.values() if is_several_runs(data) else [data])
-        )
-        con = duckdb.connect(":default:") if relations else (own := private_connection())
-    # Threads that share a connection take turns, because DuckDB refuses them.
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(con, threading.RLock())
-    with lock:
-        session = Session(con)
-        if own:
+    if con is None and any(
+        isinstance(each, duckdb.DuckDBPyRelation)
+        for data in inputs
+        for each in (data.values() if isinstance(data, Mapping) else [data])
+    ):
+        con = duckdb.connect(":default:")
+    with ExitStack() as stack:
+        if con is None:
+            session = Session(None, connect=lambda: stack.enter_context(_own_connection()))
             session.hint = "To read a table, pass its connection: con="
-        elif is_private(con):  # of the command line
-            session.hint = "Check its name"
+        else:
+            # Threads that share a connection take turns, because DuckDB refuses them.
+            with _LOCKS_LOCK:
+                lock = _LOCKS.setdefault(con, threading.RLock())
+            stack.enter_context(lock)
+            stack.enter_context(_watch(con))
+            session = Session(con)
+            if is_private(con):  # of the command line
+                session.hint = "Check its name"
         try:
-            with _watch(con), duckdb_errors():
+            with duckdb_errors():
                 yield session
         finally:
             session.close()
-            if own:
-                own.close()
+
+
+@contextmanager
+def _own_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of our own, watched for Ctrl-C."""
+    con = private_connection()
+    try:
+        with _watch(con):
+            yield con
+    finally:
+        con.close()
 
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -288,6 +299,8 @@ def _load_frame(source: Source) -> Table:
     elif kind == "pyarrow" and repeated and not hasattr(data, "scanner"):  # scanned by name
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
+    if isinstance(data, pl.LazyFrame):
+        data = _collect_few(data)
     if is_pandas := kind == "pandas":
         data, kind = frames.read_pandas(data, label), "polars"
     if kind == "polars" and "" in names:  # the numbers of rows, as DuckDB reads them of a file
@@ -301,5 +314,13 @@ def _load_frame(source: Source) -> Table:
         ordered="duckdb" not in kind,
         repeated=repeated,
         nan=is_pandas,
-        lazy=isinstance(source.data, pl.LazyFrame),
+        lazy=isinstance(data, pl.LazyFrame),
     )
+
+
+def _collect_few(data: pl.LazyFrame) -> pl.DataFrame | pl.LazyFrame:
+    """The rows of a lazy frame if they are few and of no file, which DuckDB reads in parts."""
+    if frames.may_lack_threads() or "SCAN" in data.explain(optimized=False).upper():
+        return data
+    first = data.head(HELD + 1).collect()
+    return first if first.height <= HELD else data

@@ -209,10 +209,14 @@ def _is_whole(value: Any) -> bool:
 
 
 def number_column(
-    ids: Sequence[Any], numbers: list[Any], queries: pl.Series, label: str, role: str, hint: str
-) -> pl.Series:
-    """A column of the numbers of items: Python's int as integers, so that few grades stay fast."""
-    types = _types(numbers)
+    ids: Sequence[Any], numbers: list[Any], queries: pl.Series, label: str, role: str, hint: str,
+    types: set[type] | None = None,
+) -> pl.Series:  # fmt: skip
+    """A column of the numbers of items: Python's int as integers, so that few grades stay fast.
+
+    types: those of the numbers, if they are known.
+    """
+    types = _types(numbers) if types is None else types - {type(None)}
     if not types <= {int, float, str}:
         numbers = [*map(unwrap, numbers)]
         types = _types(numbers)

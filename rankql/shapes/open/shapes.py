@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice
 from numbers import Real
 from operator import is_not
@@ -82,31 +83,46 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, DICTS) and len({squash(str(name)) for name in value} & NAMES) > 1
 
 
+class Look(NamedTuple):
+    """What the values of a dict are: see `_kind_of`. They are looked at once."""
+
+    kinds: list[str]
+    # The numbers in dicts of them, and their types.
+    numbers: list[Any] | None = None
+    types: set[type] | None = None
+
+
 def kinds_of(data: Mapping[Any, Any]) -> list[str]:
     """What the values are: see `_kind_of`."""
-    values = data.values()
-    if kind := _plain_kind(values):
-        return [kind]
-    return list(dict.fromkeys(filter(None, map(_kind_of, values))))
+    return _look_at(data).kinds
 
 
-def _plain_kind(found: Iterable[Any]) -> str:
-    """The kind of dicts of numbers, or of lists of ids or of pairs; "" if each is to be looked at.
+def _look_at(data: Mapping[Any, Any]) -> Look:
+    """What the values are.
 
     Types of all values are compared at once: a question for each query takes longer than all else.
     """
-    values = [*filter(None, found)] if {*map(type, found)} <= {dict, list} else []
-    types = {*map(type, values)}
+    values = data.values()
+    plain_values = [*filter(None, values)] if {*map(type, values)} <= {dict, list} else []
+    types = {*map(type, plain_values)}
     if types == {dict}:
-        found_types = {*map(type, chain.from_iterable(map(dict.values, values)))}
-        is_run = all(x.keys().isdisjoint(OF_ANSWERS) for x in values)
-        return "numbers" * (found_types <= _SCALARS and is_run)
-    first = [x[0] for x in values] if types == {list} else []
+        numbers = [*chain.from_iterable(map(dict.values, plain_values))]
+        found = {*map(type, numbers)}
+        if found <= _SCALARS and all(x.keys().isdisjoint(OF_ANSWERS) for x in plain_values):
+            return Look(["numbers"], numbers, found)
+    elif types == {list} and (kind := _kind_of_lists(plain_values)):
+        return Look([kind])
+    return Look(list(dict.fromkeys(filter(None, map(_kind_of, values)))))
+
+
+def _kind_of_lists(lists: Sequence[list[Any]]) -> str:
+    """The kind of lists of ids or of pairs; "" if each is to be looked at."""
+    first = [x[0] for x in lists]
     types = {*map(type, first)}
     if types == {tuple} and {*map(len, first)} == {2}:
         ids, numbers = ({*map(type, x)} for x in zip(*first, strict=True))
         return "pairs" * (ids <= _SCALARS and numbers <= {int, float})
-    return "items" * bool(types and types <= _SCALARS)
+    return "items" * (types <= _SCALARS)
 
 
 def _kind_of(value: Any) -> str:
@@ -198,7 +214,8 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     """The table of a dict by query, of columns or of parts, or of an answer."""
     if data and all(isinstance(key, tuple) and len(key) == 2 for key in data):
         return load_list(reader, label, [(*key, value) for key, value in data.items()])
-    kinds = [] if part else kinds_of(data)
+    look = Look([]) if part else _look_at(data)
+    kinds = look.kinds
     if kinds == ["named"]:
         return load_dict(
             reader, label, {query: next(iter(x.values())) for query, x in data.items()}
@@ -208,7 +225,7 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
         lists = without_padding(reader, label, ids, numbers)
         return load_dict(reader, label, dict(zip(data, lists, strict=True)))
     if len(kinds) == 1 and kinds[0] in ("numbers", "items", "pairs"):
-        return _load_by_query(reader, label, "the dict", [data])
+        return _load_by_query(reader, label, "the dict", [data], look)
     if not part and (shape := find_shape(plain.outline_of(data))):
         return load_shape(reader, label, "the dict", shape, [data])
     table = load_object(reader, label, "the dict", [data], part)
@@ -226,10 +243,17 @@ def _unwrapped(data: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _load_by_query(
-    reader: Reader, label: str, source: str, objects: Sequence[Mapping[Any, Any]]
+    reader: Reader,
+    label: str,
+    source: str,
+    objects: Sequence[Mapping[Any, Any]],
+    look: Look | None = None,
 ) -> Table:
     """The table of {query: items}, without what fills up the end of lists."""
-    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
+    if look and look.numbers is not None:
+        shape = BY_QUERY._replace(rows=partial(_by_query, look=look))
+        return load_shape(reader, label, source, shape, objects)
+    merged = _merge(objects)
     own = _unwrapped(merged)
     lists: list[Any] = [*own.values()]
     arrays = any(map(is_not, lists, merged.values()))
@@ -412,12 +436,18 @@ def open_hits(reader: Reader, table: Table) -> Table:
     return table
 
 
-def _by_query(objects: Sequence[Any], label: str) -> Rows:
+def _merge(objects: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """The dict of all objects, which have different keys."""
+    if len(objects) == 1:
+        return dict(objects[0])
+    return plain.unique_dict(chain(*(each.items() for each in objects)))
+
+
+def _by_query(objects: Sequence[Any], label: str, look: Look | None = None) -> Rows:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
-    merged = plain.unique_dict(chain(*(each.items() for each in objects)))
-    data = _unwrapped(merged)
-    kinds, hint = kinds_of(data), hint_of(label)
-    judged, values = label == "qrels", list(data.values())
+    data = _unwrapped(_merge(objects))
+    look, hint = look or _look_at(data), hint_of(label)
+    kinds, judged, values = look.kinds, label == "qrels", list(data.values())
     columns = (
         kinds == ["items"] and len({str(x).lower() for x in data} & column_names.COLUMN_NAMES) > 1
     )
@@ -436,23 +466,28 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         nothing: Any = [None] if kinds == ["items"] else {None: 0}
         empty = fields["empty"]
         values = [x if len(x) else nothing for x in values] if empty else values
-    rows = pl.DataFrame(
-        {"query": plain.id_column(list(data), label, "query", hint), "n": list(map(len, values))}
-    )
-    rows = rows.filter(pl.col("n") > 0)
-    queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
+    lengths = list(map(len, values))
+    rows = pl.DataFrame({"query": plain.id_column(list(data), label, "query", hint), "n": lengths})
+    rows = rows.filter(pl.col("n") > 0) if 0 in lengths else rows
+    # The number of the query of each row: a text that is gathered is not copied.
+    number = pl.int_range(pl.len(), dtype=pl.UInt32).repeat_by("n").explode()
+    queries = rows.select(pl.col("query").gather(number)).to_series()
     if kinds == ["items"]:
         items = plain.id_column(list(chain.from_iterable(values)), label, "item", hint)
         if judged:
             grades = pl.repeat(1, len(items), dtype=pl.Int32, eager=True).alias("rel")
             fields["origins"] = {"rel": "1 for every row"}
             return pl.DataFrame([queries, items, grades]), fields | {"unit": "ids"}
-        places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
-        frame = pl.DataFrame([queries, items, places])
+        pos = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
+        frame = pl.DataFrame([queries, items, pos])
         return frame, fields | {"unit": "ids"}
+    types_of_numbers = None
     if {*map(type, values)} == {dict}:
         ids = [*chain.from_iterable(values)]
-        found = [*chain.from_iterable(map(dict.values, values))]
+        if fields["empty"] or look.numbers is None:
+            found = [*chain.from_iterable(map(dict.values, values))]
+        else:
+            found, types_of_numbers = look.numbers, look.types
     else:
         pairs = [*chain.from_iterable(x.items() if isinstance(x, DICTS) else x for x in values)]
         paired = all(issubclass(x, list | tuple) for x in {*map(type, pairs)})
@@ -460,7 +495,8 @@ def _by_query(objects: Sequence[Any], label: str) -> Rows:
         require(paired, f"{label}: some items are pairs, others are not. {hint}")
         ids, found = map(list, zip(*pairs, strict=True))
     items = plain.id_column(ids, label, "item", hint)
-    numbers = plain.number_column(ids, found, queries, label, "rel" if judged else "score", hint)
+    role = "rel" if judged else "score"
+    numbers = plain.number_column(ids, found, queries, label, role, hint, types_of_numbers)
     shape = "map" if kinds == ["numbers"] else "pairs"
     return pl.DataFrame([queries, items, numbers]), fields | {"shape": shape}
 

@@ -47,8 +47,9 @@ class Causes:
     @cached_property
     def _systems(self) -> Sequence[pl.DataFrame]:
         """The judged rankings of each system."""
-        frame = self.reduction.frame
-        judged = frame.filter(pl.col("rows").is_not_null() & (pl.col("judged") > 0))
+        judged, counts = self.reduction.frame, self.reduction.frame["judged"]
+        if judged["rows"].null_count() or counts.null_count() or not (counts > 0).all():
+            judged = judged.filter(pl.col("rows").is_not_null() & (pl.col("judged") > 0))
         return judged.partition_by("system") if self.reduction.inputs.many else [judged]
 
     @cached_property
@@ -68,9 +69,10 @@ class Causes:
         runs = self.reduction.inputs.runs.values()
         text = any(is_text(x.columns[x.roles["item"]]) for x in runs if "item" in x.roles)
         if ranked is not None and "item" in ranked.columns:
-            item = pl.col("item").cast(pl.String)
-            same = ((pl.col("query").cast(pl.String) == item) & (pl.col("pos") == 1)).any()
-            return ranked.select(same, item.str.contains(_CHUNK).any() if text else False).row(0)
+            item, top = pl.col("item").cast(pl.String), pl.col("pos") == 1
+            same = ((pl.col("query").cast(pl.String) == item) & top).any().alias("same")
+            chunk = (item.str.contains(_CHUNK) if text else pl.lit(False)).any().alias("chunk")
+            return ranked.select(same, chunk).row(0)
         frame = self.reduction.frame
         if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
             (row,) = evaluation.run_sql(_FIRST)
@@ -93,8 +95,9 @@ class Causes:
         """May relevant items rank below chance?"""
         if not self.reduction.metrics:
             return True
-        low = any(map(self._ranks_low, self._systems))
-        return low and (self.reduction.ranked is None or self._all_ranks_low(self.reduction.ranked))
+        ranked = self.reduction.ranked
+        known = ranked is not None and not self._all_ranks_low(ranked)
+        return not known and any(map(self._ranks_low, self._systems))
 
     def _all_ranks_low(self, ranked: pl.DataFrame) -> bool:
         """May they rank below chance among all rows, which are in memory?"""
@@ -102,10 +105,13 @@ class Causes:
         n, h = pl.len().cast(pl.Float64), hit.sum().cast(pl.Float64)
         places = pl.col("pos").filter(hit).sum().cast(pl.Float64)
         gap, variance = rank_gap(n, h, places)
-        gaps = ranked.group_by("query").agg(gap=gap, variance=variance)
-        within, variance = gaps.select(pl.col("gap", "variance").sum()).row(0)
-        tied = "equal" in ranked.columns and ranked["equal"].any()
-        return bool(tied or within < 2 * _BELOW_CHANCE * math.sqrt(variance))
+        if "equal" in ranked.columns and ranked["equal"].any():
+            return True
+        systems, keys = ["system"] * self.reduction.inputs.many, self.reduction.inputs.keys
+        gaps = ranked.lazy().group_by(keys.split(", "))
+        sums = gaps.agg(gap=gap, variance=variance).group_by(systems or 1)
+        rows = sums.agg(pl.col("gap", "variance").sum()).collect(engine="in-memory").rows()
+        return any(x < 2 * _BELOW_CHANCE * math.sqrt(y) for *_, x, y in rows)
 
     def _ranks_low(self, frame: pl.DataFrame) -> bool:
         reduction, listed = self.reduction, self.reduction.form == "lists"
@@ -154,7 +160,7 @@ class Causes:
         columns = [frame[name] for frame, name in frames if frame is not None and name in frame]
         if len(columns) < len(tables):
             return True
-        first, *others = map(_form, columns)
+        first, *others = _forms(columns)
         return not all(_is_one_form(first, other) for other in others)
 
 
@@ -176,13 +182,19 @@ class _Form(NamedTuple):
     zeros: bool
 
 
-def _form(ids: pl.Series) -> _Form:
-    ids = ids.sample(min(_IDS, len(ids)), seed=0).cast(pl.String).drop_nulls().unique()
-    kinds = ids
+def _forms(columns: Sequence[pl.Series]) -> list[_Form]:
+    """The form of the ids of each column, of one query for all."""
+    shape = ids = pl.col("id")
     for letters, letter in (("[a-z]+", "a"), ("[A-Z]+", "A"), ("[0-9]+", "9")):
-        kinds = kinds.str.replace_all(letters, letter)
-    shapes, lengths = {*kinds}, {*ids.str.len_chars()}
-    return _Form(shapes, {*"".join(shapes)}, lengths, ids.str.contains(_LEADING_ZERO).any())
+        shape = shape.str.replace_all(letters, letter)
+    zeros = ids.str.contains(_LEADING_ZERO).any().alias("zeros")
+    fields = [
+        x.unique().implode().alias(name) for x, name in ((shape, "x"), (ids.str.len_chars(), "n"))
+    ]
+    some = (x if len(x) <= _IDS else x.sample(_IDS, seed=0) for x in columns)
+    texts = (pl.LazyFrame([x.cast(pl.String).alias("id")]).drop_nulls() for x in some)
+    forms = pl.concat(x.select(*fields, zeros) for x in texts).collect(engine="in-memory")
+    return [_Form({*x}, {*"".join(x)}, {*lengths}, zeros) for x, lengths, zeros in forms.rows()]
 
 
 def _is_one_form(one: _Form, other: _Form) -> bool:

@@ -111,13 +111,16 @@ def read_counters(reduction: Reduction) -> Counters:
         "common": pl.col("common").filter(both).sum() if reduction.has("common") else pl.lit(0),
         "present": present.any(),
     }
+    if frame["rows"].null_count() == 0 == frame["judged"].null_count():
+        columns["unjudged"] = pl.lit(pl.Series([], dtype=frame.schema["query"]))
     if inputs.many:
         systems = frame.group_by("system").agg(**columns).sort("system")
     else:
         columns["unjudged"] = columns["unjudged"].implode()
         systems = frame.select(system=pl.lit(None, pl.String), **columns)
-    rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
-    nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
+    rows: list[dict[str, Any]] = [x for x in systems.to_dicts() if x["present"]]
+    highest = frame["highest"]
+    nan = highest.dtype.is_float() and inputs.scored and highest.is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
     unranked = alone and not inputs.scored
     ranked = [RankedRows(*(x[name] for name in RankedRows._fields)) for x in rows]
@@ -154,6 +157,9 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     if all(rows == sum(grades.values()) for rows, grades in counts):
         return inputs, []
     as_text, key = inputs.as_text("query"), f"{INTERNAL_PREFIX}query"
+    in_memory = None if as_text else _judged_in_memory(session, inputs)
+    if in_memory is not None and in_memory["judged"].all():
+        return inputs, []
     keys = {table.label: table.key("query", as_text) for table in tables}
     rows = " UNION ALL ".join(
         f"SELECT {keys[table.label]} AS {key}, {quote(table.roles['rel'])} IS NOT NULL AS judged_ "
@@ -164,14 +170,39 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     unjudged = f"(SELECT {key} FROM ({queries}) WHERE NOT judged_)"
     count = "count(*), count(*) FILTER (WHERE judged_)"
     examples = f"min({key}, 3) FILTER (WHERE NOT judged_)"
-    overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
+    if in_memory is None:
+        overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
+    else:
+        others = in_memory.filter(~in_memory["judged"])["query"]
+        counted = (in_memory.height, in_memory.height - len(others))
+        overlap = [(None, *counted, others.sort().head(3).to_list())]
     if overlap[0][1] == overlap[0][2]:
         return inputs, []
     judged = {}
     for name, table in inputs.runs.items():
         join = f"ANTI JOIN {unjudged} ON {keys[table.label]} = {key}"
         judged[name] = replace(table, sql=f"(FROM {table.sql} {join})")
+        if in_memory is not None:
+            frame, query = session.frames[table.sql], table.roles["query"]
+            session.keep(judged[name], frame.filter(~frame[query].is_in(others.implode())))
     return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
+
+
+def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
+    """The queries of ranked tables and whether they have a grade; None of others than frames."""
+    parts = list[pl.LazyFrame]()
+    for table in inputs.runs.values():
+        frame = session.frames.get(table.sql)
+        names = [table.roles["query"], table.roles["rel"]]
+        if frame is None or any(name not in frame.columns for name in names):
+            return None
+        kind = frame.schema[names[0]]
+        if not (kind == pl.String or kind.is_integer()) or frame[names[0]].null_count():
+            return None
+        judged = frame[names[1]].is_not_null().alias("judged")
+        parts.append(pl.LazyFrame([frame[names[0]].alias("query"), judged]))
+    rows = pl.concat(parts, how="vertical_relaxed").group_by("query")
+    return rows.agg(pl.col("judged").any()).collect(engine="in-memory")
 
 
 def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:

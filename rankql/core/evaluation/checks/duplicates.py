@@ -57,23 +57,21 @@ IN_POLARS = range(50_000, 20_000_000)
 PARTS = 32
 
 
+# The conditions that polars reads as DuckDB does.
+_SIMPLE = r"(WHERE (rel > 0 OR )?(pos <= \d+|(pos|score) IS NOT NULL))?"
+
+
 def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
     inputs, rows = evaluation.inputs, source_frame(evaluation, source)
-    if (
-        rows is not None
-        and "QUALIFY" not in where
-        and (
-            not where
-            or where.startswith(("WHERE pos <= ", "WHERE pos IS NOT", "WHERE score IS NOT"))
-        )
-    ):
+    where = where.partition("QUALIFY")[0].strip()  # of all rows
+    if rows is not None and re.fullmatch(_SIMPLE, where):
         some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
-        return bool(some.select(columns.split(", ")).is_duplicated().any())
+        return bool(some[columns.split(", ")].is_duplicated().any())
     tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
     count = sum(count_values(evaluation.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
-    sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
+    sql = f"SELECT hash({columns}) AS h FROM {source} {where}"
     if count in IN_POLARS and not may_lack_threads():
         query = with_source_ctes(inputs, evaluation.conventions) + sql
         con = evaluation.session.con  # a stream needs no pyarrow

@@ -74,6 +74,14 @@ class Rankings:
             columns = [column * within for column, within in zip(columns, inside, strict=True)]
         return sum_columns(columns, self.zero)
 
+    def discounts(self) -> Sequence[float | pl.Series]:
+        """1 / log2(pos + 1) of each item."""
+        if places := {str(i): x for i, (x, _) in enumerate(self.items) if isinstance(x, pl.Series)}:
+            value = (1 / (pl.all() + 1).log(2)).name.keep()  # a logarithm alone is a query too
+            frame = pl.DataFrame(places)
+            return self.column("discounts", lambda: frame.select_seq(value).get_columns())
+        return [discount(pos) for pos, _ in self.items if isinstance(pos, int)]
+
     def hits(self, threshold: float) -> list[pl.Series]:
         """1 for each relevant item, else 0."""
         return self.column(
@@ -196,9 +204,9 @@ def sum_columns(columns: Iterable[pl.Series], zero: pl.Series) -> pl.Series:
     return zero if total is None else total
 
 
-def discount(pos: Position) -> Any:
+def discount(pos: int) -> float:
     """1 / log2(pos + 1)."""
-    return 1 / math.log2(pos + 1) if isinstance(pos, int) else 1 / (pos + 1).log(2)
+    return 1 / math.log2(pos + 1)
 
 
 def gain_of(options: Options) -> tuple[Gain, Hashable]:
@@ -217,9 +225,8 @@ def gain_of(options: Options) -> tuple[Gain, Hashable]:
 def discounted_gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains, each divided by log2(pos + 1)."""
     gain, key = gain_of(o)
-    return r.total(
-        ("dcg", key), lambda: (gain(grade) * discount(pos) for pos, grade in r.items), o["k"]
-    )
+    terms = lambda: (gain(x) * y for (_, x), y in zip(r.items, r.discounts(), strict=True))  # noqa: E731
+    return r.total(("dcg", key), terms, o["k"])
 
 
 def gains(r: Rankings, o: Options) -> pl.Series:
@@ -374,14 +381,14 @@ def binary_preference(r: Rankings, o: Options) -> pl.Series:
     for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
         capped = above.zip_with(above < relevant, relevant)
         total = total + hit * (1 - capped / least)
-        is_item = True if isinstance(pos, int) else pos.is_finite()
+        is_item = True if isinstance(pos, int) else pos < math.inf
         above = above + to_double((grade < threshold) & is_item)
     return total / or_null(relevant)
 
 
 def judged_share(r: Rankings, o: Options) -> pl.Series:
     """The share of judged items."""
-    terms = lambda: (to_double(pos.is_finite()) for pos, _ in r.items)  # type: ignore[union-attr]  # noqa: E731
+    terms = lambda: (to_double(pos < math.inf) for pos, _ in r.items)  # noqa: E731
     judged = r.total("judged", terms, o["k"])
     return judged / at_least_one(divisor(r, {**o, "denominator": "k"}))
 

@@ -192,40 +192,51 @@ FEW_VALUES = 5000
 def summarise_few(
     meta: Meta, values: pl.DataFrame, interval: str | None, confidence: float
 ) -> pl.DataFrame | None:
-    """The summary of few values of one run, as of `summarise`, None for others.
+    """The summary of few values, as of `summarise`, None for others.
 
-    Of one run without slices and weights, whose means are averages.
+    They have no slices and no weights, and their means are averages.
     """
-    other = meta.system or meta.groupings or meta.by or meta.weight or meta.metric_weights
-    kinds = any(parse.record_of(name).overall != "mean" for name in meta.metrics)
-    if other or kinds or meta.catalogue or meta.paired:
+    other = meta.groupings or meta.by or meta.weight or meta.metric_weights or meta.catalogue
+    if other or any(parse.record_of(name).overall != "mean" for name in meta.metrics):
         return None
     if values.height * len(meta.metrics) > FEW_VALUES:
         return None
-    rows, absent, n = list[tuple[Any, ...]](), values[MISSING].to_list(), values.height
-    for i, name in enumerate(meta.metrics):
-        column = values[name].to_list()
-        default = undefined_value(name, meta.conventions)
-        rule, missing = left_out_if(name, meta.conventions), sum(absent)
-        left_out = absent if rule else [False] * n
-        if rule == BOTH:
-            left_out = [x is None and gone for x, gone in zip(column, absent, strict=True)]
-        kept = [x for x, out in zip(column, left_out, strict=True) if not out]
-        undefined = kept.count(None)
-        known = [x for x in kept if x is not None]
-        known += [default] * undefined if default is not None else []
-        moments = _moments(known) if interval is not None else (None, None, None)
-        least, most, mean = min(known, default=None), max(known, default=None), None
-        if known:
-            mean = least if least == most else math.fsum(known) / len(known)
-        n_eff = float(len(known)) if known and interval is not None else None
-        rows.append(
-            ("all", i, mean, *moments, len(known), least, most, n_eff, n, undefined, missing)
-        )
-    kinds_of = {"slice": pl.String, "i": pl.Int64, "mean": pl.Float64, "error": pl.Float64,
-                "df": pl.Float64, "skewness": pl.Float64, "units": pl.Int64, "least": pl.Float64,
-                "most": pl.Float64, "n_eff": pl.Float64, "queries": pl.Int64,
-                "undefined": pl.Int64, "missing": pl.Int64}  # fmt: skip
+    queries, absent = values[meta.query].to_list(), values[MISSING].to_list()
+    gone = {query for query, is_absent in zip(queries, absent, strict=True) if is_absent}
+    systems = values["system"].to_list() if meta.system else [None] * values.height
+    places: dict[Any, list[int]] = {}
+    for place, system in enumerate(systems):
+        places.setdefault(system, []).append(place)
+    rows = list[tuple[Any, ...]]()
+    columns = {name: values[name].to_list() for name in meta.metrics}
+    for system in sorted(places) if meta.system else places:
+        own = places[system]
+        lacking = [absent[place] for place in own]
+        left = [queries[place] in gone for place in own] if meta.paired else lacking
+        for i, name in enumerate(meta.metrics):
+            column = [columns[name][place] for place in own]
+            default = undefined_value(name, meta.conventions)
+            rule = left_out_if(name, meta.conventions)
+            left_out = left if rule else [False] * len(own)
+            if rule == BOTH:
+                left_out = [x is None and out for x, out in zip(column, left, strict=True)]
+            missing = sum(x or out for x, out in zip(lacking, left_out, strict=True))
+            kept = [x for x, out in zip(column, left_out, strict=True) if not out]
+            undefined = kept.count(None)
+            known = [x for x in kept if x is not None]
+            known += [default] * undefined if default is not None else []
+            moments = _moments(known) if interval is not None else (None, None, None)
+            least, most, mean = min(known, default=None), max(known, default=None), None
+            if known:
+                mean = least if least == most else math.fsum(known) / len(known)
+            n_eff = float(len(known)) if known and interval is not None else None
+            counts = (len(own), undefined, missing)
+            rows.append((system, "all", i, mean, *moments, len(known), least, most, n_eff, *counts))
+    kinds_of = {"system": pl.String, "slice": pl.String, "i": pl.Int64, "mean": pl.Float64,
+                "error": pl.Float64, "df": pl.Float64, "skewness": pl.Float64,
+                "units": pl.Int64, "least": pl.Float64, "most": pl.Float64,
+                "n_eff": pl.Float64, "queries": pl.Int64, "undefined": pl.Int64,
+                "missing": pl.Int64}  # fmt: skip
     means = pl.DataFrame(rows, kinds_of, orient="row")
     return _describe_means(meta, means, interval, confidence)
 
@@ -450,6 +461,8 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     queries_of = {"all": queries.to_series()}
     inner = own_columns(queries.columns)
     key, rows = next(iter(inner.values())), queries.rename(inner)
+    if not by:
+        return queries_of
     with private_connection(threads=1) as con:
         register_frame(con, "rows", rows)
         for group in by:

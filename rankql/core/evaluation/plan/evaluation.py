@@ -5,7 +5,8 @@ Its questions about the grades, which resolve rules, are each asked at most once
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,12 +21,21 @@ from rankql.core.evaluation.means.means import Meta, average_slices
 from rankql.core.evaluation.reduce.protocol import SCALES
 from rankql.core.evaluation.result.script import Script
 from rankql.core.metrics.conventions import Conventions
-from rankql.core.metrics.macros import quote
 from rankql.core.metrics.metric_record import IS_RELEVANT, Metric
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import count_values, fetch, fetch_frame, numbers_in_memory
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
+
+# The tests of `has_grade` by name: in SQL, and in polars.
+_TESTS: Mapping[str, tuple[str, Callable[[pl.Series, float], Any]]] = {
+    "<": ("{} < {}", operator.lt),
+    ">": ("{} > {}", operator.gt),
+    ">=": ("{} >= {}", operator.ge),
+    "=": ("{} = {}", operator.eq),
+    "between 0 and": ("({0} > 0 AND {0} < {1})", lambda x, y: (x > 0) & (x < y)),
+    "not whole": ("{0} <> floor({0})", lambda x, _: x % 1 != 0),
+}
 
 
 @dataclass(frozen=True)
@@ -138,20 +148,18 @@ class Evaluation:
         threshold = metric.threshold(rules) if metric else self.conventions.threshold
         return IS_RELEVANT.format(threshold=threshold)
 
-    def has_grade(self, condition: str) -> bool:
-        """Whether the condition on {rel}, and {pos} where it has one, holds for any grade."""
+    def has_grade(self, *tests: tuple[str, float], role: str = "rel") -> bool:
+        """Whether one of the tests of `_TESTS` holds for any grade, or position."""
         for table in self.inputs.judging:
-            # Compare the column itself: DuckDB then skips what its statistics rule out.
-            roles = [role for role in ("rel", "pos") if role in table.roles]
-            numbers = {x: numbers_in_memory(self.session, table, table.roles[x]) for x in roles}
-            if all(x is not None for x in numbers.values()):
-                test = condition.format(**{role: quote(role) for role in roles})
-                if pl.DataFrame(numbers).select(pl.sql_expr(test).any()).item():
+            numbers = numbers_in_memory(self.session, table, table.roles[role])
+            if numbers is not None:
+                if any(_TESTS[name][1](numbers, number).any() for name, number in tests):
                     return True
                 continue
-            columns = {role: table.integer(role) or table.number(role) for role in roles}
-            sql = f"SELECT 1 FROM {table.sql} WHERE {condition.format(**columns)} LIMIT 1"
-            if self.session.rows(sql):
+            # Compare the column itself: DuckDB then skips what its statistics rule out.
+            column = table.integer(role) or table.number(role)
+            any_of = " OR ".join(_TESTS[name][0].format(column, number) for name, number in tests)
+            if self.session.rows(f"SELECT 1 FROM {table.sql} WHERE {any_of} LIMIT 1"):
                 return True
         return False
 
@@ -159,14 +167,18 @@ class Evaluation:
         """Whether a grade is between 0 and 1."""
         if all(table.integer("rel") for table in self.inputs.judging) or self.grade_scale():
             return False
-        return self.has_grade("{rel} > 0 AND {rel} < 1")
+        return self.has_grade(("between 0 and", 1))
 
     def grade_scale(self) -> int:
         """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> int:
         are_whole = all(table.integer("rel") for table in self.inputs.judging)
-        fraction = "" if are_whole else " OR {rel} <> floor({rel})"
+        fraction = () if are_whole else (("not whole", 1),)
         for end in SCALES:
-            if not self.has_grade(f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+            if not self.has_grade(("<", 0), (">", end), *fraction):
                 return end
         return 0
 
@@ -174,7 +186,7 @@ class Evaluation:
         """The highest grade, or 0."""
         # The end of a scale is found without reading all rows.
         end = self.grade_scale()
-        if end and self.has_grade(f"{{rel}} = {end}"):
+        if end and self.has_grade(("=", end)):
             return float(end)
         grades = " UNION ALL ".join(
             f"SELECT {table.number('rel')} AS rel FROM {table.sql}" for table in self.inputs.judging

@@ -156,7 +156,7 @@ def resolve_conventions(evaluation: Evaluation) -> Evaluation:
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
-    if None in scales or (limits and evaluation.has_grade(f"{{rel}} > {min(limits)}")):
+    if None in scales or (limits and evaluation.has_grade((">", min(limits)))):
         highest = evaluation.highest_grade()
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
@@ -261,7 +261,7 @@ def _require_threshold(evaluation: Evaluation) -> None:
         binary
         and not any(table.is_assumed("rel") for table in evaluation.inputs.judging)
         and evaluation.has_fractions()
-        and not evaluation.has_grade("{rel} > 1")
+        and not evaluation.has_grade((">", 1))
     ):
         raise RankqlError(
             f"{binary[0]}: grades are fractions up to 1, and from which one an item is relevant is "
@@ -279,7 +279,7 @@ def _require_reached(evaluation: Evaluation) -> None:
             and record.undefined == "never"
             and "max_rel" not in metric.options
             and not evaluation.grade_scale()
-            and not evaluation.has_grade(f"{{rel}} >= {min(1.0, threshold)}")
+            and not evaluation.has_grade((">=", min(1.0, threshold)))
             and (highest := evaluation.highest_grade()) > 0
         ):
             graded = ", or max_rel=1 in the metric, so that grades count"

@@ -35,7 +35,7 @@ def resolve_ties(
     inputs: Inputs,
     metrics: Sequence[Metric],
     conventions: Conventions,
-    has_grade: Callable[[str], bool],
+    has_grade: Callable[[tuple[str, float]], bool],
 ) -> Conventions:
     """The conventions with the order that the rankings can have."""
     if not inputs.scored:
@@ -50,7 +50,7 @@ def resolve_ties(
     judged = [metric.name for metric in metrics if _reads_judged(metric)]
     two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
     two_orders = two_orders and conventions.negative != "unjudged"
-    if two_orders and has_grade("{rel} < 0"):
+    if two_orders and has_grade(("<", 0)):
         names = ", ".join(judged)
         raise RankqlError(
             f"ties={conventions.ties!r}: with grades below 0, tied items have no order that is the "

@@ -115,13 +115,18 @@ class Words:
 
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""
-        words = [sums[name].cast(pl.Int64).fill_null(0) for name, *_ in self.spans()]
+        words = [filled(sums[name].cast(pl.Int64), 0) for name, *_ in self.spans()]
         grades = []
         for word, place in (divmod(i, self.places) for i in range(self.k)):
             shift = self.bits * place + 1
             digits = words[word] & _mask(self.bits - 1, shift)
             grades.append(digits.cast(pl.Float64) * 2.0**-shift)  # polars multiplies faster
         return grades
+
+
+def filled(column: pl.Series, value: float | bool) -> pl.Series:
+    """A column with a value instead of NULL. It mostly has none, and polars takes long to fill."""
+    return column.fill_null(value) if column.null_count() else column
 
 
 @cache
@@ -186,5 +191,5 @@ class GradeCounts:
     def read(self, name: str, sums: pl.DataFrame) -> list[pl.Series]:
         """The numbers of items with at least each grade from 1."""
         columns = (sums[f"{name} {grade}"] for grade in range(self.end, 0, -1))
-        counts = accumulate(column.cast(pl.Float64).fill_null(0.0) for column in columns)
+        counts = accumulate(filled(column.cast(pl.Float64), 0.0) for column in columns)
         return [*counts][::-1]

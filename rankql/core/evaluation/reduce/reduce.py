@@ -381,6 +381,7 @@ class Reduction:
         if not self.metrics:
             return None
         every = self.inputs.qrels is None or self.inputs.unjudged_queries == "count"
+        every = every or not self.frame["judged"].null_count()
         judged = self.frame if every else self.frame.filter(pl.col("judged").is_not_null())
         return pl.concat(self.read(judged))
 
@@ -419,7 +420,9 @@ class Reduction:
 
     def read(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """The values of the rankings with judgments, in batches, and which are flagged."""
-        width = 3 * (self.k if self.form != "lists" else _longest(frame["places"])) + 30
+        width = 3 * (self.k if self.form != "lists" else MAX_LISTED) + 30
+        if self.form == "lists" and frame.height * width > CELLS:
+            width = 3 * _longest(frame["places"].list.len()) + 30
         batches = [*frame.iter_slices(max(CELLS // width, 1))] or [frame]
         if len(batches) == 1:
             return [self._read_batch(frame)]
@@ -450,8 +453,8 @@ class Reduction:
         if self.conventions.undefined == "drop":
             relevant = rankings.relevant(self.conventions.threshold)
             values = {name: formulas.if_positive(relevant, value) for name, value in values.items()}
-        inputs, missing = self.inputs, pl.repeat(False, batch.height, eager=True)
-        if inputs.qrels:
+        inputs, missing = self.inputs, _repeat(False, batch.height)
+        if inputs.qrels and batch["rows"].null_count():
             missing = batch["rows"].is_null()
         columns = {"system": batch["system"]} if inputs.many else {}
         columns |= {inputs.query: batch["query"]}
@@ -461,25 +464,24 @@ class Reduction:
 
     def _rankings(self, batch: pl.DataFrame) -> tuple[formulas.Rankings, pl.Series]:
         """The columns of a batch, and which rankings the readable query computes."""
-        zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
-        flagged = pl.repeat(False, batch.height, eager=True)
+        zero = _repeat(0.0, batch.height)
+        flagged = _repeat(False, batch.height)
         cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
         known: dict[str, Any] = {"zero": zero, "cutoffs": cutoffs}
         known["counts"] = self.grade_counts.read("ideal", batch)
         if self.counts:
             for name, column in (("retrieved", "placed"), ("judged", "judged")):
-                known[name] = batch[column].cast(pl.Float64).fill_null(0.0)
+                known[name] = protocol.filled(batch[column].cast(pl.Float64), 0.0)
         name = "tied" if self.inputs.scored else "shared"
         if self.has(name) and not self.ranks_ties:
-            flagged = flagged | batch[name].fill_null(False)
+            flagged = flagged | protocol.filled(batch[name], False)
         if self.form != "lists":
             if self.ideal_retrieved:
                 known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
             words = [*enumerate(self.words.read(batch), start=1)]
             return formulas.Rankings(words, **known), flagged
-        places, rels = _sort_items(batch)
-        flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
-        items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
+        items, longer = _item_columns(batch, sort=self.ranked is None)
+        flagged = flagged | longer
         if self.ideal_retrieved:
             known["ideal_counts"] = [
                 formulas.sum_columns((formulas.to_double(rel >= grade) for _, rel in items), zero)
@@ -488,28 +490,46 @@ class Reduction:
         return formulas.Rankings(items, **known), flagged
 
 
-def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """The positions and grades of each ranking, by position."""
-    numbered = batch.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("i"), "places", "rels")
+def _repeat(value: float | bool, height: int) -> pl.Series:
+    """A column of one value, which `pl.repeat` makes more slowly."""
+    return pl.Series([value]).new_from_index(0, height)
+
+
+def _item_columns(
+    batch: pl.DataFrame, sort: bool
+) -> tuple[list[tuple[pl.Series, pl.Series]], pl.Series]:
+    """The positions and grades of the first items of each ranking, by position, and whether it has
+    more. sort: the lists are in another order.
+    """
+    lists = _sort_items(batch) if sort else batch
+    lengths = protocol.filled(batch["places"].list.len(), 0)
+    columns = (
+        pl.col(name)
+        .list.get(i, null_on_oob=True)
+        .cast(pl.Float64)
+        .fill_null(absent)
+        .alias(f"{name} {i}")
+        for i in range(_longest(lengths))
+        for name, absent in (("places", math.inf), ("rels", 0.0))
+    )
+    found = lists.select(*columns).get_columns()
+    return [*zip(found[::2], found[1::2], strict=True)], lengths > MAX_LISTED
+
+
+def _sort_items(batch: pl.DataFrame) -> pl.DataFrame:
+    """The lists of each ranking by position."""
+    numbered = batch.lazy().select(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("i"), "places", "rels"
+    )
     rows = numbered.filter(pl.col("places").list.len() > 0).explode("places", "rels")
     rows = rows.sort("i", "places").cast({"places": pl.Float64})
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
-    sorted_items = numbered.select("i").join(lists, on="i", how="left", maintain_order="left")
-    return sorted_items["places"], sorted_items["rels"]
+    return numbered.select("i").join(lists, on="i", how="left", maintain_order="left").collect()
 
 
-def _longest(lists: pl.Series) -> int:
-    """The length of the longest list."""
-    lengths = lists.list.len().fill_null(0)
-    return min([*lengths.sort(descending=True)[:1], MAX_LISTED]) if lengths.len() else 0
-
-
-def _list_columns(lists: pl.Series, absent: float) -> list[pl.Series]:
-    """The first elements of lists as columns, with a value where there is none."""
-    return [
-        lists.list.get(i, null_on_oob=True).cast(pl.Float64).fill_null(absent)
-        for i in range(_longest(lists))
-    ]
+def _longest(lengths: pl.Series) -> int:
+    """The number of columns for lists of these lengths."""
+    return min(int(lengths.max() or 0), MAX_LISTED)  # type: ignore[arg-type]
 
 
 def _columns(columns: Mapping[str, str]) -> list[str]:
@@ -538,7 +558,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     ranked = inputs.qrels is None and not inputs.scored
     if ranked:  # for other metrics, macros are faster than lists
         of_hits = {name for name, pair in named.items() if _reads_hits(*pair)}
-        if of_hits and evaluation.has_grade(f"{{pos}} > {protocol.MAX_HITS}"):
+        if of_hits and evaluation.has_grade((">", protocol.MAX_HITS), role="pos"):
             of_hits = set()
         named = {x: pair for x, pair in named.items() if x in of_hits or _is_small(pair[0])}
     reduced = [metric for metric, _ in named.values()]

@@ -119,7 +119,7 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
         return table, None
     frame = session.frames.get(table.sql)
-    if frame is not None and not frame[names[0]].cast(pl.String).is_in(["-1", "0"]).any():
+    if frame is not None and not _may_be_filled(frame[names[0]], frame[names[1]]):
         return table, None
     item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
     minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
@@ -139,6 +139,16 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     )
     kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
     return replace(table, sql=kept), not is_score
+
+
+def _may_be_filled(items: pl.Series, scores: pl.Series) -> bool:
+    """Is there an item -1, or an item 0 whose score may be no number?"""
+    if items.dtype == pl.String:
+        return items.is_in(["-1", "0"]).any()
+    zeros = scores.filter(items == 0)
+    total = zeros.sum()
+    minus = items.dtype.is_signed_integer() and (items == -1).any()
+    return minus or (len(zeros) > 0 and total != total)
 
 
 def refuse_rounded_scores(session: Session, table: Table) -> None:
