@@ -305,7 +305,9 @@ def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
     """Notes on attributes of which another table has other values for the same queries."""
     for name in inputs.by if session.reads_values else ():
         tables = [table for table in inputs.tables if name in table.columns]
-        first = next(table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
+        place = (table for table in tables if inputs.cte_of(table) == inputs.ctes[name])
+        if (first := next(place, None)) is None:
+            continue  # lists that were unnested
         for other in tables:
             if inputs.cte_of(other) == inputs.ctes[name]:
                 continue

@@ -252,10 +252,13 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
     ids = [x for x in texts if rank_of("item", x) is not None or squash(x) in PARENTS]
     rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"
     values = ", ".join(f"count(DISTINCT {fields[x].of('x_')}) > 1" for x in ids)
-    several = f"SELECT 1 FROM ({rows}) GROUP BY {{}} HAVING greatest({values}) LIMIT 1".format
+
+    def has_several(place: str) -> bool:
+        groups = f"GROUP BY {fields[place].of('x_')} HAVING greatest({values}) LIMIT 1"
+        return bool(session.rows(f"SELECT 1 FROM ({rows}) {groups}"))
+
     places = [x for x in fields if texts and squash(x) in KEY_PLACES]
-    return [x for x in places if is_number(fields[x].kind)
-            or (ids and session.rows(several(fields[x].of("x_"))))]  # fmt: skip
+    return [x for x in places if is_number(fields[x].kind) or (ids and has_several(x))]
 
 
 def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:

@@ -116,7 +116,8 @@ def parse_pair(
         return value, value
     require(listed, f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     names = {name for name in value if isinstance(name, str)}
-    distinct = len(names) == len(value) and names.isdisjoint(items)
+    others = {name for name in items if isinstance(name, str)}
+    distinct = len(names) == len(value) and names.isdisjoint(others)
     # Of two expressions of one column, each is of a table.
     read = [{*x.sources(mentioned(x.columns, str(name)))} for x in tables for name in value]
     distinct = distinct and not (any(read) and all(x == read[0] for x in read))
@@ -125,7 +126,7 @@ def parse_pair(
     )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
-    if role == "query" and (both := sorted(names & {*items})):
+    if role == "query" and (both := sorted(names & others)):
         rest = [{"query": [name for name in value if name not in both]}] * pairs
         text = f"query= and item= both name {', '.join(both)}"
         raise Question(text, rest, otherwise="Leave out item=, or name another column")
