@@ -76,6 +76,7 @@ FUNCTIONS = {
     "JSON runs": f"{_OPEN}.json_files:several_runs",
     "column of objects": f"{_OPEN}.plain:read_column",
     "unpack": "shapes.unpack.rows:make_tidy",
+    "answer": "shapes.ask.answers:answered",
     "offer": "shapes.ask.offer:offer_calls",
     "suggest query": "shapes.choose.choice:suggest_query",
     "look at ids": "shapes.doubts.spelled_ids:look_at_ids",

@@ -104,8 +104,8 @@ LABELS = [
 SCORES = [[{"score": 0, "user": "ann"}], [{"score": 3, "user": "bo"}]]
 MIXED = judged(label=["no", {"choices": ["yes", "old"]}])
 TEXTS = [
-    (judged(x=[[{"choices": x}] for x in (["no"], ["yes", "old"])]), "x[1].choices[1]",
-     {"no": 0, "yes": 3}),
+    (judged(x=[[{"choices": x}] for x in (["bad"], ["fine", "old"])]), "x[1].choices[1]",
+     {"bad": 0, "fine": 3}),
     (judged(x=[[{"label": "no"}, {"label": "no"}], [{"label": "yes"}]]),
      "CAST(list_transform(x, lambda x_: x_.label) AS VARCHAR)", {"[no, no]": 0, "[yes]": 3}),
 ]  # fmt: skip
@@ -177,12 +177,12 @@ REFUSED = {
         SEVERAL,
         r"duplicates: query 'q', item 'b'.*rel='max\(rating\)', the highest of every annotator"),
     "choices: of tasks": (CHOICES, "{'no': ..., 'yes, old': ...}"),
-    "choices: beside text": (MIXED, "Write a grade for each value: rel=.*'no': ..., '{\"choices\""),
+    "choices: beside text": (MIXED, "Pass a grade for each value: rel=.*'no': ..., '{\"choices\""),
     "no annotation": (
         TASKS[3:], "looks like tasks of Label Studio, but no task has an annotation"),
     "several ratings": (
         judged(rating=['[{"rating":0},{"rating":1}]', '[{"rating":3}]']),
-        "text such as .*Write a grade for each value"),
+        "text such as .*Pass a grade for each value"),
     "a list that no cast reads": (
         pl.DataFrame(judged(grade=[[{"grade": 0}, {"grade": 1}], [{"grade": 3}]])),
         r"not STRUCT\(grade .*\. Pass rel='grade\[1\]\.grade'$"),

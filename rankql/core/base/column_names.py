@@ -214,6 +214,18 @@ AGAINST = {
 }
 
 
+# Words of ids that a ranking must not have, and of others that are not relevant as such.
+EXCLUDED = {"excluded", "exclude", "blocked", "banned", "own", "seen"}
+NOT_RELEVANT = (
+    AGAINST
+    | EXCLUDED
+    | {
+        *("forbidden", "hard", "distractor", "distractors", "allowed", "eligible", "shown"),
+        *("candidates", "candidate"),
+    }
+)
+
+
 def list_side(name: str) -> str:
     """Whether the words of a name say that its ids are those of a run or of the qrels; or "".
 
@@ -298,6 +310,11 @@ _AMOUNTS = {
     *("usd", "eur", "gbp", "cent", "quantity", "qty", "second", "sec", "minute", "ms", "duration"),
     *("latency", "latencies", "elapsed", "dwell", "byte", "token", "length", "view"),
 }
+# Words of what is measured of an item, and orders nothing.
+_MEASURES = {
+    *("x", "y", "z", "lat", "lon", "lng", "latitude", "longitude", "age", "height", "width"),
+    *("depth", "weight", "size", "stock", "price"),
+}
 _WHERE = {"index", "indexes", "indices", "idx", "offset", "line", "page", "year"}
 
 
@@ -308,11 +325,21 @@ def number_kind(name: str) -> str:
     return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 
 
+def is_measure(name: str) -> bool:
+    """Is a number with this name a coordinate, a price or another property, and not a grade?"""
+    return not words_of(name.rpartition(".")[2]).isdisjoint(_MEASURES)
+
+
 def names_order(name: str) -> bool:
     """Does a column order items, by its name, so that it is no id?"""
     orders = PLACES | {"score", "scores"}
     known = (*ROLES["pos"], *ROLES["score"])
     return not orders.isdisjoint(words_of(name)) or is_called(name, known)
+
+
+def may_be_query(name: str) -> bool:
+    """May a column be the query, by its name: is it no place, score or grade?"""
+    return not names_order(name) and number_kind(name) != "grade" and not is_called(name, TIMES)
 
 
 # Words of what retrieved texts are, and of the parts of one.

@@ -32,7 +32,8 @@ Call: TypeAlias = Mapping[str, Any]
 class Question(RankqlError):
     """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
     options. Without a call, `otherwise` says what to do; `others` are answers that cannot be tried,
-    and `hint` follows. `columns` lists what there is, to fill in the blanks of a call.
+    and `hint` follows. `open` are calls in which ... stands for a value that the caller knows.
+    `columns` lists what there is, to fill in the blanks of a call.
     """
 
     def __init__(
@@ -42,8 +43,12 @@ class Question(RankqlError):
         hint: str = "",
         otherwise: str = "",
         others: Iterable[str] = (),
+        open: Iterable[Call] = (),
     ) -> None:
+        self.open = [*open]
         self.text, self.calls, self.hint, self.otherwise = text, [*calls], hint, otherwise
+        # Does the text have the calls?
+        self.stated = False
         self.others, self.columns, self.blanks = [*others], "", dict[str, Any]()
         super().__init__(self.format(as_arguments))
 
@@ -55,9 +60,16 @@ class Question(RankqlError):
 
     def format(self, write: Callable[[Call], str]) -> str:
         """The question and its calls, as `write` writes them."""
+        if self.stated:
+            return self.text
         calls = " or ".join(dict.fromkeys(map(write, self.calls)))
         answer = f"Pass {calls}" if calls else self.otherwise
-        asks, answers = self.text.endswith("?"), ", or ".join([answer, *self.others])
+        fill = "a grade for each value: "
+        blank = [f"{fill * ('Ellipsis' in repr(x))}{write(x)}" for x in self.open]
+        if blank and not calls:
+            answer, *blank = [f"Pass {blank[0]}", *blank[1:]]
+        answers = ", or ".join(filter(None, [answer, *blank, *self.others]))
+        asks = self.text.endswith("?")
         stop = "" if asks or not answer else "."
         question = f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
         stop = "" if asks and not answers and not self.hint else "."
@@ -67,7 +79,8 @@ class Question(RankqlError):
 
 def as_arguments(call: Call) -> str:
     """A call as Python writes it."""
-    return ", ".join(f"{name}={value!r}" for name, value in call.items())
+    text = ", ".join(f"{name}={value!r}" for name, value in call.items())
+    return text.replace(": Ellipsis", ": ...")
 
 
 class Ungraded(Question):

@@ -13,7 +13,7 @@ import duckdb
 
 from rankql.core.base.column_names import Named
 from rankql.core.base.doors import DOORS, call_extra, find_door
-from rankql.core.base.errors import require, require_package
+from rankql.core.base.errors import RankqlError, require, require_package
 from rankql.core.base.manifest import RECORDING
 from rankql.core.base.writing import (
     PARQUET,
@@ -32,8 +32,10 @@ from rankql.core.evaluation.finish import compute
 from rankql.core.evaluation.means.means import require_interval
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import make_plan
+from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result.result import Result, check_values, write_values
 from rankql.core.evaluation.result.script import Steps
+from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import (
     DEFAULT_METRICS,
@@ -43,7 +45,7 @@ from rankql.core.tables.request import (
     parse_groupings,
     require_tables,
 )
-from rankql.core.tables.session import is_several_runs, open_session
+from rankql.core.tables.session import Session, is_several_runs, open_session
 from rankql.core.tables.tables import Data
 
 
@@ -259,54 +261,90 @@ def evaluate_request(request: Request) -> Result:
 def open_evaluation(request: Request) -> Iterator[Evaluation]:
     """The plan of a request, while its tables are open. Errors of DuckDB become our own."""
     with open_session(request.con, *request.sources) as session:
-        texts = (request.metrics, request.rules, request.groupings, request.weight)
-        session.mentioned = repr(texts).lower()
+        session.mentioned = _mentioned(request)
         evaluation = make_plan(session, request)
         with compute.evaluation_errors(evaluation):
             yield evaluation
 
 
 def evaluate_in_duckdb(request: Request) -> Result:
-    """The result of `evaluate` for checked arguments."""
-    with open_evaluation(request) as evaluation:
-        recorded, tables = RECORDING.get(), dict[str, Any]()
-        if request.output is not None or recorded is not None:
-            tables = call_extra("record tables", evaluation)
-        if recorded is not None:
-            recorded.tables.append(tables)
+    """The result of `evaluate` for checked arguments. An error offers the calls that answer it."""
+    with open_session(request.con, *request.sources) as session:
+        session.mentioned, session.defers = _mentioned(request), True
+        try:
+            evaluation = make_plan(session, request)
+            with compute.evaluation_errors(evaluation):
+                return _evaluate(evaluation, request)
+        except RankqlError as error:
+            raise call_extra(
+                "answer", session, request, error, _read_with_value
+            ) from error.__cause__
+
+
+def _read_with_value(session: Session, request: Request) -> Inputs | None:
+    """The inputs of a request, if a metric has a value."""
+    evaluation = make_plan(session, request)
+    with compute.evaluation_errors(evaluation):
         reduction = compute.reduce_tables(evaluation)
-        unique = reduction.unique_columns()
-        counters, queries = read_counters(reduction), reduction.queries
-        causes = Causes(reduction) if reduction.counts else None
-        evidence = Evidence(evaluation, counters, unique=unique, queries=queries, causes=causes)
-        notes = inspect([*RANKINGS, *SAMPLED], evidence)
-        values = compute.finish(reduction)
-        frame = values.per_query
-        shares = {system or "run": x / n for system, (n, x) in values.seen.items() if x}
-        fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
-        meta = evaluation.make_meta(catalogue=values.catalogue, **fields)
-        if recorded is not None and recorded.systems:
-            meta = replace(meta, systems=[*recorded.systems])
-        if request.interval == "anytime":
-            systems = frame["system"].n_unique() if meta.system else 1
-            call_extra("require one mean", meta, systems)
-        if (path := request.output) is None:
-            check_values(meta, frame)
-        place = frame if path is None else write_values(meta, frame, path)
-        evidence = replace(evidence, values=frame, seen=values.seen, outside=values.outside)
-        return Result(
-            meta=meta,
-            _script=evaluation.script,
-            columns=evaluation.columns,
-            data_notes=[
-                *evaluation.session.notes, *evaluation.inputs.notes, *notes,
-                *inspect(VALUES, evidence), *values.notes,
-            ],
-            interval=request.interval,
-            confidence=request.confidence,
-            values=place,
-            steps=Steps(evaluation.script, partial(_run_step, request)),
-        )  # fmt: skip
+        inspect(RANKINGS, _look_for(evaluation, reduction))
+        values = compute.finish(reduction).per_query
+    known = any(values[x.name].is_not_null().any() for x in evaluation.metrics)
+    return evaluation.inputs if known else None
+
+
+def _look_for(evaluation: Evaluation, reduction: Reduction) -> Evidence:
+    """What the checks of rankings read."""
+    return Evidence(
+        evaluation,
+        read_counters(reduction),
+        unique=reduction.unique_columns(),
+        queries=reduction.queries,
+        causes=Causes(reduction) if reduction.counts else None,
+    )
+
+
+def _mentioned(request: Request) -> str:
+    """What the caller wrote of columns and metrics."""
+    return repr((request.metrics, request.rules, request.groupings, request.weight)).lower()
+
+
+def _evaluate(evaluation: Evaluation, request: Request) -> Result:
+    """The result of a plan."""
+    recorded, tables = RECORDING.get(), dict[str, Any]()
+    if request.output is not None or recorded is not None:
+        tables = call_extra("record tables", evaluation)
+    if recorded is not None:
+        recorded.tables.append(tables)
+    reduction = compute.reduce_tables(evaluation)
+    evidence = _look_for(evaluation, reduction)
+    notes = inspect([*RANKINGS, *SAMPLED], evidence)
+    values = compute.finish(reduction)
+    frame = values.per_query
+    shares = {system or "run": x / n for system, (n, x) in values.seen.items() if x}
+    fields = {"tables": tables, "call": _describe_call(request), "seen": shares}
+    meta = evaluation.make_meta(catalogue=values.catalogue, **fields)
+    if recorded is not None and recorded.systems:
+        meta = replace(meta, systems=[*recorded.systems])
+    if request.interval == "anytime":
+        systems = frame["system"].n_unique() if meta.system else 1
+        call_extra("require one mean", meta, systems)
+    if (path := request.output) is None:
+        check_values(meta, frame)
+    place = frame if path is None else write_values(meta, frame, path)
+    evidence = replace(evidence, values=frame, seen=values.seen, outside=values.outside)
+    return Result(
+        meta=meta,
+        _script=evaluation.script,
+        columns=evaluation.columns,
+        data_notes=[
+            *evaluation.session.notes, *evaluation.inputs.notes, *notes,
+            *inspect(VALUES, evidence), *values.notes,
+        ],
+        interval=request.interval,
+        confidence=request.confidence,
+        values=place,
+        steps=Steps(evaluation.script, partial(_run_step, request)),
+    )  # fmt: skip
 
 
 def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:

@@ -36,9 +36,11 @@ from rankql.core.base.column_names import (
     list_side,
     missing_column,
     names_system,
+    number_kind,
     rank_of,
     recognise_item_alone,
     squash,
+    words_in_order,
     words_of,
 )
 from rankql.core.base.errors import Question, RankqlError, Ungraded
@@ -204,7 +206,8 @@ def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True
     for name in table.free_columns(role):
         kind, rank = table.columns[name], rank_of(role, name)
         if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
-            table.find(role, parent)  # asks for the fields of a key
+            if not table.roles.get(role) and role not in table.named.values():
+                table.find(role, parent)  # asks for the fields of a key
         elif rank is not None and not is_nested(kind):
             ids.append(Ids(name, quote(name), rank))
         elif not named and is_id(kind) and rank_of(other, name) is None:
@@ -218,14 +221,15 @@ _OUTCOMES = {
     *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
     *("liked", "useful"),
 }
-# Names of numbers that order items, which judgments may have as grades.
-_RANKING = (*ROLES["score"], *ROLES["pos"])
 
 
 def is_outcome(name: str, kind: str) -> bool:
     """Does a column say whether an item was good, by its type or its name?"""
     words = words_of(name.rpartition(".")[2])
-    return kind == "BOOLEAN" or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
+    is_flag = words_in_order(name)[:1] == ["is"] and not is_called(name, SPLITS)
+    return (
+        kind == "BOOLEAN" or is_flag or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
+    )
 
 
 def name_ids(
@@ -288,14 +292,17 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     calls = [{role: x} for x in names]
     if role == "item" and rel and table.label == "qrels":  # several label an item
         calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
-    judged = [x for x in numbers if list_side(x) == "qrels"]  # such as y_true
+    judged = [x for x in numbers if list_side(x) == "qrels" and not words_of(x) & PLACES]
     if role == "rel":
         known = map(table.find, ("query", "item", *NUMBERS))
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
-        calls += [{role: x} for x in numbers if table.label == "qrels" and is_called(x, _RANKING)]
+        calls += _grades_left(table, free, hint) if not calls else []
+        ranked = any(is_called(x, ROLES["pos"]) for x in numbers)  # the ideal, in an exact search
+        scores = [] if ranked else [x for x in numbers if is_called(x, ROLES["score"])]
+        calls += [{role: x} for x in scores if table.label == "qrels"]
         # Without a place of each, a run of relevant items alone is the best there is.
         if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
             calls.append({role: "1"})
@@ -305,11 +312,13 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     if role == "score":
         ordered = table.ordered and not numbers  # nothing else orders the items
         numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or x in judged)]
-        places = [x for x in numbers if x in ids]
+        scores = [x for x in numbers if words_of(x) & {"score", "scores", "points"}]
+        places = [x for x in numbers if x in ids and x not in scores]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
         calls += [
             {role: x} for x in numbers
-            if table.columns[x].startswith(FRACTIONS) or (table.text and not words_of(x) & PLACES)
+            if table.columns[x].startswith(FRACTIONS) or x in scores
+            or (table.text and not words_of(x) & PLACES)
         ]  # fmt: skip
         calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
         hint = ". The run comes first, the judgments second"
@@ -320,6 +329,26 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
     row |= {"score": 2.5} if table.label != "qrels" else {}
     otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
     return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
+
+
+def _grades_left(table: Table, free: Sequence[str], named: str) -> list[dict[str, Any]]:
+    """The only column that is left for the grades of a ranked table, and a score next to the
+    prediction of it.
+    """
+    known = {table.find(x) for x in ("query", "item", "pos")}
+    scores = [x for x in free if is_called(x, ROLES["score"])]
+    predicted = [x for x in scores if is_called(x, ("pred", "prediction"))]
+    targets = [x for x in scores if is_called(x, ("score",))]
+    if table.label.startswith("run") and len(predicted) == len(targets) == 1:
+        return [{"rel": targets[0], "score": predicted[0]}]
+    left = [
+        x for x in free
+        if x not in known and x not in scores and not is_called(x, (*TIMES, *SPLITS))
+        and not words_of(x) & (PLACES | {"title", "text", "name", "latency", "url", "id"})
+        and number_kind(x) != "amount" and not is_nested(table.columns[x])
+    ]  # fmt: skip
+    ranked = bool(scores or table.find("pos")) and table.find("item") is not None
+    return [{"rel": left[0]}] if ranked and len(left) == 1 and table.label != "qrels" else []
 
 
 def assign_roles(

@@ -79,6 +79,10 @@ class Reader:
         self.reads_values = True
         # Does a doubt about a column stop the reading? `check` reports it.
         self.asks = True
+        # The tables that were read last: the runs, and the others by their argument. If offers are
+        # tried later, by an evaluation, a question has all that may answer it.
+        self.opened: tuple[dict[str | None, Table], dict[str, Table | None]] | None = None
+        self.defers = False
         # What the caller wrote of columns and metrics, if only columns in it are read.
         self.mentioned: str | None = None
         # What was left out of the files.

@@ -81,6 +81,7 @@ def read_inputs(session: Session, request: Request) -> Inputs:
         inputs = _read_tables(session, runs, tables, options, by, request.catalogue)
         return replace(inputs, weight=request.weight)
 
+    session.opened = {**runs}, tables
     try:
         return read(runs, tables, options)
     except Question as question:

@@ -14,6 +14,8 @@ from rankql.core.base.column_names import (
     find_name,
     is_added,
     is_called,
+    is_like_id,
+    list_side,
     recognise,
     squash,
 )
@@ -200,10 +202,15 @@ class Table:
         column = self._find(role, name, preferred)
         kind = self.columns[column] if column and role == "query" else ""
         if is_nested(kind):
-            fields = [x for x in self.columns if x.startswith(f"{column}.")]
+            fields = [
+                x for x in self.columns if x.startswith(f"{column}.") and x not in self.computed
+            ]
+            plain = [x for x in fields if not is_nested(self.columns[x]) and "," not in x]
+            likely = [x for x in (*self.columns, *plain) if is_like_id(x)]
+            likely = [x for x in likely if not is_nested(self.columns[x]) and not list_side(x)]
             raise Question(
                 f"{self.label}: {column} has lists or objects, which are no ids of queries",
-                [{"query": fields}] if fields else [],
+                [{"query": x} for x in dict.fromkeys(likely)] + [{"query": plain}] * bool(plain),
                 otherwise="Name another column: query=",
             )
         return column

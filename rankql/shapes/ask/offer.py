@@ -41,8 +41,12 @@ def offer_calls(
     item = options["item"]
     if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
         asked.calls = [
-            {x: [y, item[1]] if x == "item" else y for x, y in call.items()} for call in asked.calls
+            {x: [y, item[1]] if x == "item" and isinstance(y, str) else y for x, y in call.items()}
+            for call in asked.calls
         ]
+    session.opened = {**runs}, {**tables}
+    if session.defers:
+        return asked
 
     def is_answer(call: Call) -> bool:
         noted, named = len(session.notes), {**options, **call}

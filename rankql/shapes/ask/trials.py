@@ -5,10 +5,10 @@ A call counts if it reads the tables, matches a judged item, and leaves no item 
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-import duckdb
 
 from rankql.core.base.column_names import (
     AGAINST,
@@ -16,10 +16,12 @@ from rankql.core.base.column_names import (
     SPLITS,
     TIMES,
     is_called,
+    is_like_id,
     list_side,
     names_order,
     names_system,
     number_kind,
+    rank_of,
     words_of,
 )
 from rankql.core.base.errors import Call, Question, RankqlError, as_arguments
@@ -30,7 +32,10 @@ from rankql.core.tables.tables import Table, id_text
 
 # More calls are a list to read, not an answer; so many are tried in all, of each further question
 # fewer, and so many questions are answered by one call.
-_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 8, 4, 4
+# Remedies in texts.
+_VALUE = r"""'(?:[^'\\]|\\.)*'|"[^"]*"|\[(?:'[^']*'|"[^"]*"|[, ])*\]"""
+_REMEDY = re.compile(rf"\b(query|item|rel|score|pos|system|collapse|order)=({_VALUE})")
+_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 16, 4, 4
 
 
 def verified(question: Question, read: Callable[[Call], bool]) -> Question:
@@ -40,9 +45,17 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
     """
     calls: list[Call] = []
     others, tries = dict.fromkeys(question.others), iter(range(_TRIED))
+    tried: set[str] = set()
+
+    def read_once(call: Call) -> bool:
+        text = repr(sorted(call.items(), key=str))
+        if text in tried or next(tries, None) is None:
+            return False
+        tried.add(text)
+        return read(call)
 
     def try_call(call: Call) -> list[Call]:
-        return [*_try(call, lambda x: next(tries, None) is not None and read(x), others)]
+        return [*_try(call, read_once, others)]
 
     likely = _likely(question)
     for call in likely:
@@ -55,13 +68,45 @@ def verified(question: Question, read: Callable[[Call], bool]) -> Question:
         item = call.get("item")
         if isinstance(item, list) and item[::-1] in pairs and item not in pairs:
             calls[n:n] = try_call({**call, "collapse": item[0]})
-    calls = calls[:_OFFERED]
-    return type(question)(question.text, calls, question.hint, question.otherwise, others)
+    calls = _without_repeats(calls)
+    first = next((n for n, x in enumerate(calls) if is_open(x)), len(calls))
+    calls, blank = calls[:first][:_OFFERED], [x for x in calls[first:] if x not in calls[:first]]
+    blank = blank[: _OFFERED - len(calls)]
+    if not blank:  # as other rows of one item may have other words
+        blank = [x for x in question.open if x not in calls]
+    return type(question)(question.text, calls, question.hint, question.otherwise, others, blank)
+
+
+def is_open(call: Call) -> bool:
+    """Lacks a call a value that the caller knows?"""
+    return "Ellipsis" in repr(call)
+
+
+def as_question(error: RankqlError) -> Question:
+    """An error as a question: the calls of its text are its answers."""
+    if isinstance(error, Question):
+        return error
+    text, stop, rest = str(error).partition(". ")
+    calls = [{x[1]: ast.literal_eval(x[2])} for x in _REMEDY.finditer(rest)]
+    calls = [x for x in calls if "collapse" not in x] + [
+        {**x, "positions": "keep"} for x in calls if "collapse" in x
+    ]
+    rows = ", or keep one row of each" * rest.startswith("Keep one row")
+    return Question(text, calls, rows) if stop and calls else Question(str(error))
+
+
+def _without_repeats(calls: Sequence[Call]) -> list[Call]:
+    """The calls without one that another says in more words, or that leaves open which of two."""
+    texts = [{*map(repr, x.items())} for x in calls]
+    longer = [[n for n, x in enumerate(texts) if y < x] for y in texts]
+    extra = {n for each in longer if len(each) == 1 for n in each}
+    extra |= {n for n, each in enumerate(longer) if len(each) > 1}
+    return [x for n, x in enumerate(calls) if n not in extra]
 
 
 def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
-    calls = filter(_makes_sense, question.calls)
+    calls = filter(_makes_sense, [*question.calls, *question.open])
     return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
 
 
@@ -87,7 +132,11 @@ def _makes_sense(call: Call) -> bool:
         return False
     if any(is_called(x, TIMES) for x in (*grades, *scores)):
         return False
-    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in items)
+    places = [re.sub(r"[\d\W]+$", "", x) for x in _names(call.get("pos"))]  # id + 1, qid2
+    if any(is_like_id(x) or rank_of("query", x) is not None for x in places):
+        return False
+    plain = [x for x in items if "(" not in x]
+    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in plain)
     if derived or any(number_kind(x) == "place" for x in grades):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
@@ -116,20 +165,28 @@ def _try(
     try:
         if read(call):
             yield call
-    except Question as question:
+    except RankqlError as error:
+        question = as_question(error)
         answers = _likely(question)[:_FURTHER] if questions > 1 else []
         for n, more in enumerate(answers):
             if more == {"descending": False} and {"descending": True} in answers[:n]:
                 continue  # whether ids match does not depend on the order
-            pairs = {x: [call[x], y] for x, y in more.items() if isinstance(call.get(x), str)}
+            texts = ((x, y) for x, y in more.items() if isinstance(y, str))
+            pairs = {x: [call[x], y] for x, y in texts if isinstance(call.get(x), str)}
             if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
                 others |= dict.fromkeys(question.others)
                 if more == {"rel": "1"}:  # amounts may be gains on purpose
-                    others |= dict.fromkeys(map(as_arguments, answers[n + 1 :]))
+                    others |= dict.fromkeys(map(_write_grades, answers[n + 1 :]))
                 yield from works
-                break
-    except (RankqlError, duckdb.Error):
+                if not is_open(works[0]):
+                    break
+    except Exception:  # of any kind: what does not work is not offered
         return
+
+
+def _write_grades(call: Call) -> str:
+    """A call as text, and that its grades are those of values."""
+    return f"{'a grade for each value: ' * is_open(call)}{as_arguments(call)}"
 
 
 def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
@@ -166,10 +223,18 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
         return False
     for table in inputs.runs.values():
         keys = inputs.ids(table)
+        rows = table.unit == "rows" and "pos" not in table.roles and not inputs.qrels
+        if rows and not repeats(table, keys[:1]):
+            return False  # a row per query is no ranking
         if pos := table.roles.get("pos"):
             number = table.number("pos")
             sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
             places = [*(x for x in keys if x != table.roles.get("item")), pos]
+            if pos in table.computed:  # what counts from 0 does so in each query
+                first = f"count(DISTINCT ({', '.join(map(quote, places[:-1]))}))"
+                each = f"SELECT {first} = {first} FILTER ({number} = 1) FROM {table.sql}"
+                if not session.value(each):
+                    return False
             if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False
             if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):

@@ -89,14 +89,14 @@ def split_groups(session: Session, table: Table) -> Table:
     return table
 
 
-def unpack_objects(table: Table, maps: Sequence[str] = ()) -> Table:
+def unpack_objects(table: Table, maps: Sequence[str] = (), others: str = "") -> Table:
     """The table with a column for each field of its objects, but not for {id: number}: maps, or
-    objects of such names.
+    objects of such names, unless others= names a field.
     """
     for name, kind in [*table.columns.items()]:
         whole = kind.endswith("]") or table.unit == "ids" or name in maps
         fields = {} if whole else fields_of(kind)
-        if fields and not has_numbers_of_ids(name, kind):
+        if fields and (f"{name}." in others or not has_numbers_of_ids(name, kind)):
             fields = {x: y for x, y in fields.items() if f"{name}.{x}" not in table.columns}
             columns = {f"{name}.{x}": field.kind for x, field in fields.items()}
             values = ", ".join(
@@ -127,7 +127,7 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
 
     names: columns that the caller names as the items. others: what else the caller names.
     """
-    table = unpack_objects(table, find_maps(session, table, names, others))
+    table = unpack_objects(table, find_maps(session, table, names, others), others)
     for name, kind in [] if table.trec else table.columns.items():
         named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
@@ -191,9 +191,17 @@ _UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
 
 
 def find_items(
-    session: Session, table: Table, known: Sequence[str], name: Any, taken: set[str]
+    session: Session,
+    table: Table,
+    known: Sequence[str],
+    name: Any,
+    taken: set[str],
+    paired: bool = False,
 ) -> list[Ids]:
-    """The columns, fields of objects in lists and readings of cells that may be the item."""
+    """The columns, fields of objects in lists and readings of cells that may be the item.
+
+    paired: is it one of a pair that the caller names for a table with both lists?
+    """
     name = table.roles.get("item", name)
     if isinstance(name, tuple) and table.has(", ".join(name)):
         name = ", ".join(name)  # the key of fields of one object
@@ -202,7 +210,7 @@ def find_items(
         ids = find_ids(table, "item") if name is None else []
         if isinstance(name, str) and table.has(name):
             ids = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
-        cells = _find_cells(session, table, known, name)
+        cells = _find_cells(session, table, known, name, paired)
         names = {x.name for x in cells}
         return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
     kind = table.columns[column]
@@ -261,18 +269,21 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
     return [x for x in places if is_number(fields[x].kind) or (ids and has_several(x))]
 
 
-def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:
+def _find_cells(
+    session: Session, table: Table, known: Sequence[str], name: Any, paired: bool
+) -> list[Ids]:
     """The readings of a column whose cells may have several ids, or one per row of lists."""
     if table.unnested or table.unit == "ids" or table.roles.get("item"):
         return []
     # Next to the lists of retrieved ids, a plain value is a list of one.
     beside = known is RELEVANT and any(x.endswith("]") for x in table.columns.values())
+    beside = beside or paired
     likely = [x for x in table.columns if beside and list_side(x) == "qrels" and is_like_id(x)]
     lists = [*likely, *sorted(known, key=lambda x: x in ANSWERS), *PREDICTED]
     column = find_name(table.columns, [name] if isinstance(name, str) else lists)
     column = column or (table.find("item") if name is None else None)
     others = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
-    if column is None or {*others} - {column}:
+    if column is None or (not paired and {*others} - {column}):
         return []
     kind = table.columns[column]
     listed = is_called(column, lists) or (beside and name is not None)

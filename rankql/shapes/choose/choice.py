@@ -24,6 +24,7 @@ from rankql.core.base.column_names import (
     find_name,
     is_called,
     is_distance,
+    may_be_query,
     names_system,
     squash,
 )
@@ -40,9 +41,17 @@ from rankql.core.tables.candidates import (
 )
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import FIRST_ROWS, Runs, Table, is_number, require_column
+from rankql.core.tables.tables import (
+    FIRST_ROWS,
+    Runs,
+    Table,
+    is_number,
+    mentioned,
+    require_column,
+)
 from rankql.shapes.choose.cells import SEPARATORS, Items
 from rankql.shapes.choose.computed import add_column, column_name, parse_pair, split_key
+from rankql.shapes.choose.paths import read_path
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
@@ -126,7 +135,11 @@ def named_columns(runs: Runs, qrels: Table | None, columns: Mapping[str, Any]) -
     for pair in (query, item):
         if pair[0] == pair[1] and isinstance(pair[0], str):  # one may have a recognised name
             name, knows = pair[0], [partial(_any_has, side) for side in sides]
-            has = [known(name) or split_key(name, known) != name for known in knows]
+            has = [
+                known(name) or split_key(name, known) != name
+                or any(read_path(table, name) for table in side)
+                for known, side in zip(knows, sides, strict=True)
+            ]  # fmt: skip
             pair = tuple(pair[0] if x or not any(has) else None for x in has)
         named.append(pair)
     run_item, judged = (
@@ -150,6 +163,12 @@ def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Tab
     for role, spec in zip(("query", "item", "item"), specs, strict=False):
         expression = isinstance(spec, str) and spec.strip() and not spec.isidentifier()
         fields = isinstance(spec, tuple) and role == "item" and not all(map(table.has, spec))
+        path = None
+        if expression and role == "item" and not _has(table, spec):
+            path = read_path(table, spec)
+        if path:
+            table = table.with_column(spec, *path, mentioned(table.columns, spec))
+            continue
         if (isinstance(spec, tuple) and not fields) or (expression and not _has(table, spec)):
             table = add_column(session, table, role, spec)
     return table
@@ -212,6 +231,7 @@ _ROLES = ("query", "item")
 def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
     queries = [find_ids(replace(x, roles={}, named={}), "query", named=False) for x in (run, qrels)]
+    queries = [[x for x in ids if may_be_query(x.name)] for ids in queries]
     items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
     pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(queries[0], queries[1])]
     sides = [Side([table], (), ()) for table in (run, qrels)]

@@ -23,6 +23,9 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
 from rankql.shapes.choose.computed import column_name
 
+# Names of how deep a ranking was cut, of which each has a row.
+_DEPTHS = ("k", "top_k", "depth", "cutoff", "n_results")
+
 
 def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:
     """The tables with both lists and the query of their rows.
@@ -35,7 +38,8 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
     for label, table in runs.items():
         key = table.find("query", named, QUESTIONS)
         others = [t for t in runs.values() if t is not table]
-        ids = find_ids(table, "query", named=False)
+        keyed_table = replace(table, roles={"query": key}) if key else table
+        ids = find_ids(keyed_table, "query", named=False)
         ids = [x for x in ids if is_like_id(x.name) or (others and is_text(table.columns[x.name]))]
         # Several rows may ask the same question, if they have ids.
         repeats = key and name is None and _repeats_text(session, runs.values(), key, system)
@@ -105,6 +109,11 @@ def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Ca
     if len(parts) == 1:
         keys += [[x, y] for i, x in enumerate(free) for y in free[i + 1 :]]
     calls: list[Call] = []
+    depths = [] if system else [x for x in columns if is_called(x, _DEPTHS) and x not in parts]
+    for name in depths:  # a row of each cutoff
+        count = ", ".join(map(quote, (*parts, name)))
+        if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
+            calls.append({"system": name})
     for names in keys:
         count = ", ".join(quote(x) for x in (*names, system) if x)
         if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):

@@ -16,13 +16,14 @@ from itertools import chain
 from typing import TypeAlias
 
 from rankql.core.base.column_names import (
-    AGAINST,
     ANNOTATORS,
     DISTANCES,
     EVENTS,
+    EXCLUDED,
     KEY_PLACES,
     KEYS,
     LOCATORS,
+    NOT_RELEVANT,
     RANKED_SYSTEMS,
     RELEVANT,
     RETRIEVED,
@@ -31,13 +32,14 @@ from rankql.core.base.column_names import (
     USERS,
     is_called,
     is_distance,
+    is_measure,
     level_of,
     list_side,
     number_kind,
     squash,
     words_of,
 )
-from rankql.core.base.errors import Call, Question, parse_number
+from rankql.core.base.errors import Call, Question, as_arguments, parse_number
 from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import VECTOR, entries_of, fields_of, is_map
@@ -48,7 +50,6 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
     FIRST_ROWS,
     Table,
-    format_mapping,
     id_text,
     is_id,
     is_number,
@@ -58,6 +59,7 @@ from rankql.core.tables.tables import (
 )
 from rankql.shapes.choose.cells import find_items
 from rankql.shapes.doubts.sample import Pair, Reading
+from rankql.shapes.doubts.words import are_graded, map_words
 from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
@@ -302,35 +304,42 @@ def _grades(pair: Pair) -> Sequence[str]:
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
     doubtful = [x for x in doubtful if not is_called(x, ANNOTATORS)] or doubtful
-    texts, labels = list[str](), list[str]()
+    texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
     for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
         value, kind = free[x]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
         if is_text(kind) and any(parse_number(label) is None for label in found):
             texts.append(x)
-            mapping = format_mapping(dict.fromkeys(found, "..."), x)
-            labels = [f"a grade for each value: {mapping}"]
+            filled, blank = map_words(x, found)
+            graded = are_graded(found)
     grades = [x for x in doubtful if x not in texts]
     if side.table.before:  # items repeat
         grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
-    calls: list[Call] = [{"rel": x} for x in grades]
+    calls: list[Call] = [*filled, *({"rel": x} for x in grades)]
     own = [x for x in side.source.columns if x not in taken]
     lists = [x for x in own if _are_grades(pair, side, x)]
     maps = {x: call for x in own if (call := _grades_of_ids(pair, side, x))}
     doubtful += [*lists, *maps]
     if not doubtful:
         return ()
-    calls += [*({"rel": x} for x in lists), *maps.values(), {"rel": "1"}]
-    amounts = not maps and all(
-        x in side.free and _is_amount(side, x) for x in doubtful if x not in texts
+    calls += [*({"rel": x} for x in lists), *maps.values()]
+    if not blank or not graded:
+        calls.append({"rel": "1"})
+    elif not calls:
+        blank.append({"rel": "1"})
+    numbers = [x for x in doubtful if x not in texts]
+    amounts = (
+        bool(numbers)
+        and not maps
+        and all(x in side.free and (is_measure(x) or _is_amount(side, x)) for x in numbers)
     )
     verb = "Is" if len(doubtful) == 1 else "Are"
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
         f"{verb} {join_words(doubtful)} the grade of {side.name}?",
         sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
-        others=labels,
+        open=blank,
     )
 
 
@@ -473,7 +482,14 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                     f"{side.table.label}: {name} is not read. If its items must not be shown, pass "
                     f"forbidden={name!r}"
                 )
-            if words & AGAINST or (judged and side is run and not pair.is_one_table):
+            if words & EXCLUDED and side is qrels and "forbidden" not in pair.named:
+                query, rows = side.table.sources([side.table.roles["query"]])[0], side.table.label
+                yield side.note(
+                    f"{name} is not read. To leave its ids out of the ranking, pass them as "
+                    f"train=pl.DataFrame({rows}).select({query!r}, {qrels.name}={name!r}), "
+                    "seen='drop'"
+                )
+            if words & NOT_RELEVANT or (judged and side is run and not pair.is_one_table):
                 continue
             if kind.endswith("[][]") or orders_items(name):
                 continue
@@ -519,7 +535,7 @@ def _other_lists(pair: Pair) -> Iterator[str]:
 def _odd_ids(pair: Pair) -> Sequence[str]:
     """Words for nothing, and several ids in one element of a list."""
     run, qrels = pair.run, pair.qrels
-    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+    if qrels is None or not (run.column or qrels.column):
         return ()
     for side, other in ((qrels, run), (run, qrels)):
         if not side.kind.endswith("]") or "[][]" in side.kind or side.kind.startswith("STRUCT("):
@@ -541,7 +557,7 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
                 text = f"does {found!r} in {side.column} say that no item is {what}?"
                 named = {"qrels": drop} if side is qrels else {"run": drop}
                 calls = [pair.named_items(**named), pair.named_items()]
-                raise Question(side.note(text), calls)
+                return _ask_or_note(pair, side, text, calls)
         if plain:
             continue
         parts = f"list_filter(string_split_regex(trim(i), '{_BETWEEN}'), lambda p: p <> '')"
@@ -555,8 +571,15 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
             split += f"string_split_regex(trim(x), '{_BETWEEN}')))"
             calls = [pair.named_items(*((split, "") if side is run else ("", split)))]
             text = f"are {example!r} in {side.column} several ids?"
-            raise Question(side.note(text), [*calls, pair.named_items()])
+            return _ask_or_note(pair, side, text, [*calls, pair.named_items()])
     return ()
+
+
+def _ask_or_note(pair: Pair, side: Reading, text: str, calls: Sequence[Call]) -> Sequence[str]:
+    """Ask with calls; of items that the caller names, a note has the first."""
+    if "item" in pair.named:
+        return [side.note(f"{text} If so, pass {as_arguments(calls[0])}")]
+    raise Question(side.note(text), calls)
 
 
 # In this order; a question ends the reading.

@@ -34,6 +34,8 @@ def fold_columns(reader: Reader, table: Table) -> Table:
     ids, numbers = dict[str, list[str]](), dict[str, list[str]]()
     for stem, names in stems.items():
         first, kinds = min(names), {table.columns[name] for name in names.values()}
+        if find_name([stem], ROLES["query"]):
+            continue
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
             continue
         if not same_kind([*kinds - {'"NULL"'}] or ["VARCHAR"]):

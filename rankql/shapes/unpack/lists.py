@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,9 +20,8 @@ from rankql.core.base.column_names import (
     ROLES,
     find_name,
     is_called,
-    list_side,
 )
-from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, require
+from rankql.core.base.errors import RankqlError, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import (
     Ids,
@@ -31,7 +29,6 @@ from rankql.core.tables.candidates import (
     fields_of,
     find_field,
     find_list,
-    is_outcome,
     lists_of,
     wrong_type,
 )
@@ -46,7 +43,6 @@ from rankql.core.tables.tables import (
     is_number,
     is_text,
     mentioned,
-    quote_name,
     require_column,
     text_number,
 )
@@ -60,6 +56,7 @@ from rankql.shapes.choose.choice import (
     named_columns,
 )
 from rankql.shapes.choose.row_keys import find_row_keys, require_one_row
+from rankql.shapes.unpack.unnamed import require_known_list, require_known_lists
 
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
@@ -119,14 +116,19 @@ def unnest_lists(
     qrels = qrels and compute_columns(session, qrels, specs[1])
     numbered = (columns.get(role) for role in ("rel", "pos", "score"))
     taken = {*attributes, *(name for name in numbered if isinstance(name, str))}
-    run_items = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    paired = qrels is None and specs[0][1] is not None and specs[0][1] != specs[1][1]
+    run_items = {
+        n: find_items(session, t, RETRIEVED, specs[0][1], taken, paired) for n, t in runs.items()
+    }
     listed = any(x.column for ids in run_items.values() for x in ids)
     if qrels is None:
         if not listed:
             for table in runs.values():
+                if columns.get("rel") and (table.known("pos") or table.known("score")):
+                    continue  # a row per item, and lists of something else
                 rows = specs[0][1] or table.known("item") or not lists_of(table)
                 found = [] if rows else find_items(session, table, RELEVANT, None, taken)
-                _require_both(table, specs[0][1], (), found)
+                require_known_lists(table, specs[0][1], (), found)
             return runs, None, columns
         flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
         if all(flags.values()):
@@ -170,6 +172,8 @@ def unnest_lists(
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
+    if isinstance(rel := columns.get("rel"), list | tuple) and isinstance(rel[0], str):
+        columns = {**columns, "rel": (rel[0].removeprefix(f"{column}."), *rel[1:])}
     graded = _names_of(numbers, "rel", LIST_GRADES if columns.get("rel") is None else ())
     own = None if qrels is None else attributes
     several = len(runs) > 1 or bool(system)
@@ -192,9 +196,10 @@ def _find_judged(
             used = {x.column for x in run_items[name]} - {""}  # one list is not both
             key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
             own = spec if specs[1] != specs[0] or key else None
-            ids = find_items(session, table, RELEVANT, own, taken)
+            paired = specs[0][1] is not None and own is not None
+            ids = find_items(session, table, RELEVANT, own, taken, paired)
             judged[name] = [x for x in ids if x.column not in used]
-            _require_both(table, own, run_items[name], judged[name])
+            require_known_lists(table, own, run_items[name], judged[name])
         return judged
     relevant = find_list(qrels, RELEVANT, specs[1][1])
     if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
@@ -204,8 +209,8 @@ def _find_judged(
         )
     items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
     for name, table in runs.items():
-        _require_list(table, run_items[name], specs[0][1])
-    _require_list(qrels, items, specs[1][1])
+        require_known_list(table, run_items[name], specs[0][1])
+    require_known_list(qrels, items, specs[1][1])
     return dict.fromkeys(runs or [None], items)
 
 
@@ -288,49 +293,6 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     if rel is not None or judged:
         return ""
     return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
-
-
-def _require_both(
-    table: Table, item: Any, retrieved: Sequence[Ids] = (), relevant: Sequence[Ids] = ()
-) -> None:
-    """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
-    lists = lists_of(table)
-    known = [any(x.column for x in each) for each in (retrieved, relevant)]
-    if all(known) or (not any(known) and (not lists or item or table.known("item"))):
-        return
-    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
-    runs, judged = ({x.column: None for x in y if x.column} or ids for y in (retrieved, relevant))
-    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
-    pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
-    calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
-    hint = ". If other tables have the relevant ids, pass qrels="
-    for x in lists:
-        fields = fields_of(table.columns[x])
-        outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
-        calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
-        if any(y.kind.endswith("]") for y in fields.values()):
-            hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
-            hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."
-    raise Ungraded(
-        f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
-        f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
-        calls,
-        hint,
-    )
-
-
-def _require_list(table: Table, items: Sequence[Ids], named: Any) -> None:
-    """Refuse a table whose lists have unknown names, if nothing else is its item."""
-    lists = lists_of(table)
-    rows = any(x not in lists for x in table.known("item"))
-    if named or not lists or rows or any(x.column for x in items):
-        return
-    word = "relevant" if table.label == "qrels" else "retrieved"
-    raise Question(
-        f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
-        [{"item": x} for x in lists],
-        otherwise="Name the list or column of ids: item='...'",
-    )
 
 
 def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:

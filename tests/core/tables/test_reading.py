@@ -716,7 +716,7 @@ IMPRESSIONS = "session,query_text,doc_id,position\ns1,red,x,1\ns1,red,y,2\ns2,re
 def test_judgments_of_a_text_hold_for_all_its_sessions(tmp_path):
     run = write(tmp_path / "impressions.csv", IMPRESSIONS)
     gold = write(tmp_path / "judgements.csv", "query_text,doc_id,grade\nred,x,1\n")
-    refused(run, gold, match=r"queries: query=\['session', 'query_text'\]")
+    refused(run, gold, match=r"query=\['session', 'query_text'\]")
     key = ["session", "query_text"]
     result = both_ways("nDCG", [run, gold], query=key)
     assert [*result.values("nDCG").values()] == pytest.approx([1, 0.63093], abs=1e-5)

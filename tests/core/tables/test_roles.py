@@ -169,7 +169,7 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
         "user": ["u"] * 4, "page": ["v1", "v1", "v2", "v2"], "price": [1.0, 2.0, 3.0, 4.0],
         "item": ["x", "y", "x", "y"], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1],
     })  # fmt: skip
-    key = r"or pass the key of the queries: query=\['user', 'page'\]$"
+    key = r"Pass query=\['user', 'page'\], or keep one row"
     refused(log, match=key)
     assert read(log, None, query="page")["RR"] == 0.75
     twice = pl.concat([log, log[:1].with_columns(pos=pl.lit(3, pl.Int64))])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from rankql.core.base.errors import HIGHEST_GRADE, RankqlError, require
+from rankql.core.base.errors import HIGHEST_GRADE, Call, Question, RankqlError, require
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import count_values, fetch, numbers_in_memory, refuse_rounded
 from rankql.core.tables.session import Session, duckdb_errors
 from rankql.core.tables.tables import (
     Table,
-    format_mapping,
     has_decimal_comma,
     is_text,
     quote_name,
@@ -28,19 +28,48 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
         for table in [*inputs.tables, *inputs.beyond.tables]:
             total, counts = count_values(session, table, inputs.ids(table))
             _require_key(session, table, total, counts)
-            require_ids(table.label, total, counts, table.unit)
+            require_ids(
+                table.label, total, counts, table.unit, partial(_without_null, inputs, table)
+            )
             for name in inputs.ids(table):
                 refuse_rounded(session, table, name, "x_", table.columns[name])
             is_number = not table.text and counted and inputs.scored
             validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
 
 
-def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
-    """Refuse a table that is empty, or in which ids are NULL."""
+def require_ids(
+    label: str,
+    total: int,
+    counts: Mapping[str, int],
+    unit: str = "rows",
+    remedies: Callable[[str], Sequence[Call]] = lambda _: (),
+) -> None:
+    """Refuse a table that is empty, or in which ids are NULL. remedies: of a column with NULL."""
     require(bool(total), f"{label} is empty: it has no {unit}")
     for name, count in counts.items():
-        null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
-        require(count == total, null)
+        if count != total:
+            null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
+            raise Question(null, remedies(name))
+
+
+def _without_null(inputs: Inputs, table: Table, name: str) -> list[Call]:
+    """How to leave out ids that are NULL, next to lists."""
+    sides = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
+    if len(sides) != 2 or name != table.roles.get("item") or not any(x.lists for x in sides):
+        return []
+    texts = []
+    for side in sides:
+        item, lists = side.roles["item"], side.lists
+        text = item if not lists or item.startswith(f"{lists.column}.") else lists.column
+        if side is table and lists:
+            value = lists.item.replace("x_", "x")
+            ids = quote_name(lists.column)
+            ids = ids if value == "x" else f"list_transform({ids}, lambda x: {value})"
+            text = f"list_filter({ids}, lambda x: x IS NOT NULL)"
+        elif side is table:
+            text = f"list_filter([{quote_name(item)}], lambda x: x IS NOT NULL)"
+        texts.append(text)
+    return [{"item": texts}]
 
 
 def _require_key(session: Session, table: Table, total: int, counts: Mapping[str, int]) -> None:
@@ -66,9 +95,10 @@ def refuse_labels(session: Session, table: Table, column: bool = True) -> None:
         return
     sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
     labels = [label for (label,) in session.rows(sql)]
-    raise RankqlError(
-        f"{table.label}: {name} must be a number, not text such as {labels[0]!r}. Write a grade "
-        f"for each value: {format_mapping(dict.fromkeys(labels, '...'), name * column)}"
+    mapping = dict.fromkeys(labels, ...)
+    raise Question(
+        f"{table.label}: {name} must be a number, not text such as {labels[0]!r}",
+        open=[{"rel": (name, mapping) if column else mapping}],
     )
 
 
@@ -123,6 +153,9 @@ def _describe_repair(table: Table, role: str, line: str) -> str:
     if text and has_decimal_comma(value):
         repair = f"replace({name}, ',', '.')"
         return f". If the comma is a decimal point, pass {role}={repair!r}"
+    if text and value.endswith("%"):
+        repair = f"CAST(replace({name}, '%', '') AS DOUBLE)"
+        return f". If these are percents, pass {role}={repair!r}"
     if value.lower() != "nan":
         return ""
     repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"

@@ -184,7 +184,8 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
         judged[name] = replace(table, sql=f"(FROM {table.sql} {join})")
         if in_memory is not None:
             frame, query = session.frames[table.sql], table.roles["query"]
-            session.keep(judged[name], frame.filter(~frame[query].is_in(others.implode())))
+            frame = frame.filter(~frame[query].is_in(others.implode()))
+            session.keep(judged[name], frame.select([*table.columns]))
     return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
 
 
@@ -194,7 +195,7 @@ def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
     for table in inputs.runs.values():
         frame = session.frames.get(table.sql)
         names = [table.roles["query"], table.roles["rel"]]
-        if frame is None or any(name not in frame.columns for name in names):
+        if frame is None or not {*table.columns} <= {*frame.columns}:
             return None
         kind = frame.schema[names[0]]
         if not (kind == pl.String or kind.is_integer()) or frame[names[0]].null_count():

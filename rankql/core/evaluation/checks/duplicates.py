@@ -113,7 +113,8 @@ def find_duplicates(
     hint, label = "", source
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
-        hint = f", or the best with collapse={name!r} (gaps stay with positions='keep')"
+        hint = describe_finer(evaluation.session, [*inputs.runs.values()])
+        hint += f", or the best with collapse={name!r} (gaps stay with positions='keep')"
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
         label = table.label
@@ -133,6 +134,19 @@ def find_duplicates(
         elif len(files) > 1:
             hint += f". {each}"
     return f"{label} has duplicates: {examples}. {keep} one row of each{hint}"
+
+
+def describe_finer(session: Session, runs: Sequence[Table]) -> str:
+    """The column of the items, if one has longer ids that begin with the ids that repeat."""
+    table, key, item = runs[0], runs[0].roles["query"], runs[0].roles["item"]
+    for name in table.own_columns if table.unit == "rows" else ():
+        if name not in table.roles.values() and is_id(table.columns[name]):
+            own, other = (f"CAST({quote(x)} AS VARCHAR)" for x in (name, item))
+            finer = f"bool_and(starts_with({own}, {other}) AND {own} <> {other}) AND "
+            finer += f"count(DISTINCT ({quote(key)}, {quote(name)})) = count(*)"
+            if fetch(session, f"SELECT {finer} FROM {table.sql}")[0][0]:
+                return f", or pass the column of the items: item={name!r}"
+    return ""
 
 
 def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:

@@ -1,0 +1,222 @@
+"""Answers to an error: the calls that give a number, by the caller's metrics and options.
+
+Each call is evaluated on a sample of the queries. An error that follows is answered too, so that
+one call repairs all that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from rankql.core.base.column_names import ADD_HEADER
+from rankql.core.base.errors import Call, Question, RankqlError
+from rankql.core.base.writing import pick_part
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import fields_of
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.request import RankingRules, Request
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, is_nested, quote_name
+from rankql.shapes.ask.columns import with_columns
+from rankql.shapes.ask.headers import headers_call
+from rankql.shapes.ask.pairs import find_pairs
+from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
+from rankql.shapes.choose.paths import find_paths
+
+# About so many queries are evaluated, of tables with more rows.
+_QUERIES, _ROWS = 300, 20_000
+
+
+def answered(
+    session: Session,
+    request: Request,
+    error: RankqlError,
+    evaluate: Callable[[Session, Request], Inputs | None],
+) -> RankqlError:
+    """The error with the calls that answer it, if there are any.
+
+    evaluate: the inputs of a request, if its evaluation gives a number. It may raise.
+    """
+    if session.opened is None and ADD_HEADER in str(error):
+        calls = headers_call(request)
+        text = str(error).partition(f" and {ADD_HEADER}")[0]
+        return Question(f"{text} and add a header", calls) if calls else error
+    if session.opened is None or not session.reads_values:
+        return error
+    try:
+        return _answer(session, request, error, evaluate)
+    except duckdb.Error:  # in a transaction that an error has ended
+        return error
+
+
+def _answer(
+    session: Session,
+    request: Request,
+    error: RankqlError,
+    evaluate: Callable[[Session, Request], Inputs | None],
+) -> RankqlError:
+    assert session.opened
+    runs, tables = session.opened
+    opened = [*runs.values(), *filter(None, [tables["qrels"]])]
+    question = as_question(error)
+    if any(table.lazy for table in opened):
+        return error
+    session.opened, session.mentioned = None, None
+
+    def gives_number(call: Call) -> bool:
+        noted = len(session.notes)
+        if _has_other_role(request, call):
+            return False
+        try:
+            collapse = {**request.rules.options, **call}.get("collapse") is not None
+            inputs = evaluate(session, _with_call(session, request, runs, tables, call))
+            return inputs is not None and has_matches(session, inputs, collapse)
+        finally:
+            del session.notes[noted:]
+
+    def with_pairs(question: Question) -> Question:
+        repeats = any("collapse" in x for x in question.calls)
+        (run,) = runs.values()
+        named = request.rules.columns
+        pairs = find_pairs(session, run, tables["qrels"], named["query"], named["item"], repeats)
+        question.calls = pairs + [x for x in question.calls if x not in pairs]
+        return question
+
+    if tables["qrels"] is None and question.calls and question.otherwise and _asks_query(question):
+        question.calls.append({"query": "1"})  # all rows are one ranking
+    question.calls += _cast_to_days(opened) if len(opened) == 2 else []
+    if parts := [*_find_parts(session, runs, tables["qrels"])]:
+        label = "qrels" if isinstance(parts[0]["part"], list) else "run"
+        asked = Question(f"{label} is one object. Which part has a row per query?", parts)
+        answer = verified(asked, gives_number)
+        if answer.calls:
+            return answer
+    nested = len(runs) == 1 and any(map(_holds_lists, opened))
+    if nested and _asks_ids(question):
+        question = with_pairs(question)
+    answer = verified(question, gives_number)
+    if nested and not _asks_ids(question) and not answer.calls and not answer.open:
+        question.calls = []
+        answer = verified(with_pairs(question), gives_number)
+    if not isinstance(error, Question):
+        if sorted(map(repr, answer.calls)) == sorted(map(repr, question.calls)):
+            answer.text, answer.stated, answer.args = str(error), True, error.args
+        return answer if answer.calls or answer.open else error
+    return with_columns(session, answer, opened, bool(runs))
+
+
+def _find_parts(
+    session: Session, runs: Mapping[str | None, Table], qrels: Table | None
+) -> Iterator[Call]:
+    """The parts of objects with one row that have a row per query."""
+    for n, table in enumerate([*runs.values(), qrels] if len(runs) == 1 else []):
+        if not table or table.known("query"):
+            continue
+        if session.value(f"SELECT count(*) = 1 FROM {table.sql}"):
+            for name, kind in table.columns.items():
+                of_keys = "STRUCT(" in kind[7:] and len(fields_of(kind)) > 1
+                if kind.startswith("STRUCT(") and (kind.endswith("[]") or of_keys):
+                    yield {"part": [None, name] if n else name}
+
+
+def _cast_to_days(tables: Sequence[Table]) -> list[Call]:
+    """How to compare days as ids where one table has their times."""
+    names, kinds = [x.find("item") for x in tables], list[str]()
+    if None in names:
+        return []
+    kinds = [x.columns[str(name)] for x, name in zip(tables, names, strict=True)]
+    times = [x.startswith("TIMESTAMP") for x in kinds]
+    if sorted(times) != [False, True] or "DATE" not in kinds:
+        return []
+    days = [f"CAST({quote_name(str(x))} AS DATE)" if y else str(x)
+            for x, y in zip(names, times, strict=True)]  # fmt: skip
+    return [{"item": days}]
+
+
+def _has_other_role(request: Request, call: Call) -> bool:
+    """Reads a call a column that the caller has named for another role?"""
+    rules = request.rules
+    named = {**rules.columns, "system": rules.system}
+    for role in (x for x in named if x in call and named[x] is None):
+        values = call[role] if isinstance(call[role], list) else [call[role]]
+        others = [y for x, y in named.items() if x != role and isinstance(y, str)]
+        if any(x in others for x in values):
+            return True
+    return False
+
+
+def _asks_ids(question: Question) -> bool:
+    """Does a question, or an error without one, leave open which columns are the ids?"""
+    calls = [*question.calls, *question.open]
+    return not calls or any({"query", "item", "collapse"} & {*x} for x in calls)
+
+
+def _asks_query(question: Question) -> bool:
+    return all([*x] == ["query"] for x in question.calls)
+
+
+def _holds_lists(table: Table) -> bool:
+    """Has a table lists, also as texts or as a column of each place?"""
+    return table.text or any(x.owner for x in find_paths(table).values())
+
+
+def _with_call(
+    session: Session,
+    request: Request,
+    runs: Mapping[str | None, Table],
+    tables: Mapping[str, Table | None],
+    call: Call,
+) -> Request:
+    """The request with the arguments of a call, of a sample of the queries."""
+    options = {**request.rules.options, **call}
+    if is_open(call):  # any grades do, to see what is read
+        name, words = call["rel"]
+        options["rel"] = (name, {x: n for n, x in enumerate(words)})
+    own: dict[str, Any] = {x: options.pop(x) for x in ("train", "seen") if x in call}
+    part = options.pop("part", None)
+    names = [part, None] if isinstance(part, str) else part or [None, None]
+    data = [pick_part(x, name) for x, name in zip((request.run, request.qrels), names, strict=True)]
+    opened = [session.table(x, y) if name else None
+              for x, y, name in zip(data, ("run", "qrels"), names, strict=True)]  # fmt: skip
+    if "system" in call and any(x.trec for x in runs.values()):  # which tags only then
+        opened[0] = session.table(request.run, "run")
+    runs = {None: opened[0]} if opened[0] else runs
+    tables = {**tables, "qrels": opened[1]} if opened[1] else tables
+    rules = RankingRules.of({x: y for x, y in options.items() if x != "judge_rel"}, _with_call)
+    key = rules.columns["query"]
+    sampled = {x: _sample(session, table, key) for x, table in runs.items()}
+    run: Any = sampled[None] if [*sampled] == [None] else sampled
+    qrels = tables["qrels"] and _sample(session, tables["qrels"], key)
+    others: dict[str, Any] = {x: tables[x] for x in ("attributes", "train")}
+    return replace(request, run=run, qrels=qrels, rules=rules, output=None, **others, **own)
+
+
+def _sample(session: Session, table: Table, key: Any) -> Table:
+    """The table with some of its queries, if it has many rows."""
+    count = session.value(f"SELECT count(*) FROM {table.sql}")
+    lists = any(map(is_nested, table.columns.values()))
+    if count <= (_QUERIES if lists else _ROWS):
+        return table
+    names = [key] if isinstance(key, str) else [*(key or ())]
+    names = [x for x in names if isinstance(x, str) and table.has(x)][:1]
+    if not names and key is None:
+        try:
+            names = [x for x in [table.find("query")] if x]
+        except RankqlError:
+            names = []
+    if not names:
+        sql = f"(FROM {table.sql} LIMIT {_QUERIES})"
+        return _load(session, table, sql) if lists else table
+    queries = session.value(f"SELECT approx_count_distinct({quote(names[0])}) FROM {table.sql}")
+    every = max(queries // _QUERIES, count // (10 * _ROWS)) + 1
+    where = f"hash(CAST({quote(names[0])} AS VARCHAR)) % {every} = 0"
+    return _load(session, table, f"(FROM {table.sql} WHERE {where})")
+
+
+def _load(session: Session, table: Table, sql: str) -> Table:
+    """The table of a sample, which many queries read."""
+    return replace(table, sql=session.load(table.label, sql, text=table.text).sql)

@@ -1,0 +1,308 @@
+"""Pairs of paths that may be the retrieved and the relevant ids: calls for a question about them.
+
+Both sides share an id within a query. Names order the pairs; how many ids match does not, because
+a better system has more hits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from rankql.core.base.column_names import (
+    KEY_PLACES,
+    NOT_RELEVANT,
+    TIMES,
+    is_called,
+    is_like_id,
+    list_side,
+    names_order,
+    names_system,
+    number_kind,
+    rank_of,
+    squash,
+    words_of,
+)
+from rankql.core.base.errors import Call, RankqlError
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, id_text, is_text
+from rankql.shapes.choose.cells import SEPARATORS, split_cell
+from rankql.shapes.choose.paths import Path, find_paths, spell, write_ids
+
+# The rows in which ids are sought, those of lists, the ids of a row, and the pairs that are tried.
+_ROWS, _LISTS, _IDS, _PAIRS = 2000, 300, 100, 8
+# Words of names that say the side of ids, or that they are ids, and not of what.
+_SIDES = {
+    *("retrieved", "recommended", "ranked", "predicted", "pred", "expected", "relevant", "gold"),
+    *("golden", "reference", "truth", "ground", "true", "actual", "target", "answer", "result"),
+    *("hit", "id", "correct", "top", "key", "ref", "no", "name", "rag"),
+}
+# Those of texts and of what is beside ids, which are no part of a key.
+_BESIDE = {"text", "title", "content", "score", "url", "snippet", "body", "grade", "label", "rel"}
+_FINE = KEY_PLACES | {"passage", "node", "sentence", "chunk", "part", "page", "section", "span"}
+
+Ids: TypeAlias = Mapping[Any, Sequence[str]]
+
+
+class _Field(NamedTuple):
+    """A path, its ids by query, and its name without what is before it."""
+
+    path: Path
+    ids: Ids
+    spelled: str
+
+    @property
+    def words(self) -> set[str]:
+        """The words of its name that say what the ids are of."""
+        name = self.path.text.rpartition(".")[2]
+        return {x.rstrip("s") for x in words_of(name)} - _SIDES - {""} - set("123456789")
+
+    @property
+    def every(self) -> set[str]:
+        """Its different ids."""
+        return {x for ids in self.ids.values() for x in ids}
+
+
+def find_pairs(
+    session: Session, run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool
+) -> list[Call]:
+    """Calls that name the items of both sides, and their queries; the likeliest first.
+
+    keys_only: only keys of several fields, because an item repeats.
+    """
+    keys = _find_keys(session, run, qrels, query) if qrels else [("", "")]
+    calls: list[Call] = []
+    for one, other in keys[:2]:
+        sides = _fields(session, run, one), _fields(session, qrels or run, other)
+        sides = (_named(sides[0], item, 0), _named(sides[1], item, 1))
+        named: dict[str, Any] = {"query": one if one == other else [one, other]}
+        named = {} if one == query or _is_known(run, qrels, one, other) else named
+        ranked = _rank(*sides, listed=qrels is None)
+        ranked = [x for x in ranked if len(x[0]) > 1] if keys_only else ranked
+        for mine, theirs in ranked or _joined(*sides):
+            names = [_spell(mine), _spell(theirs)]
+            call = {"item": names[0] if names[0] == names[1] else names}
+            calls.append(call | (named if qrels else {}))
+    return calls
+
+
+def _is_known(run: Table, qrels: Table | None, one: str, other: str) -> bool:
+    """Are these the queries by their names?"""
+    try:
+        return qrels is not None and (run.find("query"), qrels.find("query")) == (one, other)
+    except RankqlError:
+        return False
+
+
+def _find_keys(session: Session, run: Table, qrels: Table, query: Any) -> list[tuple[str, str]]:
+    """Columns of queries whose values both tables have, those of one name first."""
+    if query is not None:
+        names = query if isinstance(query, list | tuple) else [query, query]
+        return [(names[0], names[1])] if len(names) == 2 else []
+    values = []
+    for table in (run, qrels):
+        paths = [x for x in find_paths(table).values() if not x.owner]
+        paths = [x for x in paths if not _is_no_id(x.text, x.kind) and not list_side(x.text)]
+        texts = ", ".join(f"list(DISTINCT {id_text(x.value, x.kind)})" for x in paths)
+        rows = session.row(f"SELECT {texts} FROM (FROM {table.sql} LIMIT {_ROWS})") if paths else ()
+        values.append({x.text: {*ids} for x, ids in zip(paths, rows, strict=True) if ids})
+    pairs = [(x, y) for x, y in product(*values) if values[0][x] & values[1][y]]
+
+    def order(pair: tuple[str, str]) -> tuple[Any, ...]:
+        ranks = [r for x in pair if (r := rank_of("query", x)) is not None]
+        items = [x for x in pair if rank_of("item", x) is not None]
+        likely = -len(ranks), len(items), -(squash(pair[0]) == squash(pair[1]))
+        return *likely, -len(values[0][pair[0]] & values[1][pair[1]])
+
+    return sorted(pairs, key=order)
+
+
+def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
+    tail = name.rpartition(".")[2]
+    if listed and "." not in name:  # of plain lists, only the values say it
+        return kind.startswith(("BOOLEAN", "TIME"))
+    numbers = kind.startswith(("DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN", "TIME"))
+    orders = names_order(tail) and not is_like_id(tail)
+    return numbers or orders or is_called(tail, TIMES) or names_system(tail)
+
+
+def _fields(session: Session, table: Table, key: str) -> list[_Field]:
+    """The ids of each path of a table, by query; without one, by row."""
+    paths = [
+        (x, x.text)
+        for x in find_paths(table).values()
+        if x.text != key and not _is_no_id(x.text, x.kind, bool(x.owner))
+    ]
+    for name, kind in table.columns.items():
+        if is_text(kind) and not kind.endswith("]") and name != key and not table.trec:
+            cells = [*_read_cells(session, table, name)]
+            mixed = any("TRY_CAST" in spelled for _, spelled in cells)  # some are lists
+            paths = [x for x in paths if x[0].text != name] if mixed else paths
+            paths += cells
+    known = find_paths(table)
+    group = id_text(known[key].value, known[key].kind) if key in known else "row_number() OVER ()"
+    texts = ", ".join(
+        f"list_transform(({write_ids([x])})[:{_IDS}], lambda x_: {id_text('x_', x.kind)})"
+        for x, _ in paths
+    )
+    limit = _LISTS if any(x.owner for x, _ in paths) else _ROWS
+    rows = session.rows(f"SELECT {group}, {texts} FROM (FROM {table.sql} LIMIT {limit})")
+    found = []
+    for n, (path, spelled) in enumerate(paths, 1):
+        ids = defaultdict[Any, list[str]](list)
+        for row in rows:
+            ids[row[0]] += [x for x in row[n] or () if x is not None]
+        field = _Field(path, ids, spelled)
+        flags = field.every <= {"0", "1", "true", "false"} and not _is_place(field)
+        fractions = any(re.fullmatch(r"-?\d*[.]\d+(e-?\d+)?", x) for x in field.every)
+        long = fractions or sum(map(len, field.every)) > 60 * len(field.every)
+        if field.every and not flags and not long:
+            found.append(field)
+    return found
+
+
+def _read_cells(session: Session, table: Table, name: str) -> Iterator[tuple[Path, str]]:
+    """The ids of texts: separated, or a list in some rows."""
+    text = quote(name)
+    marks = [f"bool_or(contains(trim({text}), '{x}'))" for x in SEPARATORS[1:-1]]
+    listed = f"bool_or({text} ^@ '[') AND NOT bool_and({text} ^@ '[')"
+    size = f"max(length({text}))"
+    sql = f"SELECT {listed}, {size}, {', '.join(marks)} FROM (FROM {table.sql} LIMIT {_ROWS})"
+    mixed, longest, *found = session.row(sql)
+    if mixed:
+        value = f"if({text} ^@ '[', TRY_CAST({text} AS VARCHAR[]), [{text}])"
+        yield Path(name, "VARCHAR", "x_", value, name), value
+    for n, occurs in enumerate(found, 1):
+        if occurs and (longest or 0) < 500:
+            mark = SEPARATORS[n]
+            spelled = f"string_split({name}, {mark!r})"
+            yield Path(name, "VARCHAR", "x_", split_cell(name, n), name), spelled
+
+
+def _named(fields: list[_Field], item: Any, side: int) -> list[_Field]:
+    """The fields that the caller names, of one or both sides."""
+    name = item[side] if isinstance(item, list | tuple) and len(item) == 2 else item
+    if not isinstance(name, str):
+        return fields
+    own = [x for x in fields if name in (x.path.text, x.path.listed)]
+    return own if isinstance(item, list | tuple) else own or fields
+
+
+def _similar(one: _Field, other: _Field) -> float:
+    a, b = one.words, other.words
+    return 1.0 if a == b else 0.75 if a and b and (a <= b or b <= a) else 0.5 * bool(a & b)
+
+
+def _hits(mine: Sequence[_Field], theirs: Sequence[_Field]) -> tuple[int, bool]:
+    """The queries in which an item of both is the same, and whether one repeats in a query."""
+    count, repeats = 0, False
+    for query, own in _items(mine).items():
+        repeats = repeats or len({*own}) < len(own)
+        count += not {*own}.isdisjoint(_items(theirs).get(query, ()))
+    return count, repeats
+
+
+def _items(fields: Sequence[_Field]) -> dict[Any, list[Any]]:
+    if len(fields) == 1:
+        return {query: [*ids] for query, ids in fields[0].ids.items()}
+    found = {}
+    for query, ids in fields[0].ids.items():
+        others = [x.ids.get(query, ()) for x in fields[1:]]
+        found[query] = [*zip(ids, *others, strict=False)]
+    return found
+
+
+_Pair: TypeAlias = tuple[Sequence[_Field], Sequence[_Field]]
+
+
+def _joined(run: list[_Field], qrels: list[_Field]) -> Iterator[_Pair]:
+    """Two fields of a list that the other side has as one text, with a sign between them."""
+    for theirs, sign in product(qrels, "/#:|@_-"):
+        parts = [x.split(sign) for x in theirs.every]
+        if any(len(x) != 2 for x in parts):
+            continue
+        heads, tails = map(set, zip(*parts, strict=True))
+        for one, two in product(run, run):
+            if one.path.owner == two.path.owner != "" and one.every & heads and two.every & tails:
+                texts = [id_text(x.path.value, x.path.kind) for x in (one, two)]
+                text = f" || {sign!r} || ".join(texts)
+                sql = f"list_transform({one.path.owner}, lambda x_: {text})"
+                ids = {
+                    q: [sign.join(x) for x in zip(x_ids, two.ids.get(q, ()), strict=False)]
+                    for q, x_ids in one.ids.items()
+                }
+                mine = _Field(one.path, ids, sql)
+                if _hits([mine], [theirs])[0]:
+                    yield [mine], [theirs]
+
+
+def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
+    """The pairs that share an id in a query: keys of several fields, then the likeliest names."""
+    pairs = [
+        (x, y)
+        for x, y in product(run, qrels)
+        if (not listed or (x.path.owner and _column(x) != _column(y)))
+        and list_side(x.path.text) != "qrels"
+        and list_side(y.path.text) != "run"
+        and NOT_RELEVANT.isdisjoint(words_of(y.path.text) | words_of(x.path.text))
+        and (listed or x.path.owner or y.path.owner)
+        and not (x.path.text[:1] == "[" and y.path.text in x.path.text)
+        and _hits([x], [y])[0]
+    ]
+    groups = defaultdict[tuple[str, str], list[tuple[_Field, _Field]]](list)
+    for x, y in pairs:
+        of_pair = y.path.text.endswith("]") and y.path.owner != ""
+        parts = of_pair or (_similar(x, y) >= 0.75 and not x.words & _BESIDE)
+        if parts and x.path.owner and x.spelled == x.path.text:
+            groups[x.path.owner, y.path.owner].append((x, y))
+    for own, other in [*groups]:  # cells beside a list are parts of its keys
+        if other:
+            groups[own, other] += groups.get((own, ""), [])
+    keys: list[_Pair] = []
+    for group in groups.values():
+        best: dict[str, tuple[_Field, _Field]] = {}
+        for x, y in sorted(group, key=lambda pair: -_similar(*pair)):
+            if x.path not in [a.path for a, _ in best.values()]:
+                best.setdefault(y.path.text, (x, y))
+        if len(best) > 1:
+            mine, theirs = zip(*best.values(), strict=True)
+            single = max(_hits([x], [y])[0] for x, y in group)
+            repeated = any(_hits([x], [y])[1] for x, y in group)
+            hits, repeats = _hits(mine, theirs)
+            places = all(_similar(*x) == 1 for x in best.values())
+            places = places and any(_is_place(x) for x, _ in best.values())
+            if (places or repeated) and not repeats and hits * 2 >= single:
+                keys.append((mine, theirs))
+
+    def order(pair: tuple[_Field, _Field]) -> tuple[Any, ...]:
+        x, y = pair
+        names = [x.path.text, y.path.text]
+        sides = (list_side(names[0]) == "run") + (list_side(names[1]) == "qrels")
+        ids = any(is_like_id(n) or rank_of("item", n) is not None for n in names)
+        fine = bool(_FINE & x.words) or bool(_FINE & y.words)
+        return -sides, -_similar(x, y), -ids, -fine
+
+    likely = [(x, y) for x, y in sorted(pairs, key=order) if not _is_place(x) and not _is_place(y)]
+    return [*keys, *(([x], [y]) for x, y in likely)][:_PAIRS]
+
+
+def _is_place(field: _Field) -> bool:
+    """Is it a number that says where in an item of another field something is?"""
+    tail = field.path.text.rpartition(".")[2]
+    numbers = all(x.lstrip("-").isdigit() for x in field.every)
+    return numbers and (squash(tail) in KEY_PLACES - {"chunkid"} or number_kind(tail) == "place")
+
+
+def _column(field: _Field) -> str:
+    return field.path.listed or field.path.text
+
+
+def _spell(fields: Sequence[_Field]) -> str:
+    if len(fields) == 1:
+        return fields[0].spelled
+    paths = [x.path for x in fields]
+    return spell(paths) if all(x.spelled == x.path.text for x in fields) else write_ids(paths)

@@ -1,0 +1,55 @@
+"""Questions about lists whose names do not say which ids they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side
+from rankql.core.base.errors import Call, Question, Ungraded
+from rankql.core.tables.candidates import Ids, fields_of, is_outcome, lists_of
+from rankql.core.tables.tables import Table, is_text, quote_name
+
+
+def require_known_lists(
+    table: Table, item: Any, retrieved: Sequence[Ids] = (), relevant: Sequence[Ids] = ()
+) -> None:
+    """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
+    lists = lists_of(table)
+    known = [any(x.column for x in each) for each in (retrieved, relevant)]
+    if all(known) or (not any(known) and (not lists or item or table.known("item"))):
+        return
+    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
+    runs, judged = ({x.column: None for x in y if x.column} or ids for y in (retrieved, relevant))
+    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
+    pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
+    calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
+    hint = ". If other tables have the relevant ids, pass qrels="
+    for x in lists:
+        fields = fields_of(table.columns[x])
+        outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
+        calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
+        if any(y.kind.endswith("]") for y in fields.values()):
+            hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
+            hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."
+    raise Ungraded(
+        f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
+        f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
+        calls,
+        hint,
+    )
+
+
+def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:
+    """Refuse a table whose lists have unknown names, if nothing else is its item."""
+    lists = lists_of(table)
+    rows = any(x not in lists for x in table.known("item"))
+    if named or not lists or rows or any(x.column for x in items):
+        return
+    word = "relevant" if table.label == "qrels" else "retrieved"
+    raise Question(
+        f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
+        [{"item": x} for x in lists],
+        otherwise="Name the list or column of ids: item='...'",
+    )
