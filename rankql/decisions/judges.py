@@ -43,6 +43,7 @@ from rankql.core.tables.session import Session, is_several_runs, open_session
 from rankql.core.tables.tables import Data, Rel, is_number, is_text, require_column
 from rankql.features.judge import check_pools, note_scales
 from rankql.logs.labels import consensus as consensus_of
+from rankql.shapes.doubts.unread_grades import note_unread_grades
 
 if TYPE_CHECKING:
     from rankql.core.stats.sample import Array, Estimate
@@ -411,6 +412,7 @@ def _read_labels(
     rules = RankingRules(columns, Conventions())
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
+        note_unread_grades(session, table)
     except RankqlError as error:
         if isinstance(error, Question):  # labels of one value say nothing
             calls = [call for call in error.calls if call.get("rel") != "1"]
