@@ -172,7 +172,8 @@ def judges(
     if annotators is not None or models is not None:
         require(human is None, "human and annotators= are given. Pass one table with annotators=")
         require(judge_rel is None, "judge_rel= does not go with annotators=. Name models=")
-        if models is None and consensus is None and annotators and len(annotators) > 1:
+        several = isinstance(annotators, list | tuple) and len(annotators) > 1
+        if annotators and models is None and consensus is None and several:
             annotators, models = annotators[:1], annotators[1:]
         if consensus is not None:
             require_choice("consensus", consensus, "mean", "median", "majority")
