@@ -56,6 +56,11 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda _, x: bool(x.seen), "features.filters:drop_seen"),
         (lambda _, x: x.min_score is not None, "features.filters:keep_scores"),
     ),
+    # Checks of judgments in which all items have one grade, by the evidence.
+    "checks of one grade": (
+        (lambda x: any(y.has_one_grade and y.unread for y in x.inputs.judging),
+         "shapes.doubts.unread_grades:CHECKS"),
+    ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
         (lambda x: "items" in x.available, "features.training_checks:SHOWN"),

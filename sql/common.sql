@@ -582,11 +582,11 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
                           || rankql_text(item) || '. GROUP BY both first') END;
 
 -- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
-CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument) AS
+CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument, ids := '*') AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
          ELSE rankql_fail('ranked_table needs ' || argument || ': ' || label || ' has no column ''' || name || '''. Name a column: '
                           || argument || ' :='
-                          || CASE argument WHEN 'rel' THEN '. If every item is relevant, add it: SELECT *, 1 AS rel FROM ' || label
+                          || CASE argument WHEN 'rel' THEN '. If every item is relevant, add it: SELECT DISTINCT ' || ids || ', 1 AS rel FROM ' || label
                                   ELSE '' END) END;
 
 -- A value that must not be NULL.
@@ -629,7 +629,8 @@ CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument
                     ELSE rankql_there(k, 'STRUCT(__rankql_none', rankql_lacking_key(k, query), label, 'query') END AS k,
                rankql_not_null(rankql_there(i, i_type, item, label, 'item'), item, label) AS i,
                CASE WHEN argument = 'rel' AND value = 'rel' AND o_type LIKE 'STRUCT(__rankql_none%' THEN 1
-                    ELSE rankql_there(v, v_type, value, label, argument) END AS v
+                    WHEN argument = 'rel' AND value = '1' AND v_type LIKE 'STRUCT(__rankql_none%' THEN 1
+                    ELSE rankql_there(v, v_type, value, label, argument, ids := array_to_string(list_append(rankql_names(query), item), ', ')) END AS v
         FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,

@@ -23,6 +23,10 @@ CREATE OR REPLACE MACRO rankql_moment(value, timed, name) AS
                     || ', as moment is, not ' || rankql_text(value))
     END;
 
+-- A number of rankql_instant as text.
+CREATE OR REPLACE MACRO rankql_moment_text(number, timed) AS
+    CASE WHEN timed THEN CAST(make_timestamp(CAST(number AS BIGINT)) AS VARCHAR) ELSE rankql_text(number) END;
+
 -- The age of an event at `until`. A sum, because DuckDB computes constant conditions while it plans. Without `until` nothing
 -- may fail, because DuckDB plans it too.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
@@ -450,7 +454,11 @@ CREATE OR REPLACE MACRO time_split(
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN rankql_fail('either since or share must be given: a time, or a share of the rows')
-        WHEN since IS NOT NULL THEN t >= rankql_moment(since, timed, 'since')
+        WHEN since IS NOT NULL
+        THEN CASE WHEN rankql_moment(since, timed, 'since') BETWEEN min(t) OVER () AND max(t) OVER () OR t IS NULL
+                  THEN t >= rankql_moment(since, timed, 'since')
+                  ELSE rankql_fail('since must lie within the times of the log, from ' || rankql_moment_text(min(t) OVER (), timed)
+                                   || ' to ' || rankql_moment_text(max(t) OVER (), timed) || ', not ' || rankql_text(since)) END
         WHEN NOT coalesce(rankql_option(share) > 0 AND rankql_option(share) < 1, false)
         THEN rankql_fail('share must lie between 0 and 1, not ' || rankql_text(share))
         WHEN NOT bool_or(last) OVER ()

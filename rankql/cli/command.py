@@ -63,7 +63,7 @@ _GROUPS = {
 }  # fmt: skip
 # The options that most people use. --help-all shows the others too.
 _COMMON = (
-    "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos",
+    "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "system",
     "conventions", "baseline", "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day",
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",

@@ -144,13 +144,15 @@ def audit(
             errors.require_whole_number(name, count, 2 if name == "systems" else 1)
     sizes = {"sd": sd, "sd_difference": sd_difference, "plus_minus": plus_minus}
     for name, size in sizes.items():
-        errors.require(size is None or 0 < size < math.inf, f"{name} must be above 0, not {size}")
+        number = size is None or (isinstance(size, int | float) and 0 < size < math.inf)
+        errors.require(number, f"{name} must be above 0, not {size}")
     errors.require((published is None) != (table is None), "Pass a mean, or a table= of means")
     alpha, base = round(1 - confidence, 12), "baseline"
     if plus_minus is not None:
         errors.require(sd is None, "Pass sd= or plus_minus=, not both")
         sd = plus_minus * math.sqrt(queries) / t_quantile(1 - alpha / 2, max(queries - 1, 1))
     rules = _Rules(queries, digits, sd, sd_difference, unpaired, baseline_queries or queries, alpha)
+    errors.require(isinstance(metric, str | None), f"metric must be a name, not {metric!r}")
     cells: dict[str, Any] = {metric or "mean": {"": published, base: baseline}}
     if published is None:
         errors.require(metric is None, "metric= is for one mean: a table names its metrics")

@@ -165,8 +165,11 @@ def compare(
         raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
     if "output" in options:
         raise RankqlError("output= is an option of evaluate, not of compare. Leave it out")
+    asked: Any = (
+        DEFAULT_METRICS if isinstance(metrics, Sequence | None) and not metrics else metrics
+    )
     request = Request(
-        runs, qrels, metrics or DEFAULT_METRICS, RankingRules.of(options, compare), attributes, con,
+        runs, qrels, asked, RankingRules.of(options, compare), attributes, con,
         parse_groupings(by), weight, cluster, time, mean, interval=None if anytime else "auto",
         train=train, catalogue=catalogue, seen=seen, min_score=min_score, judge=judge,
         judge_rel=judge_rel,

@@ -146,7 +146,7 @@ def gate(
     """
     errors.require_package("scipy", "stats", "gate")
     from rankql.core.stats.tests import LEAST_ALPHA, MeanTest, SkewedStudent
-    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits
+    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, withhold
     from rankql.decisions.pairs import describe_widths, list_pairs
     from rankql.features.anytime import require_anytime, require_one_mean
 
@@ -226,6 +226,7 @@ def gate(
         rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
         meta = replace(evaluated["run"].meta, **rules)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
+    doubts = [note for result in evaluated.values() for note in result.data_notes]
     run_result = evaluated["run"]
     names = run_result.metrics
     used = filter(None, (cluster, weight, time or None))
@@ -255,7 +256,8 @@ def gate(
         pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
-        rows += limit_rows(minima, pairs, run_result, level, min_queries, anytime)
+        limits = limit_rows(minima, pairs, run_result, level, min_queries, anytime)
+        rows += withhold(limits, run_result, doubts)
         if anytime and minimum_bound:
             notes.append(f"Intervals are {describe_widths(pairs, time, alpha)}")
     if drops:
@@ -274,7 +276,8 @@ def gate(
             prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
-        rows += limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
+        limits = limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
+        rows += withhold(limits, combined, doubts)
         if anytime:
             notes.append(f"Intervals are {describe_widths(pairs, time, alpha)}")
         few = [x.sample for x in pairs if x.overall is None and not x.identical]
@@ -289,7 +292,7 @@ def gate(
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems to limits."""
     from rankql.core.stats.tests import SkewedStudent
-    from rankql.decisions.gate_limits import limit_rows, parse_limits
+    from rankql.decisions.gate_limits import limit_rows, parse_limits, withhold
     from rankql.decisions.pairs import list_pairs
 
     settings, result, systems = comparison.settings, comparison.result, comparison.systems
@@ -303,6 +306,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
         result, systems, [(a, b)], settings.cluster, SkewedStudent(), settings.alpha
     )
     rows = limit_rows(limits, pairs, result, settings.alpha, anytime=settings.interval == "anytime")
+    rows = withhold(rows, result, result.data_notes)
     return Verdict(pl.DataFrame([*rows], schema=verdict.SCHEMA), result)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, describe_unknown, parse_number
+from rankql.core.evaluation.checks.record import UNREAD_GRADES
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
@@ -257,6 +258,33 @@ def limit_rows(
                 "status": decision.status,
                 "message": _describe(limit, pair, decision, min_queries),
             }
+
+
+def withhold(
+    rows: Iterable[dict[str, Any]], result: Result, notes: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """The rows, of which those that pass without having measured anything are inconclusive.
+
+    If every judged item counts alike and a column that may have the grades is not read, a metric
+    that is 1 for every query of all systems does not depend on the order.
+    """
+    every = map(text.Note.of, notes)
+    is_doubtful = any(x.kind == UNREAD_GRADES and x.level == "warning" for x in every)
+    values = result.frame() if is_doubtful else None
+    for row in rows:
+        if values is not None and row["status"] == PASSED:
+            metric = parse.parse_any(row["metric"])[0] if parse.is_metric(row["metric"]) else None
+            only_judged = metric and metric.record and metric.record.reads_judged
+            known = values[row["metric"]].drop_nulls()
+            if not only_judged and len(known) and (known == 1).all():
+                row |= {"status": INCONCLUSIVE, "message": f"{row['message']}. {_UNMEASURED}"}
+        yield row
+
+
+_UNMEASURED = (
+    "Inconclusive: it is 1 for every query, as every judged item counts as equally relevant and a "
+    "column that may have the grades is not read"
+)
 
 
 def _decide(

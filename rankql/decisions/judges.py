@@ -43,6 +43,7 @@ from rankql.core.tables.session import Session, is_several_runs, open_session
 from rankql.core.tables.tables import Data, Rel, is_number, is_text, require_column
 from rankql.features.judge import check_pools, note_scales
 from rankql.logs.labels import consensus as consensus_of
+from rankql.shapes.doubts.unread_grades import note_unread_grades
 
 if TYPE_CHECKING:
     from rankql.core.stats.sample import Array, Estimate
@@ -171,7 +172,8 @@ def judges(
     if annotators is not None or models is not None:
         require(human is None, "human and annotators= are given. Pass one table with annotators=")
         require(judge_rel is None, "judge_rel= does not go with annotators=. Name models=")
-        if models is None and consensus is None and annotators and len(annotators) > 1:
+        several = isinstance(annotators, list | tuple) and len(annotators) > 1
+        if annotators and models is None and consensus is None and several:
             annotators, models = annotators[:1], annotators[1:]
         if consensus is not None:
             require_choice("consensus", consensus, "mean", "median", "majority")
@@ -411,6 +413,7 @@ def _read_labels(
     rules = RankingRules(columns, Conventions())
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
+        note_unread_grades(session, table)
     except RankqlError as error:
         if isinstance(error, Question):  # labels of one value say nothing
             calls = [call for call in error.calls if call.get("rel") != "1"]

@@ -21,7 +21,7 @@ from rankql.core.base.text import format_count
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.duplicates import describe_key, describe_separator
 from rankql.core.evaluation.checks.rankings import RANKINGS, REFUSED
-from rankql.core.evaluation.checks.record import Check, Facts, write
+from rankql.core.evaluation.checks.record import Check, Facts, open_checks, write
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.plan.plan import read_rankings
 from rankql.core.metrics.macros import quote
@@ -141,7 +141,7 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
 def _check_rankings(data: CheckData) -> Iterator[Finding]:
     """What `evaluate` says of queries and items of runs and judgments, in its words."""
     order = [*data.inputs.runs]
-    for check in (*RANKINGS, *SAMPLED):
+    for check in open_checks((*RANKINGS, *SAMPLED), data.evidence):
         runs = check.why and check.needs in data.evidence.available
         findings = check.find(data.evidence) if runs else ()
 
@@ -152,8 +152,9 @@ def _check_rankings(data: CheckData) -> Iterator[Finding]:
         for facts in sorted(findings, key=place):
             system, level = facts.get("system", facts.get("of")), facts.get("level", check.level)
             refused = REFUSED if level == "error" and REFUSED not in check.why else ""
+            where = facts.get("table") or data.run_of(system).system_label(system)
             yield Finding(
-                check.name, level, data.run_of(system).system_label(system), facts["count"],
+                check.name, level, where, facts["count"],
                 write(check.text, facts), refused + write(check.why, facts),
                 as_examples(facts.get("examples")),
             )  # fmt: skip

@@ -29,6 +29,8 @@ JUDGED, QUERIES = "judged items only", "queries"
 _ROW = f"{INTERNAL_PREFIX}row"
 # A last day with a smaller share of the usual queries has not ended, if the day before has more.
 INCOMPLETE = 0.1
+# A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
+LEAST_QUERIES = 10
 
 
 def find_daily_values(
@@ -43,11 +45,20 @@ def find_daily_values(
     others = [x for x in others if x.lower() not in {*map(str.lower, used)}]
     if not {*known}.isdisjoint(others) or any(is_nested(table.columns[x]) for x in others):
         return []
+    if metrics and all(parse.is_metric(x) and not table.has(x) for x in metrics):
+        return []  # of rankings, whose columns are asked about
     numbers = [x for x in others if is_number_column(session, table, x)]
     if others and not (numbers or metrics):
         listed = text.join_words([f"{name} is {table.columns[name]}" for name in others])
         cast = ". Cast the metric to DOUBLE, or name the item of rankings: item="
         call = describe_commas(session, table, others) or cast
+        texts = [x for x in others if table.columns[x] == "VARCHAR"]
+        percent = "coalesce(bool_and(regexp_full_match(trim({}), '-?[0-9.]+ ?%')), false)".format
+        tests = ", ".join(["1", *map(percent, map(quote, texts))])
+        are = session.row(f"SELECT {tests} FROM {table.sql}")[1:]
+        if names := [repr(x) for x, y in zip(texts, are, strict=True) if y]:
+            call = f". Read percents: days.with_columns(pl.col({', '.join(names)})"
+            call += ".str.strip_chars(' %').cast(pl.Float64))"
         raise RankqlError(f"days has no column of numbers: {listed}{call}")
     return [*metrics] if metrics and (numbers or table.has(metrics[0])) else numbers
 
@@ -72,9 +83,11 @@ def read_daily_values(
         counts = [f"count(DISTINCT ({names}, {quote(x)})) = count(*)" for x in free]
         found = session.row(f"SELECT {', '.join(counts)} FROM {table.sql}") if free else ()
         ids = [name for name, is_id in zip(free, found, strict=True) if is_id]
+        most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {table.sql} GROUP BY {names})"
+        roles = ("query", "by") if session.value(most) >= LEAST_QUERIES else ("by",)
         raise Question(
             f"days has several rows for {place}. Each is a query or a slice, or some are too "
-            "many", [{role: name} for name in ids for role in ("query", "by")],
+            "many", [{role: name} for name in ids for role in roles],
             otherwise="Name the column of the query or of the slices: query= or by=",
         )  # fmt: skip
     columns = {name: quote(name) for name in (day, *attributes, *metrics)} | {
@@ -167,6 +180,25 @@ def find_times(session: Session, table: Table) -> list[str]:
     are_dates = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}") if texts else ()
     dates = [name for name, is_date in zip(texts, are_dates, strict=True) if is_date]
     return [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMEST"))] + dates
+
+
+def find_written_day(session: Session, table: Table) -> str | None:
+    """The expression of the only column of texts such as 03/28/2026, of which a value above 12 is
+    the day; it is asked which is the day if there is none.
+    """
+    forms = ("%m/%d/%Y", "%d/%m/%Y")
+    for name in [x for x, kind in table.columns.items() if kind == "VARCHAR"]:
+        reads = (f"count(try_strptime({quote(name)}, '{x}'))" for x in forms)
+        sql = f"SELECT count({quote(name)}), {', '.join(reads)} FROM {table.sql}"
+        total, *counts = session.row(sql)
+        fit = [form for form, count in zip(forms, counts, strict=True) if count == total > 0]
+        calls = [f"CAST(strptime({quote(name)}, '{form}') AS DATE)" for form in fit]
+        if len(calls) > 1:
+            asked = f"days: is the month or the day first in {name}?"
+            raise Question(asked, [{"day": call} for call in calls])
+        if calls:
+            return calls[0]
+    return None
 
 
 def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:

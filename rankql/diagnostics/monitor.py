@@ -28,15 +28,22 @@ from rankql.core.tables.request import EvaluationOptions
 from rankql.core.tables.session import Session, open_session
 from rankql.core.tables.tables import Data, require_named
 from rankql.diagnostics import daily_values
-from rankql.diagnostics.daily_values import JUDGED, KEYS, METRIC, QUERIES, SHARE, UNDEFINED, WATCHED
+from rankql.diagnostics.daily_values import (
+    JUDGED,
+    KEYS,
+    LEAST_QUERIES,
+    METRIC,
+    QUERIES,
+    SHARE,
+    UNDEFINED,
+    WATCHED,
+)
 from rankql.features.values import set_directions
 from rankql.shapes.choose.computed import add_attribute
 
 _BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # Options that name columns of rankings: a table that needs them has no values.
 NO_VALUES = request.Columns.__annotations__.keys() - {"query", "user"}
-# A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
-LEAST_QUERIES = 10
 # A series that is not compared keeps its state for so long. A result that compared nothing in so
 # many periods is inconclusive.
 KEPT, SILENT = timedelta(28), 7
@@ -316,8 +323,13 @@ def monitor(
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
     request.require_known_options(options, monitor, more=signature(evaluate).parameters)
     metrics = [metrics] if isinstance(metrics, str) else metrics
+    named = isinstance(metrics, Sequence | Mapping | None)
+    require(named, f"metrics must be names such as 'nDCG@10', not {metrics!r}")
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
+        has_day = day != "day" or run.has("day") or run.has("date")
+        if not (has_day or daily_values.find_times(session, run)):
+            day = daily_values.find_written_day(session, run) or day
         if isinstance(day, str):
             # The same query on two days of a week is two.
             if by_week := _BY_WEEK.fullmatch(day):

@@ -120,7 +120,7 @@ def translate(query: str, dialect: str) -> str:
     >>> text.startswith("SELECT `user`, "), "ndcg(" in text
     (True, False)
     """
-    if dialect in DIALECTS:
+    if isinstance(dialect, str) and dialect in DIALECTS:
         raise RankqlError(
             f"{dialect} needs no translation: it runs SELECT ndcg(rel, pos, 10) once it has the "
             f"functions. Install them: {install_command(dialect)}"
@@ -140,6 +140,7 @@ def _refuse_unsupported(engine: str) -> None:
         "rankql sql --plain -m nDCG@10 TABLE, in Python rankql.plain_sql('nDCG@10', 'TABLE'). Or "
         f"use Spark or DuckDB on the same tables. Available: spark, {', '.join(DIALECTS)}"
     )
+    require(isinstance(engine, str), f"the engine must be a name, not {engine!r}")
     require(engine not in _WITHOUT, hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ def combine(
     require_interval(interval, confidence)
     if isinstance(results, str | os.PathLike | Result):
         results = [results]
+    results = [*results] if isinstance(results, Iterable) else []
     require(bool(results), "combine needs at least one result")
     parts = [open_result(result) for result in results]
     parts = [with_names_of(part, parts[0]) for part in parts]

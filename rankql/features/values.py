@@ -66,7 +66,8 @@ Printed = tuple[pl.DataFrame, list[str]]
 LOWER_WORDS = re.compile(
     r"(?<![a-z])(abandon(ed|ment)?|bounced?|churn|complaint|cost|crash(es)?|defect|delay|err|error|"
     r"fail(ed|ure)?|hallucination|latency|latencies|loss(es)?|miss(es)?|(no|null|zero)[^a-z]?(hit|"
-    r"result)|perplexity|refund|reformulation|regret|timeout|toxicity|unsubscribed?)s?(?![a-z])"
+    r"answer|result)|perplexity|refund|refusal|reformulation|regret|timeout|toxicity|unanswered|"
+    r"unsubscribed?)s?(?![a-z])"
 )
 # What TruLens and others call a query and a system, if no column has a usual name.
 _INPUTS, _RUNS = ("input", "record_id"), ("run_id", "run")
@@ -222,6 +223,9 @@ def _read(
                 raise Question(asked, [{"system": name} for name in apps])
     else:
         system = require_column(table, system or "system", "system")
+        other = f"{table.label} has a column system beside {system!r}. Rename or remove it"
+        require(system.lower() == "system" or not table.has("system"), other)
+    require(isinstance(names, Sequence | None), f"metrics must be columns, not {names!r}")
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
         metrics = [x for x in others if is_number_column(session, table, x)]

@@ -40,6 +40,8 @@ def team_draft(
         # A text is the name of a column, and not a list of letters.
         listed = isinstance(items, Collection) and not isinstance(items, Set | str)
         require(listed, f"{name} must be a list of items, not {items}")
+        ids = all(isinstance(x, Hashable) for x in items)
+        require(ids, f"{name} must be a list of ids, not of tables or lists")
         require(None not in set(items), f"{name} must not hold NULL")
         require(len(set(items)) == len(items), f"{name} must not hold an item twice")
     require_cutoff(k)

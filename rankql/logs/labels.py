@@ -68,7 +68,7 @@ def grade_events(
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             message = f"log has no column {name!r}. Pass {role}='...'"
-            require(name in table.columns, message)
+            require(name in [*table.columns], message)
         moment = "NULL" if until is None else quote(time)
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
         call = _graded(quote(event), moment, grades, how=how, unknown=unknown, **options)

@@ -65,6 +65,8 @@ def count_and_rank(
     require_whole_number("k", k, 1)
     require(split in (None, "auto"), f"split must be 'auto' or None, not {split!r}")
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    two = f"query={query!r} and item={item!r} must be the names of two columns"
+    require(str(query).lower() != str(item).lower(), two)
     if isinstance(users, list | tuple | range | pl.Series):
         ids = pl.Series(users)
         of_rows = ids.dtype == pl.Struct and not isinstance(users, pl.Series)

@@ -182,10 +182,10 @@ def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
     message = "label=[...] names the annotators too. Leave out annotator="
     errors.require("annotator" not in call, message)
     data, labels = call["frame"], [column(name) for name in call["label"]]
-    frame = pandas_to_polars(data) if is_pandas(data) else read_rows(data)  # NaN is no label
-    require_columns(frame, *labels)
-    names = [label.meta.output_name() for label in labels]
     own = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
+    frame = pandas_to_polars(data) if is_pandas(data) else read_rows(data)  # NaN is no label
+    require_columns(frame, *labels, *(column(x) for x in own.values()))
+    names = [label.meta.output_name() for label in labels]
     keys = {"unit": _INDEX, **own}
     rows = frame.lazy().with_row_index(_INDEX)
     rows = rows.select(*(column(key).alias(x) for x, key in keys.items()), *labels)
@@ -212,6 +212,8 @@ def _return_rows(
     selected = frame.lazy().select(exprs)
     kinds = {role: selected.collect_schema()[name] for role, name in names.items() if name}
     result = {"slice": "slice", **schema} if "slice" in kinds else schema
+    for role in {x for x in result.values() if isinstance(x, str)} - {*kinds}:
+        raise errors.RankqlError(f"{role} must be a column, not None")
     types = pl.Schema({n: kinds[k] if isinstance(k, str) else k for n, k in result.items()})
     query = f"FROM {_macro_call(macro, {**names, **options})}"
     return _map_rows(frame, selected, query, types)
@@ -235,6 +237,7 @@ def _add_column(
         added = run_query(query, table)  # without the rows that seen='drop' leaves out
         return table.join(added, on=_INDEX, how="left", maintain_order="left")[name]
 
+    errors.require(bool(exprs), "no column is named")
     added = pl.struct(exprs).map_batches(values, pl.String, is_elementwise=False)
     labelled = frame.with_columns(added.alias(name))
     return labelled if options.get("seen") is None else labelled.drop_nulls(name)

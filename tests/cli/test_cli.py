@@ -395,7 +395,7 @@ def test_help(tmp_path, name):
     lines = run(tmp_path, f"{name} --help")[0].splitlines()
     options = command.get_params(click.Context(command))
     listed = [line for line in lines if re.match(r"  +-", line)]
-    assert len(listed) <= 19
+    assert len(listed) <= 20
     start = lines.index("Examples:")
     assert start <= 5 and 2 <= len(command.examples) <= 3
     for line in lines[start + 1 : start + 1 + len(command.examples)]:
@@ -671,3 +671,15 @@ def test_files_of_values_take_no_option_from_the_caller(tmp_path):
     assert rest == {"minimum": options["minimum"]}
     assert values[str(path)].metrics == ["paid"] and values[str(path)].meta.by == ["country"]
     assert tasks._open_values([str(path)], {"item": "sku"}) == ({}, {"item": "sku"})
+
+
+@few(1)("option", ["-m", "--metric"])
+def test_gate_says_that_its_limits_name_the_metrics(option):
+    result = CliRunner().invoke(main, ["gate", "a.parquet", "b.parquet", option, "nDCG@10"])
+    assert result.exit_code == 2
+    assert "Its limits name the metrics: --min 'nDCG@10>=0.45' or --max-drop" in result.output
+
+
+def test_the_short_help_has_the_column_of_the_systems():
+    for command in ("eval", "compare", "gate"):
+        assert "--system" in CliRunner().invoke(main, [command, "--help"]).output

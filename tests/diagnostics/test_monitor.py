@@ -1,6 +1,7 @@
 """Metrics by day: the rule, causes, and days that cannot be right."""
 
 import itertools
+import math
 import re
 import shlex
 from datetime import date, timedelta
@@ -15,6 +16,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli.command import write_options
 from rankql.cli.main import main
+from rankql.core.base.errors import Question
 from rankql.features.values import _may_be_lower
 from support import metric_engines
 from support.parameters import few
@@ -937,7 +939,7 @@ def test_slices_of_values_by_day():
     assert {*result.table["slice"]} == {"device=tv", "device=phone"}
     assert result.title == "Alarm since 2026-10-21: ndcg [device=tv] (sudden drop)"
     for options, message in (
-        ({}, "several rows for day 2026-09-01. .* Pass query='device' or by='device'"),
+        ({}, "several rows for day 2026-09-01. .* Pass by='device'"),
         ({"query": "user"}, "days has no column 'user'"),
         ({"lower_is_better": True}, "Unknown option 'lower_is_better'. Did you mean 'higher_is_b"),
         ({"ties": "best"}, "ties= is for rankings: days has values, ndcg. Leave it out"),
@@ -1090,3 +1092,55 @@ def test_query_is_offered_for_several_rows_of_a_day():
         rankql.RankqlError, match="Name the column of the query or of the slices: query= or by="
     ):
         rankql.monitor(frame.drop("besuch"))
+
+
+# Series as people have them
+
+SERIES = pl.DataFrame({
+    "day": [date(2026, 1, 1) + timedelta(i) for i in range(63)],
+    "ctr": [0.3 + 0.01 * math.sin(7 * i) for i in range(63)],
+})  # fmt: skip
+
+
+def test_percents_as_text_have_a_line_that_reads_them():
+    days = SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2).cast(pl.String) + " %")
+    with pytest.raises(rankql.RankqlError, match="ctr is VARCHAR") as refused:
+        rankql.monitor(days)
+    line = str(refused.value).partition("Read percents: ")[2]
+    watched = rankql.monitor(eval(line, {"days": days, "pl": pl}))
+    expected = rankql.monitor(SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2)))
+    assert_frame_equal(watched.table, expected.table)
+
+
+@few(2)("form", ["%m/%d/%Y", "%d/%m/%Y"])
+def test_written_dates_are_read_off_a_day_above_12_or_asked_about(form):
+    written = SERIES.select(pl.col("day").dt.strftime(form).alias("when"), "ctr")
+    assert rankql.monitor(written).table.equals(rankql.monitor(SERIES).table)
+    with pytest.raises(Question) as asked:
+        rankql.monitor(written.filter(SERIES["day"].dt.day() <= 12))
+    assert [call["day"] for call in asked.value.calls] == [
+        f"CAST(strptime(\"when\", '{x}') AS DATE)" for x in ("%m/%d/%Y", "%d/%m/%Y")
+    ]
+
+
+def test_few_rows_a_day_are_slices_and_no_queries():
+    rows = SERIES.join(pl.DataFrame({"locale": ["de", "en", "fr", "zh"]}), how="cross")
+    with pytest.raises(Question) as asked:
+        rankql.monitor(rows)
+    assert asked.value.calls == [{"by": "locale"}]
+    rankql.monitor(rows, by="locale")
+
+
+@few(1)("name", ["no_answer_pct", "unanswered", "refusal_rate", "timeouts"])
+def test_names_of_what_went_wrong_are_asked_about(name):
+    with pytest.raises(Question, match=f"^{name}: is lower or higher better"):
+        rankql.monitor(SERIES.rename({"ctr": name}))
+
+
+def test_a_metric_of_rankings_is_no_column_of_their_table():
+    rows = [(day, f"{day}", f"d{i}", i, i % 2) for day in SERIES["day"] for i in (1, 2)]
+    log = pl.DataFrame(rows, ["day", "ask", "art", "slot", "won"], orient="row")
+    with pytest.raises(rankql.RankqlError, match=r"^days has no column .query."):
+        rankql.monitor(log, metrics="RR")
+    named = rankql.monitor(log, metrics="RR", query="ask", item="art", pos="slot", rel="won")
+    assert named.table["metric"][0] == "RR"

@@ -51,8 +51,8 @@ HISTORY = history([
         ("leave_one_out", {"basket": True, "n": 2}, {1, 2}),
         ("time_split", {"since": 5}, {3, 4, 5, 6}),
         ("time_split", {"since": 6}, {6}),
-        ("time_split", {"since": 0}, set(range(10))),
-        ("time_split", {"since": 10}, set()),
+        ("time_split", {"since": 1}, set(range(10))),
+        ("time_split", {"since": 9}, {6}),
         ("time_split", {"share": 0.4}, {3, 4, 5, 6}),
         ("time_split", {"share": 0.39}, {6}),  # those of one time go together
         ("time_split", {"share": 0.05}, {6}),  # never none
@@ -78,7 +78,7 @@ LATE = {("b", None, 6), ("b", None, 7)}
     [
         ("leave_one_out", {}, {("a", "y", 3), ("b", None, 7)}),
         ("time_split", {"since": 3}, {("a", "y", 3), ("b", "x", 5), *LATE}),
-        ("time_split", {"since": 9, "query": "user", "item": "item"}, set()),
+        ("time_split", {"since": 7, "query": "user", "item": "item"}, {("b", None, 7)}),
         ("time_split", {"share": 0.25}, LATE),
     ],
 )
@@ -333,3 +333,22 @@ def test_arguments_called_like_their_columns(name, argument, role):
         getattr(rankql, name)(HISTORY, **{argument: "user"})
     with pytest.raises(TypeError, match=f"^{name} takes .*moment=.*: got an unexpected .*'days'"):
         getattr(rankql, name)(HISTORY, days=3)
+
+
+@few(2)(
+    ("times", "since", "words"),
+    [
+        ([1, 2, 3], 4, "from 1.0 to 3.0, not 4"),
+        ([1, 2, 3], 0, "from 1.0 to 3.0, not 0"),
+        (
+            [datetime(2026, 1, day) for day in (1, 2, 3)],
+            "2026-02-01",
+            "from 2026-01-01 00:00:00 to",
+        ),
+    ],
+)
+def test_a_time_outside_of_the_log_is_refused_with_its_range(times, since, words):
+    log = pl.DataFrame({"user": [1, 1, 2], "time": times})
+    with pytest.raises(rankql.RankqlError, match=rf"^since must lie within .*, {words}"):
+        log.pipe(rankql.time_split, since=since)
+    assert log.pipe(rankql.time_split, since=times[-1])["split"].to_list()[-1] == "test"

@@ -1,8 +1,11 @@
 """ranked_table(): a run and its judgments as the one table that metrics need."""
 
+import re
+
 import duckdb
 import pytest
 
+import rankql
 from support import metric_engines
 from support.parameters import few
 
@@ -143,3 +146,22 @@ def test_judgments_without_a_grade_count_as_1_if_nothing_may_be_one(con):
     for table, rel in (("liked", ""), ("plain", ", rel := 'stars'")):  # its stars may be the grade
         with pytest.raises(duckdb.Error, match=r"judgments has no column '(rel|stars)'"):
             con.sql(f"FROM ranked_table('run', '{table}', {call}{rel})").fetchall()
+
+
+def test_clicks_are_relevant_once_or_by_a_grade_of_1():
+    con = duckdb.connect()
+    rankql.register(con)
+    con.sql("CREATE TABLE shown AS SELECT 'q' AS query, unnest(['x', 'y']) AS item, 1 AS pos")
+    con.sql(
+        "CREATE TABLE clicks AS SELECT 'q' AS query, 'x' AS item, i AS seen FROM range(3) AS t (i)"
+    )
+    with pytest.raises(duckdb.ConversionException) as refused:
+        con.sql("FROM ranked_table('shown', 'clicks')").fetchall()
+    line = re.search("SELECT DISTINCT .* FROM judgments", str(refused.value))
+    con.sql(f"CREATE TABLE judged AS {line[0].replace('judgments', 'clicks')}")
+    graded = con.sql("FROM ranked_table('shown', 'judged') ORDER BY item").fetchall()
+    assert graded == [("q", "x", 1, 1), ("q", "y", None, 1)]
+    con.sql("CREATE TABLE one AS SELECT DISTINCT * EXCLUDE (seen), 'web' AS channel FROM clicks")
+    assert (
+        con.sql("FROM ranked_table('shown', 'one', rel := '1') ORDER BY item").fetchall() == graded
+    )

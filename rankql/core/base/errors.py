@@ -227,7 +227,8 @@ def require_whole_number(name: str, value: object, least: int) -> None:
 def require_choice(name: str, value: object, *choices: str) -> None:
     """Refuse an option that is not one of the choices."""
     *most, last = map(repr, choices)
-    require(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
+    known = isinstance(value, str) and value in choices
+    require(known, f"{name} must be {', '.join(most)} or {last}, not {value}")
 
 
 def require_flag(name: str, value: object) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.writing import PARQUET
 
 # What a manifest is before, and what is around it.
@@ -78,6 +78,8 @@ def plain_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_manifest(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
     """The manifest of a file, and whether the file is as rankql wrote it."""
+    named = isinstance(path, str | os.PathLike)
+    require(named, f"the file must be a path, not a {type(path).__name__}")
     file, others = Path(path).expanduser(), ""
     if (suffix := file.suffix.lower()) not in MANIFEST_SUFFIXES:
         why = f"only {', '.join(MANIFEST_SUFFIXES)} files of evaluate, compare and report have one"

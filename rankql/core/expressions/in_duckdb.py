@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base.errors import RankqlError, python_message, require
-from rankql.core.expressions.checked_columns import Column, column
+from rankql.core.expressions.checked_columns import column
 from rankql.core.metrics import macros
 from rankql.core.tables.frames import read_frame, register_frame
 from rankql.core.tables.private import create_macros, private_connection
@@ -77,7 +77,8 @@ def compute(call: str, result: Any, **columns: Any) -> pl.Expr:
 
 
 def _pack(columns: Mapping[str, Any]) -> pl.Expr:
-    named = {x: column(y) if isinstance(y, Column) else pl.lit(y) for x, y in columns.items()}
+    scalar = (int, float, Decimal, list, tuple, datetime.date, datetime.timedelta, type(None))
+    named = {x: pl.lit(y) if isinstance(y, scalar) else column(y) for x, y in columns.items()}
     return pl.struct([value.alias(name) for name, value in named.items()])
 
 

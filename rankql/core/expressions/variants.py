@@ -91,7 +91,7 @@ def metric(
         def of_columns_or_frame(*args: Any, **options: Any) -> Any:
             if args and _is_frame(args[0]):
                 return over_groups(*args, **options)
-            _refuse_rows(name, args, options.keys() - signature.parameters.keys())
+            _refuse_rows(name, args, options, signature)
             arguments = bind(*args, **options)
             if isinstance(k := arguments.get("k"), list | tuple):
                 each = f'{name}(..., k=k).alias(f"{name}@{{k}}") for k in {[*k]}'
@@ -132,6 +132,7 @@ def metric(
             with arguments_of(name, [*signature.parameters, "by"]):
                 given = signature.bind_partial(*args, **options).arguments
             options |= recognise_defaults(defaults, given, known)
+            require(not args or not _is_frame(args[0]), f"{name} takes one frame, and its columns")
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)
             if isinstance(by, EllipsisType):
@@ -329,7 +330,8 @@ def ranked(
     data, names = cast("Any", frame), column_names(frame)
     if isinstance(query, str) and query == "query" and query not in names:
         query = recognise("query", names) or query
-    keys = [column(key) for key in ([query] if isinstance(query, Column) else query or [])]
+    named: Any = [query] if not isinstance(query, list | tuple | None) else query or []
+    keys = [column(key) for key in named]
     columns = {"score": column(score), "item": column(item)}
     require_columns(frame, *columns.values(), *keys)
     require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
@@ -358,8 +360,10 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
 
 def _is_frame(data: Any) -> bool:
     """Is it a frame of polars or pandas, or one that Arrow can read?"""
-    arrow = hasattr(data, "__arrow_c_stream__") and not isinstance(data, pl.Series)
-    return arrow or _has_columns(data)
+    if _has_columns(data):
+        return True
+    named = hasattr(data, "schema") or hasattr(data, "columns")  # a Series has a stream too
+    return named and hasattr(data, "__arrow_c_stream__")
 
 
 def _has_columns(data: Any) -> bool:
@@ -367,14 +371,28 @@ def _has_columns(data: Any) -> bool:
     return isinstance(data, pl.DataFrame | pl.LazyFrame) or is_pandas(data)
 
 
-def _refuse_rows(name: str, args: tuple[Any, ...], unknown: Iterable[str]) -> None:
+def _refuse_rows(
+    name: str, args: tuple[Any, ...], options: Mapping[str, Any], signature: inspect.Signature
+) -> None:
     """Refuse rows other than a frame, and by= without a frame."""
-    first = args[0] if args else None
-    rows = not isinstance(first, str | pl.Expr | Ranking | int | float | None)
-    kind = f"not a {type(first).__name__}: pl.DataFrame(data).pipe(rankql.{name})"
+    first, unknown = args[0] if args else None, options.keys() - signature.parameters.keys()
+    rows = _is_data(first)
+    data, by = "data", ""
+    if not isinstance(first, Mapping):  # a list or an array for each column
+        values = dict(zip(signature.parameters, args, strict=False))
+        columns = [
+            x for x in signature.parameters if x in ("rel", "pos") or _is_data(values.get(x))
+        ]
+        data, by = f"{{{', '.join(f'{x!r}: {x}' for x in columns)}}}", ", by=None"
+    kind = f"not a {type(first).__name__}: pl.DataFrame({data}).pipe(rankql.{name}{by})"
     require(not rows, f"{name} takes columns or a frame, {kind}")
     call = f"df.pipe(rankql.{name}, by=...), or df.group_by(...).agg(rankql.{name}(...))"
     require("by" not in unknown, f"by= needs a frame as the first argument: {call}")
+
+
+def _is_data(value: object) -> bool:
+    """Is it neither a column nor a number?"""
+    return not isinstance(value, str | pl.Expr | Ranking | int | float | None)
 
 
 def column_names(frame: Any) -> list[str]:

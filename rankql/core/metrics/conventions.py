@@ -182,6 +182,8 @@ def option_remedy(name: str, known: Sequence[str]) -> str:
     """What to pass instead of an option of another name or tool, '' if that is not known."""
     if name in _ELSEWHERE:
         return _ELSEWHERE[name]
+    if name in ("m", "metric", "metrics") and "minimum" in known:  # of gate
+        return "Its limits name the metrics: minimum='nDCG@10>=0.45' or max_drop='nDCG@10:0.01'"
     if name in ("query_id", "qid") and "worst" in known:  # of explain
         return "The id of the query is the third argument: of='q1'"
     roles = (role for role, names in ROLES.items() if role in known and is_called(name, names))

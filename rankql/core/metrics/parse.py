@@ -51,7 +51,7 @@ def parse(names: str | Sequence[str], profile: str = "") -> list[Metric]:
     Some names of a tool have a meaning under its profile alone.
     """
     names = list_metrics(names)
-    listed = bool(names) and isinstance(names, str | list | tuple)
+    listed = isinstance(names, str | list | tuple) and bool(names)
     require(listed, f"metrics must be names such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else names
     texts = [part for text in given for part in split_metrics(text)]

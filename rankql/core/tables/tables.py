@@ -137,6 +137,11 @@ class Table:
         return self.roles.get(role) in self.origins
 
     @property
+    def has_one_grade(self) -> bool:
+        """Is the grade a constant, by an expression or because no column has grades?"""
+        return not self.computed.get(self.roles.get("rel", ""), ["rel"])
+
+    @property
     def id_roles(self) -> tuple[str, ...]:
         """The roles of the ids that no row may lack."""
         return ("query",) if self.empty else ("query", "item")

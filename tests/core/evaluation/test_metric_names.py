@@ -37,6 +37,15 @@ def test_names_that_mean_something_in_ranx_alone():
 def test_a_function_by_the_name_of_a_metric_says_how_it_is_called():
     with pytest.raises(AttributeError, match=r"rankql has no 'mrr'. Use rankql.rr"):
         rankql.mrr  # noqa: B018
+    with pytest.raises(AttributeError, match=r"Use rankql.rr_by_score$"):
+        rankql.mrr_by_score  # noqa: B018
+    with pytest.raises(AttributeError, match=r"Use rankql.ap_by_score$"):
+        rankql.map_by_score  # noqa: B018
+
+
+def test_accuracy_at_1_is_precision_at_1():
+    with pytest.raises(rankql.RankqlError, match=r"The closest in rankql: P@1$"):
+        rankql.evaluate(RUN, QRELS, "Acc@1")
 
 
 def test_names_of_trec_eval_keep_their_meaning():

@@ -4,6 +4,7 @@ import math
 import re
 
 import duckdb
+import numpy
 import pandas
 import polars as pl
 import pytest
@@ -300,6 +301,19 @@ def test_text_in_a_frame_is_refused_by_its_type(kind):
 def test_rows_that_are_no_frame_have_a_call(call, expected):
     with pytest.raises(RankqlError, match=f"^{re.escape(expected)}"):
         call()
+
+
+@few(2)(
+    "kind", [list, pl.Series, numpy.array, pandas.Series], ids=["list", "polars", "numpy", "pandas"]
+)
+def test_the_line_that_arrays_and_lists_are_told_runs(kind):
+    rel, pos, score = (kind([*map(float, x)]) for x in ([0, 2, 1], [1, 2, 3], [3, 2, 1]))
+    for metric, args in ((rankql.ndcg, [rel, pos]), (rankql.rmse, [rel, score])):
+        with pytest.raises(RankqlError) as refused:
+            metric(*args)
+        line = str(refused.value).partition(": ")[2]
+        found = eval(line, {"pl": pl, "rankql": rankql, "rel": rel, "pos": pos, "score": score})
+        assert found.row(0)[-1] > 0
 
 
 def test_wrong_frames_are_refused():

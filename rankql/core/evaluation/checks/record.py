@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +37,8 @@ from rankql.core.tables.inputs import Inputs
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
+# The check of a column that may have the grades, which metrics do not read.
+UNREAD_GRADES = "unread-grades"
 # What a sentence says, by the names in its text.
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -183,15 +184,22 @@ class Evidence:
         return match_items(self.evaluation, self.counters) if known is None else known
 
 
+def open_checks(checks: Iterable[Check | Door], evidence: Evidence) -> Iterator[Check]:
+    """The checks, and those behind doors that the evidence opens."""
+    for each in checks:
+        if isinstance(each, Check):
+            yield each
+        elif each.applies(evidence):
+            yield from each.load()
+
+
 def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
     """Raise the first error; return the notes. One that several runs have names them all.
 
     A door has the checks of a feature.
     """
     same: dict[str, tuple[Check, list[Facts]]] = {}
-    for check in chain.from_iterable(
-        (x,) if isinstance(x, Check) else x.load() if x.applies(evidence) else () for x in checks
-    ):
+    for check in open_checks(checks, evidence):
         for facts in check.find(evidence) if check.needs in evidence.available else ():
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check.text, facts))

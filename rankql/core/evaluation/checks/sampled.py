@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from rankql.core.base.doors import call_extra
+from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.looks import REVERSED_Z
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
@@ -73,7 +73,7 @@ def _spelling(evidence: Evidence) -> Iterable[Facts]:
                "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
 
 
-SAMPLED = (
+SAMPLED: Sequence[Check | Door] = (
     Check(
         "self-match", "evaluation", "warning",
         "{query} and {item} are the same at position 1 in {count:,} of {total:#query}{extent}",
@@ -107,4 +107,5 @@ SAMPLED = (
         needs="qrels",
         why="These ids count as unjudged or missing{repair}.",
     ),
+    *DOORS["checks of one grade"],
 )  # fmt: skip

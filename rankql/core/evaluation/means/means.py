@@ -120,7 +120,8 @@ MISSED, BOTH = "missing", "missing and undefined"
 
 def require_interval(interval: str | None, confidence: float, *more: str) -> None:
     """Refuse an unknown interval or a confidence out of range."""
-    if interval not in (known := ("auto", "t", *more, None)):
+    known = ("auto", "t", *more, None)
+    if not isinstance(interval, str | None) or interval not in known:
         listed = ", ".join(map(repr, known[:-1]))
         raise RankqlError(f"interval must be {listed} or None, not {interval!r}")
     require_probability("confidence", confidence)
