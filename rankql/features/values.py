@@ -40,7 +40,7 @@ from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.metrics import parse
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import MISSING, literal, quote
-from rankql.core.tables.candidates import fields_of
+from rankql.core.tables.candidates import fields_of, first_rank_error
 from rankql.core.tables.files import CSV, JSON, PARQUET, open_file, read_text, suffix_of
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch_frame, list_in_order
@@ -113,10 +113,12 @@ def read_values(
     require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
     table = _as_rows(table, query)
-    if con is None and (printed := open_printed(table, query, names, system)):
-        return printed
-    with open_session(con, table) as session:
-        return _read(session, session.table(table, VALUES).with_undefined(), query, names, system)
+    result = open_printed(table, query, names, system) if con is None else None
+    if result is None:
+        with open_session(con, table) as session:
+            rows = session.table(table, VALUES).with_undefined()
+            result = _read(session, rows, query, names, system)
+    return ask_first_ranks(result) if names is None else result
 
 
 def _as_rows(data: Any, query: str | None) -> Any:
@@ -131,6 +133,15 @@ def _as_rows(data: Any, query: str | None) -> Any:
         values = [(x.query_id, str(x.measure), x.value) for x in rows]
         return pl.DataFrame(values, ["query", "metric", "value"], orient="row")
     return rows or data
+
+
+def ask_first_ranks(result: Result, label: str = VALUES) -> Result:
+    """Values whose names do not say that they are ranks of first hits; others are an error."""
+    for name in filter(column_names.names_first_rank, result.metrics):
+        values = result.frame()[name].drop_nulls()
+        if len(values) and (values % 1 == 0).all() and (values >= 1).all():
+            raise first_rank_error(label, name)
+    return result
 
 
 def open_printed(

@@ -290,6 +290,19 @@ def names_system(name: str) -> bool:
 PLACES = {"rank", "pos", "position", "slot", "place"}
 
 
+# Words before a rank that is not the place of the first hit.
+_OTHER_RANKS = {
+    *("reciprocal", "inverse", "page", "percentile", "percent", "quantile", "normalized"),
+    *("mean", "avg", "average", "median", "expected"),
+}
+
+
+def names_first_rank(name: str) -> bool:
+    """May a number per query be the rank of its first hit, as hit_rank is, by its name?"""
+    words = words_in_order(name.rpartition(".")[2])
+    return words[-1] == "rank" and _OTHER_RANKS.isdisjoint(words)
+
+
 # Words of numbers that are grades, that are sums of money, times or sizes, and that are places or
 # years.
 _GRADES = {"rel", "relevance", "gain", "grade", "rating", "judgment", "judgement", "label", "qrel"}
