@@ -73,7 +73,7 @@ RELEVANT = [
 PREDICTED = ("prediction", "predictions")
 # Names of columns that are lists of ids if no column has one of the above, by their side.
 WEAKER_LISTS = {
-    "run": ("recommendations", "recs", "top_k", "items", "item_ids"),
+    "run": ("recommendations", "recs", "top_k", "ranking", "items", "item_ids"),
     "qrels": ("purchased", "items", "item_ids"),
 }
 # Names of text that is an answer, and not ids, if another column has relevant ids.
