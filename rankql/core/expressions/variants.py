@@ -371,7 +371,12 @@ def _refuse_rows(name: str, args: tuple[Any, ...], unknown: Iterable[str]) -> No
     """Refuse rows other than a frame, and by= without a frame."""
     first = args[0] if args else None
     rows = not isinstance(first, str | pl.Expr | Ranking | int | float | None)
-    kind = f"not a {type(first).__name__}: pl.DataFrame(data).pipe(rankql.{name})"
+    kind, module = type(first).__name__, library(first)
+    is_data = module in ("builtins", "numpy", "pandas", "polars") or hasattr(first, "columns")
+    if rows and not is_data:  # a column of another library
+        columns = "a name or a polars expression, such as 'rel' or pl.col('rel')"
+        raise RankqlError(f"{name} takes {columns}, not a {kind} of {module}")
+    kind = f"not a {kind}: pl.DataFrame(data).pipe(rankql.{name})"
     require(not rows, f"{name} takes columns or a frame, {kind}")
     call = f"df.pipe(rankql.{name}, by=...), or df.group_by(...).agg(rankql.{name}(...))"
     require("by" not in unknown, f"by= needs a frame as the first argument: {call}")
