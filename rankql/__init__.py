@@ -43,6 +43,10 @@ def __getattr__(name: str) -> object:
         return globals().setdefault(name, installed)
     try:
         return _lazy_getattr(name)
+    except ModuleNotFoundError as error:
+        from rankql.core.base.errors import name_stats_extra
+
+        raise name_stats_extra(error, name) from None
     except AttributeError:
         module = Path(__file__).with_name(name)
         if name.startswith("_") or module.exists() or module.with_suffix(".py").exists():

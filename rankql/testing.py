@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import rankql
 from rankql.core.base import text
 from rankql.core.tables.tables import Data
-from rankql.decisions.alignment import Results
-from rankql.decisions.gate import gate
-from rankql.decisions.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rankql.decisions.alignment import Results
+    from rankql.decisions.verdict import Verdict
 
 
 def assert_no_regression(
@@ -31,7 +33,7 @@ def assert_no_regression(
     ...
     """
     __tracebackhide__ = True  # pytest then shows the test that failed, not this line
-    verdict = gate(run, qrels, baseline, **options)
+    verdict = rankql.gate(run, qrels, baseline, **options)
     if not verdict:
         raise AssertionError(repr(verdict))
     for row in verdict.inconclusive.iter_rows(named=True):

@@ -67,9 +67,11 @@ def _report(error: BaseException, debug: bool) -> int:
         return 130
     import duckdb
 
-    from rankql.core.base.errors import Question, RankqlError, python_message
+    from rankql.core.base.errors import Question, RankqlError, name_stats_extra, python_message
     from rankql.core.base.text import escape_controls
 
+    command = click.get_current_context().invoked_subcommand
+    error = name_stats_extra(error, str(command))
     of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
     expected = of_memory or isinstance(error, RankqlError | duckdb.Error | OSError)
     if debug or not expected:

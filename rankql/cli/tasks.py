@@ -536,6 +536,7 @@ def _open_values(
     Such a file has a query, numbers, and a system or a day.
     """
     from rankql.features.systems import open_values
+    from rankql.features.values import ask_first_ranks
 
     runs = ("item", "rel", "score", "pos", "order", "collapse")
     known = [path for path in paths if path is not None]
@@ -545,6 +546,8 @@ def _open_values(
     names = _name_columns(known, options)
     read = {os.fspath(path): open_values(path, names) for path in known}
     values = {path: result for path, result in read.items() if result is not None}
+    for path, result in values.items() if not names.metrics else ():
+        ask_first_ranks(result, path)
     own = ("query", "system") if values else ()  # which they were read with
     return values, {name: x for name, x in options.items() if name not in own}
 

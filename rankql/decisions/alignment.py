@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankql.core.base import text
+from rankql.core.base.column_names import names_first_rank
 from rankql.core.base.errors import RankqlError, describe_unknown, require
 from rankql.core.base.writing import public_name
 from rankql.core.evaluation.finish.readable import describe_together
@@ -25,6 +26,7 @@ from rankql.core.stats.sample import Sample
 from rankql.core.tables.request import require_place_of_qrels
 from rankql.features import combine
 from rankql.features.systems import NO_RUNS, find_result
+from rankql.features.values import VALUES
 
 Results = Result | str | os.PathLike[str]
 
@@ -318,6 +320,16 @@ def find_few_ranked(result: Result) -> tuple[str, int, int] | None:
     most = int(ranked["n"].max() or 0)  # type: ignore[arg-type]
     few = ranked.filter(pl.col("n") * 2 < most).sort("n", "system").rows()
     return None if not few else (few[0][0], few[0][1], most)
+
+
+def describe_misses(result: Result, metric: str) -> str:
+    """The end of a title: how many queries ranks of first hits leave out, as they have none."""
+    if VALUES not in result.columns or not names_first_rank(metric):
+        return ""
+    rows, key = result.frame(), result.meta.query
+    count = rows.filter(pl.col(metric).is_null())[key].n_unique()
+    of = f"{count:,} of {text.format_queries(rows[key].n_unique())}"
+    return f"; {of} left out, without a {metric} in a system" if count else ""
 
 
 def describe_seen(result: Result, a: str, b: str) -> str:

@@ -406,7 +406,8 @@ def comparison_title(comparison: Comparison) -> str:
         return f"Undecided: {a} and {b} do not both have runs of all collections"
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
     seen = alignment.describe_seen(result, a, b) if result.meta.seen else ""
-    return f"Is {b} better than {a}? {answer}{seen}"
+    misses = alignment.describe_misses(result, directed[0])
+    return f"Is {b} better than {a}? {answer}{misses}{seen}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:

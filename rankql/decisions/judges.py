@@ -14,7 +14,14 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.column_names import ANNOTATORS, ROLES, find_name, is_like_id, words_of
+from rankql.core.base.column_names import (
+    ANNOTATORS,
+    ROLES,
+    find_name,
+    is_like_id,
+    names_system,
+    words_of,
+)
 from rankql.core.base.errors import (
     Question,
     RankqlError,
@@ -40,7 +47,8 @@ from rankql.core.tables.request import (
     require_known_options,
 )
 from rankql.core.tables.session import Session, is_several_runs, open_session
-from rankql.core.tables.tables import Data, Rel, is_number, is_text, require_column
+from rankql.core.tables.tables import Data, Rel, Table, is_number, is_text, require_column
+from rankql.decisions.one_id import find_one_id, grade_columns, list_of_labels
 from rankql.features.judge import check_pools, note_scales
 from rankql.logs.labels import consensus as consensus_of
 from rankql.shapes.doubts.unread_grades import note_unread_grades
@@ -190,8 +198,9 @@ def judges(
             require(len(human) == 1, "human must be one table of labels, not several")
             ((other, human),) = human.items()
         require(bool(tables), "judges needs at least one table of labels: a dict of name: table")
-        alone = next(iter(tables.values()))
         with open_session(con, human, *tables.values()) as session:
+            tables = {x: list_of_labels(session, y) for x, y in tables.items()}
+            alone, human = next(iter(tables.values())), list_of_labels(session, human)
             if human is None and (judge_rel or _find_label(session, alone, "labels", HUMAN_WORDS)):
                 human = alone
             if human is None:
@@ -205,13 +214,21 @@ def judges(
             columns["rel"], (own, *_) = of_people, rels.values()
             own = own[0] if isinstance(own, tuple) else own
             if not is_several_runs(llm) and isinstance(own, str) and own != of_people:
-                tables, rels = {own: llm}, {own: rels["llm"]}  # called like its column
-            people = _read_labels(session, human, "human", columns)
+                tables, rels = {own: alone}, {own: rels["llm"]}  # called like its column
+            opened = [_open_labels(session, x, "human") for x in (human, *tables.values())]
+            own_rels = [of_people, *rels.values()]
+            ids = {x: columns[x] for x in ("query", "item")}
+            if runs is None and (one := find_one_id(session, opened, own_rels, **ids)):
+                ids = {"query": one, "item": "1"}
+                notes.append(f"{one} is the only id: each counts as one query")
+            each = [
+                {**_own_names(ids, x, opened), "rel": y}
+                for x, y in zip(opened, own_rels, strict=True)
+            ]
+            people = _read_labels(session, opened[0], "human", each[0])
             labels = {
-                x: _read_labels(
-                    session, y, f"judge {x!r}", {**columns, "rel": rels[x]}, "judge_rel"
-                )
-                for x, y in tables.items()
+                x: _read_labels(session, table, f"judge {x!r}", own, "judge_rel")
+                for x, table, own in zip(tables, opened[1:], each[1:], strict=True)
             }
             notes += session.notes
     keywords: dict[str, Any] = {"con": con, **options}
@@ -329,6 +346,7 @@ def _read_annotators(
         who = find_name(table.columns, ANNOTATORS)
         labelled = {*names, who, find_name(table.columns, ROLES["rel"])}
         others = [x for x in table.own_columns if x not in labelled]
+        others = [x for x in others if not (who and names_system(x))]  # each run is of an annotator
         item = columns["item"] or (others[0] if len(others) == 1 else None)
         if item and not (columns["query"] or find_name(others, ROLES["query"])):
             columns = {**columns, "query": "query", "item": require_column(table, item, "item")}
@@ -407,16 +425,16 @@ def _read_labels(
 
     argument: the one that names their column.
     """
-    # The numbers of a dict are grades if it is called qrels.
-    called = "qrels" if isinstance(data, Mapping) else label
-    table = replace(session.table(data, called), label=label)
+    opened = table = replace(_open_labels(session, data, label), label=label)
     rules = RankingRules(columns, Conventions())
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
         note_unread_grades(session, table)
     except RankqlError as error:
-        if isinstance(error, Question):  # labels of one value say nothing
-            calls = [call for call in error.calls if call.get("rel") != "1"]
+        if isinstance(error, Question):  # labels of one value say nothing, and are no ids
+            graded = grade_columns(session, opened, columns.get("rel"))
+            calls = [x for x in error.calls if {x.get("query"), x.get("item")}.isdisjoint(graded)]
+            calls = [call for call in calls if call.get("rel") != "1"]
             error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
             error.args = (error.format(as_arguments),)
         if argument == "rel":
@@ -435,6 +453,18 @@ def _read_labels(
             "with consensus"
         )
     return rows
+
+
+def _open_labels(session: Session, data: Data, label: str) -> Table:
+    """The table of labels. The numbers of a dict are grades if it is called qrels."""
+    return session.table(data, "qrels" if isinstance(data, Mapping) else label)
+
+
+def _own_names(ids: Mapping[str, Any], table: Table, tables: Sequence[Table]) -> dict[str, Any]:
+    """The names of ids in a table, without those that only another has."""
+    others = {x: y for x, y in ids.items() if isinstance(y, str) and not table.has(y)}
+    lacks = [x for x, y in others.items() if any(each.has(y) for each in tables)]
+    return {x: None if x in lacks else y for x, y in ids.items()}
 
 
 def _join_labels(human: pl.DataFrame, llm: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -15,10 +15,16 @@ from rankql.core.base.column_names import USERS, core_of
 from rankql.core.base.errors import RankqlError, require, require_choice
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
-from rankql.core.tables.request import Request
+from rankql.core.tables.request import DEFAULT_METRICS, Request
 from rankql.core.tables.session import is_several_runs
 from rankql.features import combine
-from rankql.features.values import VALUES, align_values, open_printed, read_values_file
+from rankql.features.values import (
+    VALUES,
+    align_values,
+    ask_first_ranks,
+    open_printed,
+    read_values_file,
+)
 
 NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
 
@@ -55,12 +61,17 @@ def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result 
     file, or printed by another tool.
     """
     results = dict[str, Result | None]()
+    of_hits = {"rel", "pos"} <= {
+        x for x, y in request.rules.options.items() if y is not None
+    }  # ranks of first hits
     for name, data in systems.items():
         if getattr(data, "judge", None) is not None and isinstance(data, MeansResult):
             raise RankqlError(f"{name} is corrected by a judge. Pass its run with judge= instead")
         results[name] = find_result(data)
-        if results[name] is None and request.qrels is None:
-            results[name] = open_values(data)
+        if results[name] is None and request.qrels is None and not of_hits:
+            results[name] = found = open_values(data)
+            if found is not None and request.metrics is DEFAULT_METRICS:
+                ask_first_ranks(found, name)
     if not all(results.values()):
         return results
     options, own = dict(request.rules.options), ("con",)

@@ -23,7 +23,15 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import column_names, text
-from rankql.core.base.column_names import ROLES, SYSTEMS, TIMES, find_name, is_called
+from rankql.core.base.column_names import (
+    RANKED_SYSTEMS,
+    ROLES,
+    SYSTEMS,
+    TIMES,
+    find_name,
+    is_called,
+    names_system,
+)
 from rankql.core.base.errors import (
     Question,
     RankqlError,
@@ -40,7 +48,7 @@ from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.metrics import parse
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import MISSING, literal, quote
-from rankql.core.tables.candidates import fields_of
+from rankql.core.tables.candidates import fields_of, first_rank_error
 from rankql.core.tables.files import CSV, JSON, PARQUET, open_file, read_text, suffix_of
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch_frame, list_in_order
@@ -114,10 +122,12 @@ def read_values(
     require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
     table = _as_rows(table, query)
-    if con is None and (printed := open_printed(table, query, names, system)):
-        return printed
-    with open_session(con, table) as session:
-        return _read(session, session.table(table, VALUES).with_undefined(), query, names, system)
+    result = open_printed(table, query, names, system) if con is None else None
+    if result is None:
+        with open_session(con, table) as session:
+            rows = session.table(table, VALUES).with_undefined()
+            result = _read(session, rows, query, names, system)
+    return ask_first_ranks(result) if names is None else result
 
 
 def _as_rows(data: Any, query: str | None) -> Any:
@@ -131,7 +141,21 @@ def _as_rows(data: Any, query: str | None) -> Any:
     if rows and all(hasattr(x, "measure") and hasattr(x, "query_id") for x in rows):
         values = [(x.query_id, str(x.measure), x.value) for x in rows]
         return pl.DataFrame(values, ["query", "metric", "value"], orient="row")
+    if isinstance(data, Mapping) and all(isinstance(x, list | tuple) for x in data.values()):
+        lengths = {*map(len, data.values())}
+        flat = not any(isinstance(y, list | tuple | dict) for x in data.values() for y in x)
+        numbers = any(isinstance(y, float) for x in data.values() for y in x)
+        return pl.DataFrame({**data}) if len(lengths) == 1 and flat and numbers else data
     return rows or data
+
+
+def ask_first_ranks(result: Result, label: str = VALUES) -> Result:
+    """Values whose names do not say that they are ranks of first hits; others are an error."""
+    for name in filter(column_names.names_first_rank, result.metrics):
+        values = result.frame()[name].drop_nulls()
+        if len(values) and (values % 1 == 0).all() and (values >= 1).all():
+            raise first_rank_error(label, name)
+    return result
 
 
 def open_printed(
@@ -268,6 +292,12 @@ def _read(
     )
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
     result = Result(meta, columns={VALUES: roles}, values=rows, data_notes=notes)
+    if not system and rows[key].is_duplicated().any():
+        ranked = (x for x in rows.columns if names_system(x) or is_called(x, RANKED_SYSTEMS))
+        alone = [x for x in ranked if not rows.select(key, x).is_duplicated().any()]
+        if alone and key not in alone:
+            asked = f"{table.label}: queries repeat, and {join_words(alone)} may name systems"
+            raise Question(asked, [{"system": name} for name in alone])
     require_one_row_per_query(rows, result.keys)
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
@@ -434,6 +464,8 @@ def read_printed(data: Any, query: str | None, system: str | None) -> Printed | 
 
 def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
     """{query: {metric: value}} or {metric: {query: value}}."""
+    parts = [x for x in data.values() if isinstance(x, Mapping) and _has_dicts(x)]
+    data = parts[0] if len(parts) == 1 and not _has_dicts(data) else data
     inner = [*data.values()]
     if not inner or not all(isinstance(x, Mapping) and x for x in inner):
         return None
@@ -441,6 +473,8 @@ def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
     within, around = _are_metrics(names), _are_metrics(data)
     if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
         return None
+    if any(isinstance(x, str) for each in inner for x in each.values()) and not around:
+        return pl.DataFrame([{"query": str(q), **x} for q, x in data.items()]), []
     if within == around:
         make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
         raise RankqlError(
@@ -452,6 +486,14 @@ def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
     texts = [tuple(map(str, row)) for row in rows]
     frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
     return _widen(frame, [], "values")
+
+
+def _has_dicts(data: Mapping[Any, Any]) -> bool:
+    """Is each value a dict of numbers and text, such as that of a query?"""
+    return bool(data) and all(
+        isinstance(x, Mapping) and not any(isinstance(y, Mapping | list) for y in x.values())
+        for x in data.values()
+    )
 
 
 def _read_text(path: str) -> Printed | None:

@@ -24,7 +24,7 @@ TABLE = [
     (RUN, ITEMS.with_columns(event=EVENTS), {}, "rel=('event', {'buy': ..., 'view': ...})",
      {"rel": {"buy": 1, "view": 0}}),
     (RUN, ITEMS.with_columns(says=EVENTS), {"rel": {"buy": 1, "view": 0}},
-     "Name it: rel=('COLUMN', {'buy': 1, 'view': 0})", {"rel": ("says", {"buy": 1, "view": 0})}),
+     "Pass rel=('says', {'buy': 1, 'view': 0})", {"rel": ("says", {"buy": 1, "view": 0})}),
     (RUN, ITEMS.with_columns(rel=EVENTS), {}, "rel=('rel', {'buy': ..., 'view': ...})",
      {"rel": ("rel", {"buy": 1, "view": 0})}),
     (RUN, ITEMS.with_columns(esci=EVENTS), {"rel": "esci"},

@@ -73,7 +73,7 @@ RELEVANT = [
 PREDICTED = ("prediction", "predictions")
 # Names of columns that are lists of ids if no column has one of the above, by their side.
 WEAKER_LISTS = {
-    "run": ("recommendations", "recs", "top_k", "items", "item_ids"),
+    "run": ("recommendations", "recs", "top_k", "ranking", "items", "item_ids"),
     "qrels": ("purchased", "items", "item_ids"),
 }
 # Names of text that is an answer, and not ids, if another column has relevant ids.
@@ -300,6 +300,19 @@ def names_system(name: str) -> bool:
 
 # Words of names of positions, which may have gaps.
 PLACES = {"rank", "pos", "position", "slot", "place"}
+
+
+# Words before a rank that is not the place of the first hit.
+_OTHER_RANKS = {
+    *("reciprocal", "inverse", "page", "percentile", "percent", "quantile", "normalized"),
+    *("mean", "avg", "average", "median", "expected"),
+}
+
+
+def names_first_rank(name: str) -> bool:
+    """May a number per query be the rank of its first hit, as hit_rank is, by its name?"""
+    words = words_in_order(name.rpartition(".")[2])
+    return words[-1] == "rank" and _OTHER_RANKS.isdisjoint(words)
 
 
 # Words of numbers that are grades, that are sums of money, times or sizes, and that are places or

@@ -176,6 +176,13 @@ def require_package(package: str, extra: str, what: str) -> None:
     require(bool(find_spec(package)), f"{what} needs {package}: pip install 'rankql[{extra}]'")
 
 
+def name_stats_extra(error: BaseException, what: str) -> BaseException:
+    """The error about a failed import of numpy or scipy that names their extra; else the error."""
+    lacks = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0]
+    needs = f"{what} needs scipy: pip install 'rankql[stats]'"
+    return RankqlError(needs) if lacks in ("numpy", "scipy") else error
+
+
 def require(ok: bool, message: str) -> None:
     """Raise the message unless ok."""
     if not ok:

@@ -26,7 +26,7 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.arrow import polars_to_pandas, require_pyarrow
-from rankql.core.base.errors import did_you_mean, require_package
+from rankql.core.base.errors import did_you_mean, name_stats_extra, require_package
 from rankql.core.base.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
 from rankql.core.base.text import Name, Note
 from rankql.core.base.writing import CALL_PATHS, output_path, write_file
@@ -465,7 +465,10 @@ def _write_workbook(result: TableResult, path: Path) -> None:
 
 def load_output(module: str) -> Any:
     """Import a module of `output`, the package above, when `plot` or `save` is called."""
-    return import_module(f"rankql.pages.{module}")
+    try:
+        return import_module(f"rankql.pages.{module}")
+    except ModuleNotFoundError as error:
+        raise name_stats_extra(error, {"charts": "plot"}.get(module, module)) from None
 
 
 def define_chart(function: str, *arguments: Any) -> dict[str, Any]:

@@ -239,6 +239,8 @@ def evaluate_request(request: Request) -> Result:
     require_interval(request.interval, request.confidence, "anytime")
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     require(mean in (None, "slices"), f"mean must be 'slices' or None, not {mean!r}")
+    if request.judge is not None:
+        require_package("scipy", "stats", "judge=")
     for door in DOORS["requirements"]:
         if door.applies(request):
             door.load()(request)

@@ -376,7 +376,11 @@ def _refuse_rows(
 ) -> None:
     """Refuse rows other than a frame, and by= without a frame."""
     first, unknown = args[0] if args else None, options.keys() - signature.parameters.keys()
-    rows = _is_data(first)
+    rows, module = _is_data(first), library(first)
+    is_known = module in ("builtins", "numpy", "pandas", "polars") or hasattr(first, "columns")
+    if rows and not is_known:  # a column of another library
+        allowed = "a name or a polars expression, such as 'rel' or pl.col('rel')"
+        raise RankqlError(f"{name} takes {allowed}, not a {type(first).__name__} of {module}")
     data, by = "data", ""
     if not isinstance(first, Mapping):  # a list or an array for each column
         values = dict(zip(signature.parameters, args, strict=False))

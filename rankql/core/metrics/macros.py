@@ -190,6 +190,7 @@ def register(
     named = isinstance(schema, str) and schema != ""
     require(named, f"schema must be the name of a schema, not {schema!r}")
     con = duckdb.connect(":default:") if con is None else con
+    _require_version(duckdb.__version__)
     text = read_sql()
     try:
         with _PERSISTING if persist else nullcontext(), _transaction(con):
@@ -216,6 +217,18 @@ def register(
             "The database is read-only, so nothing can be persisted in it. "
             "Use register(con), whose TEMP macros work there"
         ) from error
+
+
+# The oldest DuckDB in which macros may be aggregates.
+_OLDEST = (1, 4, 3)
+
+
+def _require_version(version: str) -> None:
+    """Refuse a DuckDB that cannot hold the macros."""
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    least = ".".join(map(str, _OLDEST))
+    old = f"register needs DuckDB {least}, not {version}: pip install 'duckdb>={least}'"
+    require(numbers >= _OLDEST, old)
 
 
 @lru_cache(maxsize=1)

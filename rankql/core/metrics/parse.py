@@ -366,15 +366,20 @@ def _find_record(name: str, k: str | None = None) -> MetricRecord:
         return record
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
+    _refuse_elsewhere(name, k)
+    names = [record.name for record in EVALUATED]
+    other = profiles.describe_name(name)
+    raise RankqlError(other or errors.describe_unknown("metric", name, names))
+
+
+def _refuse_elsewhere(name: str, k: str | None = None) -> None:
+    """Refuse a name that only other tools have, with what comes closest."""
     others = {squash(each): row for row in OTHERS for each in row[0].split(",")}
     if row := others.get(squash(name)) or others.get(_bare(name)):
         _, tool, meaning, closest = row
         closest = re.sub(r"@10\b", f"@{k}", closest) if k else closest
         other = f"{name!r} of {tool}: {meaning}. The closest in rankql: {closest}"
         raise RankqlError(other.replace("`", ""))
-    names = [record.name for record in EVALUATED]
-    other = profiles.describe_name(name)
-    raise RankqlError(other or errors.describe_unknown("metric", name, names))
 
 
 def _trec_metrics(text: str) -> Iterator[Metric]:
@@ -418,6 +423,8 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         digits = str(cutoff).strip()
         takes = record.has_cutoff or bool(record.of_shown)
         require(takes, f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
+        if digits.lower() == "r":  # of each query
+            _refuse_elsewhere(f"{record.name}_at_R")
         whole = re.fullmatch(r"[1-9]\d{0,15}", digits, re.ASCII) and int(digits) <= _HIGHEST
         wrong = f"k must be a whole number from 1 to {_HIGHEST}, not {digits or 'nothing'}"
         require(bool(whole), f"{text!r}: {wrong}")

@@ -35,6 +35,7 @@ from rankql.core.base.column_names import (
     is_row_number,
     list_side,
     missing_column,
+    names_first_rank,
     names_system,
     number_kind,
     rank_of,
@@ -273,7 +274,17 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
 
 
-def missing_role(table: Table, role: str, hint: str = "") -> Question:
+def first_rank_error(label: str, name: str) -> RankqlError:
+    """The error about ranks of first hits, one per query, which no mean should leave out."""
+    return RankqlError(
+        f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves out "
+        f"queries without a hit. Pass evaluate(..., metrics='RR', rel='1', pos={name!r}); compare "
+        f"takes the same. To read the ranks as they are, pass metrics={name!r} to read_values, or "
+        "to compare with files"
+    )
+
+
+def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     """The question about a role without a column: which columns may be it, by their types."""
     without_role = table.free_columns(role)
     free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
@@ -298,6 +309,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> Question:
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
+        ranks = [x for x in numbers if names_first_rank(x)]
+        if table.label.startswith("run") and len(ranks) == 1 and not table.known("item"):
+            return first_rank_error(table.label, *ranks)
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
         calls += _grades_left(table, free, hint) if not calls else []
         ranked = any(is_called(x, ROLES["pos"]) for x in numbers)  # the ideal, in an exact search

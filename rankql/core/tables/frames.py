@@ -60,7 +60,10 @@ _CALLS = {
     "pyspark": "toArrow()",
     "vortex": "to_arrow()",
     "sqlalchemy": "mappings().all()",
+    "sqlframe": "toArrow()",
 }
+# The type of the columns in which daft has objects of Python, as it reads dictionaries.
+_PICKLED = "daft.super_extension"
 
 
 def native(data: Any, label: str) -> Any:
@@ -73,6 +76,11 @@ def native(data: Any, label: str) -> Any:
             f"{label} is a frame of Spark Connect. Evaluate it in Spark by rankql.spark.evaluate, "
             f"or pass data.{_CALLS['pyspark']}"
         )
+    if kind == "sqlframe":  # where any attribute may be a column
+        raise RankqlError(f"{label} is a DataFrame of sqlframe. Pass data.{_CALLS[kind]}")
+    if kind == "fireducks" and hasattr(data, "to_frame"):  # a Series
+        call = "data.to_frame().reset_index()"
+        raise RankqlError(f"{label} is a Series of fireducks. Pass {call}, with names for both")
     if kind == "modin":
         return data.modin.to_pandas()
     if kind == "pandas" and hasattr(data, "index") and not hasattr(data, "columns"):
@@ -95,7 +103,7 @@ def native(data: Any, label: str) -> Any:
 
 def export_call(data: Any) -> str:
     """The call by which an object of another tool gives its rows, '' if it has none."""
-    names = ("to_df", "to_dataframe", "to_pandas", "to_dict")
+    names = ("to_polars", "collect", "to_arrow", "to_df", "to_dataframe", "to_pandas", "to_dict")
     return next((f"data.{name}()" for name in names if callable(getattr(data, name, None))), "")
 
 
@@ -120,7 +128,14 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
             f"{label} must be a path, a table, a relation or a frame, not {name}{call}"
         )
     try:
-        return pl.DataFrame(data)
+        frame = pl.DataFrame(data)
+        pickled = [name for name, own in frame.schema.items() if _PICKLED in str(own)]
+        call = f".cast(daft.DataType.string()) on daft.col({pickled[0]!r})" if pickled else ""
+        lacks = f"{label}: {pickled} have objects of Python ({_PICKLED}). Use {call} first"
+        require(not pickled, lacks)
+        return frame
+    except RankqlError:
+        raise
     except Exception as error:  # of any library
         what = f"{label}: {type(data).__name__} cannot be read as Arrow"
         raise RankqlError(f"{what}: {str(error).partition(chr(10))[0]}") from error

@@ -358,7 +358,20 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     if label and len(nearest) > 1:
         places = " or ".join(".".join(each.path) for each in nearest)
         raise RankqlError(f"{label}: {name!r} may be {places}. Name the schema too")
-    return nearest[0] if nearest else None
+    return nearest[0] if nearest else _find_unlisted(con, name)
+
+
+def _find_unlisted(con: duckdb.DuckDBPyConnection, name: str) -> CatalogTable | None:
+    """A table of an attached database whose catalogue lists none, such as that of quack."""
+    *places, last = name.split(".")
+    if not 1 <= len(places) <= 2 or not last.isidentifier():
+        return None
+    databases = {row[0].lower(): row[1] for row in con.execute(_DATABASES).fetchall()}
+    path = (places[0], places[-1] if places[1:] else "main", last)
+    with suppress(duckdb.Error):
+        if places[0].lower() in databases and con.sql(f"FROM {'.'.join(map(quote, path))}"):
+            return CatalogTable(path, False, databases[places[0].lower()])
+    return None
 
 
 def reword_error(error: duckdb.Error) -> str:
@@ -371,6 +384,8 @@ def reword_error(error: duckdb.Error) -> str:
             f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
             "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
         )
+    if "Multiple streaming scans" in line:
+        return f"{line}. Copy each remote table first, as in CREATE TABLE run AS FROM r.run"
     return line
 
 

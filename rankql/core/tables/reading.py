@@ -369,7 +369,16 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
         remedy = f"Pass {remedy}.reset_index('query') if each has the items of a query"
         raise RankqlError(f"run is a dict of {type(next(iter(run.values()))).__name__}. {remedy}")
     require(named, "A dict of runs must map at least one name to a run")
-    return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
+    tables, parts = {}, [name for name, data in run.items() if isinstance(data, Mapping)]
+    for name, data in run.items():
+        try:
+            tables[name] = session.table(data, f"run {name!r}")
+        except RankqlError as error:  # what describes the one run
+            if isinstance(data, str) and len(parts) == 1:
+                hint = f"If {parts[0]} alone is the run, pass part={parts[0]!r}"
+                raise RankqlError(f"{error}. {hint}") from error
+            raise
+    return tables
 
 
 def _assign_run(

@@ -364,8 +364,13 @@ def load_object(
             known = f"It has {', '.join(parts)}" if parts else "It has no parts"
             raise RankqlError(f"{label}: {source} has no part {name!r}. {known}")
         value = data[name]
-        table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
-        table = table or load_list(reader, label, value)
+        if isinstance(value, Mapping) and kinds_of(value) == ["named"]:
+            table: Table | None = load_dict(reader, label, value)
+        elif isinstance(value, Mapping):
+            table = load_object(reader, label, source, [value]) or _load_keyed(reader, label, value)
+        else:
+            table = load_list(reader, label, value)
+        assert table
         return replace(table, context={**table.context, "part": name})
     kinds = {kind for each in objects for kind in kinds_of(each)}
     queries = [*chain.from_iterable(each.items() for each in objects)]
@@ -391,7 +396,7 @@ def load_object(
             for x in data.values()
         )
     ):  # a row for each key
-        return load_objects(reader, label, [{"key": key, **x} for key, x in data.items()])
+        return _load_keyed(reader, label, data)
     same = len(objects) > 1 and [*data] == [*objects[1]]  # rows that have only objects
     if same or len(kinds) > 1 or kinds & {"rows", "a run", "a value"}:
         return None
@@ -416,12 +421,32 @@ def _find_part(data: Mapping[Any, Any], label: str, source: str) -> str:
             f"{label}: {source} has a run and judgments. Pass it as both, with "
             f"part=[{sides['run']!r}, {sides['qrels']!r}]"
         )
+    if len(parts) > 1 and _are_queries(data):  # each is a query
+        return ""
     if len(parts) > 1:
         judged = label == "qrels"
         option = f"[None, {parts[0]!r}]" if judged else repr(parts[0])
         names = f"{label}: in {source}, {' and '.join(map(repr, parts))}"
         raise RankqlError(f"{names} may be the data. Pass one of them, such as part={option}")
+    if not parts and len(data) > 1:  # what stands beside it describes it
+        lists = [x for x, y in data.items() if isinstance(y, DICTS) and _are_queries(y)]
+        parts = lists if len(lists) == 1 else []
     return str(parts[0]) if parts else ""
+
+
+def _are_queries(data: Mapping[Any, Any]) -> bool:
+    """Has each key a list of objects, or an object with the same lists or objects as all?"""
+    values = [*data.values()]
+    if values and all(_kind_of(x) == "objects" for x in values):
+        return True
+    nested = [{y for y in x if isinstance(x[y], (*LISTS, *DICTS))} for x in values
+              if isinstance(x, dict)]  # fmt: skip
+    return 0 < len(values) == len(nested) and all(x and x == nested[0] for x in nested)
+
+
+def _load_keyed(reader: Reader, label: str, data: Mapping[Any, Any]) -> Table:
+    """The table with a row for each key of a dict of objects."""
+    return load_objects(reader, label, [{"key": key, **x} for key, x in data.items()])
 
 
 def open_hits(reader: Reader, table: Table) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankql.core.base import column_names
-from rankql.core.base.errors import RankqlError, as_number, require
+from rankql.core.base.errors import Question, RankqlError, as_number, require
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
@@ -53,6 +53,7 @@ def _map_events(
     known, rel = (*column_names.EVENTS, *column_names.ROLES["rel"]), format_mapping(grades)
     if column is not None and not (table.has(column) or column.isidentifier()):
         table = add_column(session, table, "rel", column)
+    graded = ", ".join(map(literal, grades))
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = column_names.find_name(texts, known)
     flags = [table.actual_name(name) for name in grades if table.has(name)]
@@ -68,12 +69,15 @@ def _map_events(
         columns = dict(zip(flags, grades.values(), strict=True))
         return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
     if event not in texts:
-        raise RankqlError(
+        cells = (f"SELECT bool_and({quote(x)} IN ({graded})) FROM {table.sql}" for x in texts)
+        names = [x for x, sql in zip(texts, cells, strict=True) if session.value(sql)]
+        raise Question(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
-            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "
-            f"{format_mapping(grades, 'COLUMN')}"
+            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}",
+            [{"rel": (name, dict(grades))} for name in names],
+            otherwise=f"Name it: {format_mapping(grades, 'COLUMN')}",
         )
-    value, graded = f"CAST({quote(event)} AS VARCHAR)", ", ".join(map(literal, grades))
+    value = f"CAST({quote(event)} AS VARCHAR)"
     others = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN ({graded})"
     if rows := session.rows(f"{others} ORDER BY ALL LIMIT 3"):
         raise RankqlError(

@@ -22,6 +22,7 @@ from rankql.core.tables.tables import Runs, Table
 from rankql.shapes.choose import computed
 from rankql.shapes.choose.choice import find_system, require_one_name
 from rankql.shapes.unpack.events import map_events
+from rankql.shapes.unpack.kinds import keep_one_kind
 from rankql.shapes.unpack.lists import unnest_lists
 
 
@@ -50,7 +51,7 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
     runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
-    qrels = qrels and _without_empty(session, qrels, columns, by)
+    qrels = qrels and _without_empty(session, keep_one_kind(session, qrels), columns, by)
     runs, system = _open_systems(session, runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]

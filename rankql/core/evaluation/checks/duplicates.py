@@ -124,6 +124,9 @@ def find_duplicates(
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             rel = quote_name(inputs.qrels.roles["rel"])
             hint += f", or pass rel='max({rel})', the highest of every {who}"
+        elif not hint and _differ(evaluation):
+            rel = quote_name(inputs.qrels.roles["rel"])
+            hint = f", or pass rel='max({rel})' for the highest grade of each"
     runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
     for path in runs.values() if isinstance(runs, Mapping) else [runs]:
         files = expand_glob(path) if isinstance(path, str) else []
@@ -147,6 +150,15 @@ def describe_finer(session: Session, runs: Sequence[Table]) -> str:
             if fetch(session, f"SELECT {finer} FROM {table.sql}")[0][0]:
                 return f", or pass the column of the items: item={name!r}"
     return ""
+
+
+def _differ(evaluation: Evaluation) -> bool:
+    """Has an item two grades, in a column that the caller may name?"""
+    qrels = evaluation.inputs.qrels
+    if qrels is None or qrels.roles["rel"] not in qrels.own_columns:
+        return False
+    grades = "SELECT 1 FROM qrels GROUP BY query, item HAVING min(rel) < max(rel) LIMIT 1"
+    return bool(evaluation.run_sql(grades))
 
 
 def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:

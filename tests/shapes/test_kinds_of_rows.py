@@ -1,0 +1,108 @@
+"""Judgments with an item twice, rows of several kinds, and lists called ranking."""
+
+import json
+import re
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+from support.parameters import few
+
+RUN = pl.DataFrame({
+    "query": ["m", "m", "n", "n"], "item": ["p1", "p2", "p3", "p4"], "score": [2.0, 1.0, 2.0, 1.0],
+})  # fmt: skip
+TWICE = [("m", "p1", 1), ("m", "p1", 3), ("m", "p2", 2), ("n", "p4", 1)]
+# By hand: (3 + 2 / log2(3)) / itself, and 1 / log2(3).
+NDCG = (1 + 0.6309297535714575) / 2
+LABELLED = [
+    {"qid": "m", "piece": "p1", "verdict": {"why": "near", "points": 0}, "rater": None},
+    {"qid": "m", "piece": "p2", "verdict": {"why": "exact", "points": 1}},
+    {"qid": "n", "piece": "p3", "verdict": {"why": "exact", "points": 1}},
+]
+DUELS = [
+    {"qid": "m", "left": "x", "right": "y", "verdict": {"winner": "left"}},
+    {"qid": "n", "left": "x", "right": "y", "verdict": {"winner": "right"}},
+]
+STANDINGS = [{"players": ["x", "y"], "elo": {"x": 1016, "y": 984}}]
+
+
+def test_two_grades_of_an_item_have_the_highest():
+    qrels = pl.DataFrame(TWICE, ["query", "item", "grade"], orient="row")
+    with pytest.raises(RankqlError, match=re.escape("pass rel='max(grade)'")) as raised:
+        rankql.evaluate(RUN, qrels, "nDCG@5")
+    assert "Keep one row of each" in str(raised.value)
+    assert rankql.evaluate(RUN, qrels, "nDCG@5", rel="max(grade)")["nDCG@5"] == NDCG
+
+
+def test_a_qrels_file_has_the_same_offer(tmp_path):
+    path = tmp_path / "labels.qrels"
+    path.write_text("".join(f"{q} 0 {item} {grade}\n" for q, item, grade in TWICE))
+    with pytest.raises(RankqlError, match=re.escape("pass rel='max(rel)'")):
+        rankql.evaluate(RUN, path, "nDCG@5")
+    assert rankql.evaluate(RUN, path, "nDCG@5", rel="max(rel)")["nDCG@5"] == NDCG
+
+
+def test_a_row_that_is_there_twice_has_no_such_offer():
+    qrels = pl.DataFrame([TWICE[0]] * 2, ["query", "item", "grade"], orient="row")
+    with pytest.raises(RankqlError, match=r"Keep one row of each$"):
+        rankql.evaluate(RUN, qrels, "nDCG@5")
+
+
+@few(2)("form", ["jsonl", "list", "json"])
+def test_the_kind_of_rows_with_grades_is_read(form, tmp_path):
+    rows = [*DUELS[:1], *LABELLED, *STANDINGS, *DUELS[1:]]
+    data, path = rows, tmp_path / f"labels.{form}"
+    if form != "list":
+        lines = "\n".join(map(json.dumps, rows))
+        path.write_text(lines if form == "jsonl" else json.dumps(rows))
+        data = path
+    call = {"item": "piece", "rel": "verdict.points"}
+    with pytest.raises(RankqlError, match=r"Pass item='piece', rel='verdict\.points'"):
+        rankql.evaluate(RUN, data, "RR")
+    result = rankql.evaluate(RUN, data, "RR", **call)
+    assert result["RR"] == 0.75
+    (note,) = [x for x in result.notes if "another kind" in x]
+    assert note.startswith("qrels: 3 rows of another kind (left, right, verdict.winner; players")
+    assert not any("kind" in x for x in rankql.evaluate(RUN, LABELLED, "RR", **call).notes)
+
+
+def test_rows_that_lack_values_are_of_one_kind():
+    rows = [LABELLED[0], {"qid": "m", "piece": "p2", "verdict": {"points": 1}}, LABELLED[2]]
+    result = rankql.evaluate(RUN, rows, "RR", item="piece", rel="verdict.points")
+    assert result["RR"] == 0.75
+    assert not any("kind" in x for x in result.notes)
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_a_list_called_ranking_has_the_retrieved_ids(objects, tmp_path):
+    found = {"m": ["p2", "p1"], "n": ["p4"]}
+    path = tmp_path / "found.jsonl"
+    rows = [
+        {"query_id": q, "ranking": [{"doc_id": x, "weight": 0.5} for x in ids] if objects else ids}
+        for q, ids in found.items()
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    qrels = {"m": {"p1": 1}, "n": {"p4": 1}}
+    assert rankql.evaluate(path, qrels, "RR")["RR"] == 0.75
+
+
+def test_a_number_called_ranking_stays_the_position():
+    run = RUN.select("query", "item", ranking=pl.Series([2, 1, 1, 2]))
+    assert rankql.evaluate(run, {"m": {"p1": 1}, "n": {"p3": 1}}, "RR")["RR"] == 0.75
+
+
+@few(2)(
+    ("name", "closest"),
+    [
+        ("MAP@R", "AP or Rprec"),
+        ("mean_average_precision_at_r", "AP or Rprec"),
+        ("prec@3", "P@3"),
+        ("avg_prec@10", "AP@10"),
+        ("ap@r", "AP or Rprec"),
+    ],
+)
+def test_names_of_other_tools_have_the_closest(name, closest):
+    with pytest.raises(RankqlError, match=f"The closest in rankql: {closest}$"):
+        rankql.evaluate(RUN, {"m": {"p1": 1}}, name)
