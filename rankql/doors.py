@@ -1,4 +1,4 @@
-"""What opens what, and when it is imported: the one file that knows core and what stands beside it.
+"""What opens what, and when it is imported: the one file that knows core and extras.
 
 Each door is a cheap test of what core has at hand, and the function behind it, whose module is
 imported if the test holds. `FUNCTIONS` are those that core calls where it has decided itself. A

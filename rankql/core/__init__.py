@@ -1,4 +1,4 @@
-"""What an evaluation of tidy tables, a macro and a polars expression need; extras stand beside it.
+"""What an evaluation of tidy tables, a macro and a polars expression need, without extras.
 
 - `base`: errors, numbers and tables as text, files, what all results share, names of columns;
 - `stats`: samples, significance tests, intervals;

@@ -1,4 +1,4 @@
-"""What stands beside the way of an evaluation, one file each.
+"""What an evaluation can do more, one file each.
 
 `judge` corrects means by human labels, `anytime` watches them, `collections` evaluates several.
 `systems` opens what holds values or rankings. `catalogue`, `training` and `training_checks` know

@@ -172,7 +172,7 @@ def test_the_reference_is_complete_with_the_extra_docs(site):
     content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     entries = {*re.findall(r"^rankql\.(\w+) py:", zlib.decompress(content).decode(), re.MULTILINE)}
     pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md"))
-    named = {*re.findall(r"^\.\. auto\w+:: rankql\.(\w+)$", pages, re.MULTILINE)}
+    named = {*re.findall(r"^\.\. (?:auto\w+|py:data):: rankql\.(\w+)$", pages, re.MULTILINE)}
     assert named - entries == set()
     assert {*FUNCTIONS} & {*rankql.__all__} <= entries and len(entries) >= 105
 

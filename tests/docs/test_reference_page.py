@@ -24,7 +24,9 @@ TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in 
 
 def test_every_name_has_an_entry():
     """Those of metrics are in completeness.py. Their list and score forms belong to them."""
-    entries = re.findall(r"^\.\. auto\w+:: rankql\.(\w+)", "\n".join(TEXTS.values()), re.MULTILINE)
+    entries = re.findall(
+        r"^\.\. (?:auto\w+|py:data):: rankql\.(\w+)", "\n".join(TEXTS.values()), re.MULTILINE
+    )
     names = {*map(signatures.metric_of, rankql.__all__)} - {*FUNCTIONS}
     assert sorted(names - {*entries}) == []
 

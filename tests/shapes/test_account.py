@@ -188,7 +188,7 @@ ASKED = [
     (objects(page=lambda k: k), [{"question": q, "relevant": [{"id": RELEVANT[q][0], "page": 9}]}
                                  for q in QUERIES], {}, "item=['retrieved.id', 'relevant.id']"),
     (lists(reranked=lambda q: RANKED[q][::-1]), None, {}, "item=['reranked', 'relevant']"),
-    (SCORED, BARE.with_columns(price=numbers(BARE)), {}, "rel='price' or rel='1'"),
+    (SCORED, BARE.with_columns(price=numbers(BARE)), {}, "rel='1' or rel='price'"),
     (lists(grades=lambda q: [int(q[1:]) / 9]), None, {}, "rel='grades' or rel='1'"),
     (lists(relevance=lambda q: [int(q[1:]) % 3]), None, {}, "rel='relevance' or rel='1'"),
     (pl.DataFrame({"question": QUERIES, "retrieved": [json.dumps(RANKED[q]) for q in QUERIES],

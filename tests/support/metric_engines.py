@@ -418,9 +418,13 @@ class EvaluateRanked:
         data = frame(flat(metric, groups), types)
         if metric in signatures.RATING:
             data = data.with_columns(item=pl.int_range(pl.len()))
+        else:  # a query of its own, or all grades may be fractions, which evaluate refuses
+            more = pl.DataFrame({"g": [-1], "rel": [1.0], "pos": [1]})
+            data = pl.concat([data, more], how="diagonal_relaxed")
         text, discounts = name_of(metric, options)
         result = rankql.evaluate(data, metrics=text, query="g", **AS_MACROS, **discounts)
-        return in_order(of_frame(result.per_query.rename({next(iter(result)): "value"})), groups)
+        values = result.per_query.rename({next(iter(result)): "value"}).filter(pl.col("g") >= 0)
+        return in_order(of_frame(values), groups)
 
     def cannot(self, metric, options, group):
         return cannot_evaluate(metric, group)

@@ -49,7 +49,8 @@ def require_ids(
     for name, count in counts.items():
         if count != total:
             null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
-            raise Question(null, remedies(name))
+            calls = remedies(name)
+            raise Question(null, calls) if calls else RankqlError(null)
 
 
 def _without_null(inputs: Inputs, table: Table, name: str) -> list[Call]:
