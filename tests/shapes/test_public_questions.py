@@ -817,7 +817,7 @@ CASES = {
         ),
     ),
     "records-by-id: below a key": (
-        "asked",
+        "right",
         case(
             "RR", rr(2, 1), lambda t: (js(t, "r.json", {"dataset": "n", "queries": REC}), None, {})
         ),

@@ -180,7 +180,7 @@ WRONG_QRELS = [
     (BOUGHT, {"buy": 3}, r"^rel=\{'buy': 3\} needs a text column in qrels: one of event, "),
     *((EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
       for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})),
-    ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
+    ({"one": QRELS, "two": QRELS}, None, "^qrels must be one table of queries, not a run"),
     ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
     ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
 ]  # fmt: skip
