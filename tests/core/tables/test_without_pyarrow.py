@@ -60,7 +60,8 @@ def print_all(count):
     )
     print(rankql.ndcg_by_score(joined, by="query").round(6).sort_values("query").to_dict("list"))
     print(rankql.most_popular(joined, query="query").to_dict("list"))
-    print(rankql.time_split(joined, since=datetime(2025, 12, 31, 15), moment="seen", query="query").shape)
+    since = datetime(2025, 12, 31, 15)
+    print(rankql.time_split(joined, since=since, moment="seen", query="query").shape)
 
 print_all(60)
 print_all(10_500)
