@@ -100,7 +100,6 @@ def test_every_check_is_in_the_matrix_of_faults():
     assert {
         check.name for check in [*ROWS, *sampled, *rules] if f" {check.name} of" not in found
     } == {
-        "unread-grades",  # in tests/decisions/test_unread_grades.py
         "ratings",  # in tests/core/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/core/tables/test_inputs.py
     }
