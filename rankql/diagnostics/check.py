@@ -15,7 +15,7 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.column_names import SUBTOPICS
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import RankqlError, as_arguments
 from rankql.core.base.results import TableResult
 from rankql.core.base.text import format_count
 from rankql.core.base.writing import remember_inputs
@@ -33,7 +33,7 @@ from rankql.core.tables.tables import FLOATS, Data, Table, is_rounded
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
 from rankql.diagnostics.row_checks import COLUMNS, ROWS, is_numeric
 from rankql.features.collections import require_one_collection
-from rankql.shapes.doubts.spelling import respell_pairs, write_call
+from rankql.shapes.doubts.spelling import repair_call, respell_pairs
 
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
@@ -272,8 +272,8 @@ def _repair(data: CheckData, run: Table, role: str, ids: Sequence[str]) -> str:
     """What to pass so that these ids of run and judgments match."""
     assert data.inputs.qrels
     _, steps = respell_pairs(data.session.con, [*zip(ids[::2], ids[1::2], strict=True)])
-    call = write_call(role, (run, data.inputs.qrels), (steps, steps))
-    return f"Pass {call}" if call else "Write them the same way in both tables"
+    call = repair_call(role, (run, data.inputs.qrels), (steps, steps))
+    return f"Pass {as_arguments(call)}" if call else "Write them the same way in both tables"
 
 
 LEVELS = ("error", "warning", "note")

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.core.base.errors import as_arguments
 from rankql.core.tables import frames, reading
+from rankql.shapes.ask import answers
 from support.parameters import few, of_each_kind
 from support.reading import asked, assert_offered, assert_read, read, refused
 
@@ -522,3 +524,20 @@ def test_the_field_of_an_id_is_offered_with_the_other_list(mark):
     (call,) = asked(rows, **options).calls
     assert call == {"item": ["treffer.stueck", "richtig"]}
     assert read(rows, **{**options, **call})["RR"] == 1
+
+
+@few(2)(
+    ("column", "values", "remedy"),
+    [
+        ("chunk", ["d1_0", "d1_1"], {"item": "chunk"}),
+        ("score", [float("nan"), 1.0], {"score": "if(isfinite(score), score, NULL)"}),
+        ("item", ["d1#1", "d1#2"], {"collapse": "#"}),
+    ],
+)
+def test_an_error_has_the_calls_that_its_text_names(column, values, remedy, monkeypatch):
+    monkeypatch.setattr(answers, "_answer", lambda session, request, error, evaluate: error)
+    table = {"query": ["q1"] * 2, "item": ["d1"] * 2, "score": [2.0, 1.0]}
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(pl.DataFrame(table | {column: values}), {"q1": {"d1": 1}}, "RR")
+    found = error.value.remedies
+    assert remedy in found and all(as_arguments(x) in str(error.value) for x in found)

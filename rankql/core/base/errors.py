@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from importlib.util import find_spec
+from itertools import chain
 from numbers import Real
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -17,16 +18,39 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class RankqlError(ValueError):
-    """Wrong use of rankql: what is wrong, and what to do about it."""
-
-    def __init__(self, message: object = "") -> None:
-        # polars raises an error inside an expression again, with the expression below the message.
-        super().__init__(str(message).partition("\n\nThis error occurred")[0])
-
-
 # Arguments and their values.
 Call: TypeAlias = Mapping[str, Any]
+
+
+class Advice(str):
+    """A text with the calls that it names."""
+
+    calls: tuple[Call, ...] = ()
+
+
+def advise(*parts: str | Call) -> Advice:
+    """A text of parts: calls, which Python writes as arguments, and texts, which keep their own."""
+    advice = Advice("".join(x if isinstance(x, str) else as_arguments(x) for x in parts))
+    advice.calls = remedies_of(*parts)
+    return advice
+
+
+def remedies_of(*parts: object) -> tuple[Call, ...]:
+    """The calls among these and in texts that name some."""
+    own = ([x] if isinstance(x, Mapping) else getattr(x, "calls", ()) for x in parts)
+    return tuple(chain.from_iterable(own))
+
+
+class RankqlError(ValueError):
+    """Wrong use of rankql: what is wrong, and what to do about it.
+
+    `remedies` are the calls that the message names.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        self.remedies = remedies_of(message)
+        # polars raises an error inside an expression again, with the expression below the message.
+        super().__init__(str(message).partition("\n\nThis error occurred")[0])
 
 
 class Question(RankqlError):

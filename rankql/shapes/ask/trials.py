@@ -5,7 +5,6 @@ A call counts if it reads the tables, matches a judged item, and leaves no item 
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -32,9 +31,6 @@ from rankql.core.tables.tables import Table, id_text
 
 # More calls are a list to read, not an answer; so many are tried in all, of each further question
 # fewer, and so many questions are answered by one call.
-# Remedies in texts.
-_VALUE = r"""'(?:[^'\\]|\\.)*'|"[^"]*"|\[(?:'[^']*'|"[^"]*"|[, ])*\]"""
-_REMEDY = re.compile(rf"\b(query|item|rel|score|pos|system|collapse|order)=({_VALUE})")
 _OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 16, 4, 4
 
 
@@ -83,16 +79,15 @@ def is_open(call: Call) -> bool:
 
 
 def as_question(error: RankqlError) -> Question:
-    """An error as a question: the calls of its text are its answers."""
+    """An error as a question: its remedies are the answers, collapse= last and with its gaps."""
     if isinstance(error, Question):
         return error
-    text, stop, rest = str(error).partition(". ")
-    calls = [{x[1]: ast.literal_eval(x[2])} for x in _REMEDY.finditer(rest)]
-    calls = [x for x in calls if "collapse" not in x] + [
-        {**x, "positions": "keep"} for x in calls if "collapse" in x
-    ]
-    rows = ", or keep one row of each" * rest.startswith("Keep one row")
-    return Question(text, calls, rows) if stop and calls else Question(str(error))
+    if not error.remedies:
+        return Question(str(error))
+    text, _, rest = str(error).partition(". ")
+    calls = sorted(error.remedies, key=lambda call: "collapse" in call)
+    calls = [{**x, "positions": "keep"} if "collapse" in x else x for x in calls]
+    return Question(text, calls, ", or keep one row of each" * rest.startswith("Keep one row"))
 
 
 def _without_repeats(calls: Sequence[Call]) -> list[Call]:

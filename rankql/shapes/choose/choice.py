@@ -28,7 +28,7 @@ from rankql.core.base.column_names import (
     names_system,
     squash,
 )
-from rankql.core.base.errors import Question, RankqlError, require
+from rankql.core.base.errors import Question, RankqlError, advise, require
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
@@ -243,7 +243,7 @@ def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     which = f"{run_name} of {run.label}"
     if judged_name != qrels.roles["query"]:
         which = f"{judged_name} of qrels"
-    return f". {which} matches: {_option(['query'], best)}"
+    return advise(f". {which} matches: ", {"query": [x.name for x in best[0]]})
 
 
 def _pairs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from rankql.core.base.errors import Advice, advise
 from rankql.core.evaluation.checks.looks import SampledRows, Spelling
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.metrics.macros import literal
@@ -14,8 +15,8 @@ from rankql.shapes.doubts.spelling import (
     difference,
     find_repair,
     loose_forms,
+    repair_call,
     respell_pairs,
-    write_call,
 )
 
 # So many relevant ids of a query that are not found are looked at, and so many ids like one.
@@ -79,13 +80,13 @@ def look_at_ids(sample: SampledRows) -> list[Spelling]:
     ]
 
 
-def describe_repair(session: Session, inputs: Inputs, pairs: Sequence[tuple[str, str]]) -> str:
+def describe_repair(session: Session, inputs: Inputs, pairs: Sequence[tuple[str, str]]) -> Advice:
     """What to pass so that these ids of run and judgments match, if an expression does it."""
     assert inputs.qrels
     ways = find_repair(session.con, pairs)
     tables = (next(iter(inputs.runs.values())), inputs.qrels)
-    call = write_call("item", tables, ways) if ways else ""
-    return f". Pass {call}" if call else ""
+    call = repair_call("item", tables, ways) if ways else {}
+    return advise(". Pass ", call) if call else Advice()
 
 
 def _ids_of_both(

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import duckdb
 
+from rankql.core.base.errors import Call
 from rankql.core.metrics.macros import template_literal
 from rankql.core.tables.tables import Table, is_text, quote_name
 
@@ -153,8 +154,8 @@ def find_repair(
     return next((way for way, fits in zip(ways, found, strict=True) if fits), None)
 
 
-def write_call(role: str, tables: Sequence[Table], ways: Sequence[str]) -> str:
-    """The argument that changes the ids of a role by an expression for each table, "" if none does.
+def repair_call(role: str, tables: Sequence[Table], ways: Sequence[str]) -> Call:
+    """The argument that changes the ids of a role by an expression for each table, {} if none does.
 
     Of lists of ids, the expression is one of each element.
     """
@@ -164,11 +165,11 @@ def write_call(role: str, tables: Sequence[Table], ways: Sequence[str]) -> str:
         column, lists = quote_name(table.roles[role]), table.lists if role == "item" else None
         if lists:
             if lists.table.columns[lists.column] != "VARCHAR[]":
-                return ""
+                return {}
             column, each = quote_name(lists.column), f"lambda x: {way.format('x')}"
             values.append(column if way == "{0}" else f"list_transform({column}, {each})")
         elif table.unit == "ids" and table.roles[role] != role:
-            return ""
+            return {}
         else:
             values.append(way.format(cast.format(column)))
-    return f'{role}="{values[0]}"' if values[0] == values[1] else f"{role}={values!r}"
+    return {role: values[0] if values[0] == values[1] else values}

@@ -21,7 +21,7 @@ from rankql.core.base.column_names import (
     find_name,
     is_called,
 )
-from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import (
     Ids,
@@ -491,11 +491,9 @@ def _add_numbers(
         return lists  # grades of more ids are judgments
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
             f"{lists.column}. Write one number for each of its ids")  # fmt: skip
-    require(
-        not (shared and any(others) and len(names) > 1),
-        f"{table.label}: {name} may be the grades or the scores, because both lists have as many "
-        f"ids. Pass rel={name!r} or score={name!r}",
-    )
+    if shared and any(others) and len(names) > 1:
+        text = f"{table.label}: {name} may be the grades or the scores, because both lists have as "
+        raise Question(f"{text}many ids", [{"rel": name}, {"score": name}])
     said = f"{name} of {lists.column}"
     return lists._replace(values=pairs, item="x_[1]", grade="x_[2]", assumed=said, numbers=name)
 

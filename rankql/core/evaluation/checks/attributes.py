@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rankql.core.base.errors import advise
 from rankql.core.evaluation.checks.record import Evidence, Facts
 from rankql.core.evaluation.finish.ctes import has_one_value
 from rankql.core.metrics.macros import quote
@@ -24,9 +25,9 @@ def several_values(evidence: Evidence) -> Iterable[Facts]:
             for query, low, high in evidence.evaluation.run_sql(sql):
                 key = next(iter(inputs.runs.values())).roles["query"]
                 parts = [key, getattr(name, "sql", name)]
-                hint = f". If these are different queries, pass their key: query={parts!r}"
-                if cte == "attributes" or ", " in key:
-                    hint = ""
+                several = ". If these are different queries, pass their key: "
+                known = cte == "attributes" or ", " in key
+                hint = "" if known else advise(several, {"query": parts})
                 yield {"argument": inputs.arguments[name], "name": name, "cte": cte, "low": low,
                        "high": high, "query": query, "hint": hint}  # fmt: skip
 

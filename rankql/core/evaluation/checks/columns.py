@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from rankql.core.base.errors import HIGHEST_GRADE, Call, Question, RankqlError, require
+from rankql.core.base.errors import (
+    HIGHEST_GRADE,
+    Call,
+    Question,
+    RankqlError,
+    advise,
+    require,
+)
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import count_values, fetch, numbers_in_memory, refuse_rounded
@@ -128,7 +135,8 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
             with duckdb_errors():
                 fetch(session, sql)
         except RankqlError as error:
-            raise RankqlError(f"{error}{_describe_repair(table, role, str(error))}") from error
+            repair = _describe_repair(table, role, str(error))
+            raise RankqlError(advise(str(error), repair)) from error
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
@@ -153,11 +161,11 @@ def _describe_repair(table: Table, role: str, line: str) -> str:
         return ""
     if text and has_decimal_comma(value):
         repair = f"replace({name}, ',', '.')"
-        return f". If the comma is a decimal point, pass {role}={repair!r}"
+        return advise(". If the comma is a decimal point, pass ", {role: repair})
     if text and value.endswith("%"):
         repair = f"CAST(replace({name}, '%', '') AS DOUBLE)"
-        return f". If these are percents, pass {role}={repair!r}"
+        return advise(". If these are percents, pass ", {role: repair})
     if value.lower() != "nan":
         return ""
     repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"
-    return f". If it is missing, make it NULL: pass {role}={repair!r}"
+    return advise(". If it is missing, make it NULL: pass ", {role: repair})

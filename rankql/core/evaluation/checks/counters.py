@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from rankql.core.base.doors import call_extra
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import run_label, show_id
 from rankql.core.evaluation.checks.looks import read_all
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -284,10 +285,9 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     if is_error:
         others = [] if hints else describe_other_queries(evaluation, system)
         remedies = others or ["W" + spell, *hints]
-    return is_error, (
-        f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
-        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. " + ". ".join(remedies)
-    )
+    text = f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
+    text += f"has item {show_id(item)}, {judged} has {show_id(other_item)}"
+    return is_error, advise(text, *chain.from_iterable((". ", x) for x in remedies))
 
 
 def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[str]:
@@ -308,8 +308,11 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
     if item is None:
         return []
     return [
-        f"Ids such as {item!r} look like chunks of judged items such as {chunk_of['document']!r}: "
-        f"pass collapse={chunk_of['mark']!r}"
+        advise(
+            f"Ids such as {item!r} look like chunks of judged items such as "
+            f"{chunk_of['document']!r}: pass ",
+            {"collapse": chunk_of["mark"]},
+        )
     ]
 
 
@@ -330,7 +333,7 @@ def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[s
     if len(inputs.runs) == 1 and max(above, below) >= enough:
         own, other = (f"CAST({quote_name(name)} AS BIGINT)" for name in names)
         call = [f"{own} {'-' if above > below else '+'} 1", other]
-        return [f"{text}, of the number before or after. Pass query={call!r}"]
+        return [advise(f"{text}, of the number before or after. Pass ", {"query": call})]
     return [f"{text}: if the run has no hit, none_judged='zero' keeps its values, which are 0"]
 
 
@@ -341,7 +344,7 @@ def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
         if each.system == system:
             repair = call_extra("describe repair", session, inputs, each.pairs)
             one, other = map(show_id, each.pairs[0])
-            return [f"Ids are spelled differently, such as {one} and {other}{repair}"]
+            return [advise(f"Ids are spelled differently, such as {one} and {other}", repair)]
     return []
 
 

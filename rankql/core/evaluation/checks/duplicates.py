@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.writing import expand_glob
 from rankql.core.evaluation.finish.ctes import Unique, with_source_ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -114,19 +114,20 @@ def find_duplicates(
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = describe_finer(evaluation.session, [*inputs.runs.values()])
-        hint += f", or the best with collapse={name!r} (gaps stay with positions='keep')"
+        keeps = " (gaps stay with positions='keep')"
+        hint = advise(hint, ", or the best with ", {"collapse": name}, keeps)
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
         label = table.label
-        hint += describe_separator(evaluation.session, table, column, inputs.qrels)
+        more = describe_separator(evaluation.session, table, column, inputs.qrels)
+        hint = advise(hint, more)
     if source == "qrels" and inputs.qrels:
-        hint += describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
+        hint = describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
+        highest = {"rel": f"max({quote_name(inputs.qrels.roles['rel'])})"}
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
-            rel = quote_name(inputs.qrels.roles["rel"])
-            hint += f", or pass rel='max({rel})', the highest of every {who}"
+            hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
         elif not hint and _differ(evaluation):
-            rel = quote_name(inputs.qrels.roles["rel"])
-            hint = f", or pass rel='max({rel})' for the highest grade of each"
+            hint = advise(", or pass ", highest, " for the highest grade of each")
     runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
     for path in runs.values() if isinstance(runs, Mapping) else [runs]:
         files = expand_glob(path) if isinstance(path, str) else []
@@ -135,8 +136,8 @@ def find_duplicates(
         if 1 < len(names) == len(files):  # parts of one run differ in numbers
             keep = f"{each}. Else keep"
         elif len(files) > 1:
-            hint += f". {each}"
-    return f"{label} has duplicates: {examples}. {keep} one row of each{hint}"
+            hint = advise(hint, f". {each}")
+    return advise(f"{label} has duplicates: {examples}. {keep} one row of each", hint)
 
 
 def describe_finer(session: Session, runs: Sequence[Table]) -> str:
@@ -148,7 +149,7 @@ def describe_finer(session: Session, runs: Sequence[Table]) -> str:
             finer = f"bool_and(starts_with({own}, {other}) AND {own} <> {other}) AND "
             finer += f"count(DISTINCT ({quote(key)}, {quote(name)})) = count(*)"
             if fetch(session, f"SELECT {finer} FROM {table.sql}")[0][0]:
-                return f", or pass the column of the items: item={name!r}"
+                return advise(", or pass the column of the items: ", {"item": name})
     return ""
 
 
@@ -170,9 +171,9 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
             if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
                 continue
             if column_names.squash(name) in column_names.KEY_PLACES:
-                return f", or pass the key of the items: item='{item}, {name}'"
+                return advise(", or pass the key of the items: ", {"item": f"{item}, {name}"})
             if column_names.names_part_of_key(name, qrels.columns[name]):
-                return f", or pass the key of the queries: query={[key, name]!r}"
+                return advise(", or pass the key of the queries: ", {"query": [key, name]})
     return ""
 
 
@@ -186,10 +187,10 @@ def describe_separator(
     """
     key = table.roles["query"]
     alone = table.label != "run"  # a stage or a baseline is one system
-    systems = ", or pass the column of the systems: system="
-    hint = "" if alone else systems
+    systems = ", or pass the column of the systems: "
+    hint = "" if alone else f"{systems}system="
     if table.trec:
-        return ", or pass the column of the systems: system='tag'"
+        return advise(systems, {"system": "tag"})
     names = [name for name in table.own_columns if name not in table.roles.values()]
     same = ", ".join(map(quote, {key, *table.roles.values()}))
     for name in sorted(names, key=lambda name: name not in table.known("query")):
@@ -208,13 +209,16 @@ def describe_separator(
             first = column_names.core_of(name) in column_names.USERS or name in table.known("query")
             if separates and column_names.is_called(name, column_names.PAGES):
                 return _number_pages(session, table, name)
-            of_key = f"query={[name, key] if first else [key, name]!r}"
+            of_key = {"query": [name, key] if first else [key, name]}
+            own, keys = {"system": name}, ", or pass the key of the queries: "
             if separates and (first or alone or (qrels and qrels.has(name))):
-                return f", or pass the key of the queries: {of_key}"
+                return advise(keys, of_key)
             if separates and is_dense:
-                return f"{systems}{name!r}, or if it is part of the key of the queries: {of_key}"
+                return advise(
+                    systems, own, ", or if it is part of the key of the queries: ", of_key
+                )
             if separates:
-                hint = f", or pass the key of the queries: {of_key}, or of systems: system={name!r}"
+                hint = advise(keys, of_key, ", or of systems: ", own)
     return hint
 
 
@@ -224,7 +228,7 @@ def _number_pages(session: Session, table: Table, page: str) -> str:
     Where an item is on several pages, each page is a ranking of its own.
     """
     query, item, pos = (table.roles.get(role, "") for role in ("query", "item", "pos"))
-    key = f", or pass the key of the queries: query={[query, page]!r}"
+    key = advise(", or pass the key of the queries: ", {"query": [query, page]})
     if not (pos and is_number(table.columns[page])):
         return key
     unique = f"count(DISTINCT ({quote(query)}, {quote(item)}))" if item else "count(*)"
@@ -234,4 +238,4 @@ def _number_pages(session: Session, table: Table, page: str) -> str:
     if repeats:
         return key
     number = f"({quote_name(page)} - {first:g}) * {size:g} + {quote_name(pos)}"
-    return f". {pos} begins again on each {page} of results: pass pos={number!r}"
+    return advise(f". {pos} begins again on each {page} of results: pass ", {"pos": number})

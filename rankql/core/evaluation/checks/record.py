@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from rankql.core.base.doors import Door, call_extra
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import Advice, RankqlError, remedies_of
 from rankql.core.base.text import QUERIES, Note, format_count, join_words, run_label
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.checks.counters import (
@@ -216,10 +216,12 @@ def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
     return notes
 
 
-def write(text: str, facts: Facts) -> str:
-    """A sentence of a check about one run."""
+def write(text: str, facts: Facts) -> Advice:
+    """A sentence of a check about one run, with the calls that its facts name."""
     known = {"run": run_label(facts.get("system")), **facts}
-    return SENTENCES.vformat(text, (), known)
+    advice = Advice(SENTENCES.vformat(text, (), known))
+    advice.calls = remedies_of(*(x for x in facts.values() if isinstance(x, Advice)))
+    return advice
 
 
 class _Sentences(Formatter):

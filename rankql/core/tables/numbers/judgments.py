@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.core.base import column_names
-from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.errors import RankqlError, advise, require
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.session import Session
@@ -28,10 +28,9 @@ def assume_grades(
         value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
         sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
         for (number,) in session.rows(sql):
-            raise RankqlError(
-                f"{table.label} looks like a run: {score} is {number}, and grades are whole "
-                f"numbers. Pass the judgments, or rel={score!r} if these are the grades"
-            )
+            text = f"{table.label} looks like a run: {score} is {number}, and grades are whole "
+            text += "numbers. Pass the judgments, or "
+            raise RankqlError(advise(text, {"rel": score}, " if these are the grades"))
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")):
         return table, names
