@@ -66,6 +66,7 @@ def _answer(
     if any(table.lazy for table in opened):
         return error
     session.opened, session.mentioned = None, None
+    tried = set[str]()
 
     def gives_number(call: Call) -> bool:
         noted = len(session.notes)
@@ -92,16 +93,16 @@ def _answer(
     if parts := [*_find_parts(session, runs, tables["qrels"])]:
         label = "qrels" if isinstance(parts[0]["part"], list) else "run"
         asked = Question(f"{label} is one object. Which part has a row per query?", parts)
-        answer = verified(asked, gives_number)
+        answer = verified(asked, gives_number, tried)
         if answer.calls:
             return answer
     nested = len(runs) == 1 and any(map(_holds_lists, opened))
     if nested and _asks_ids(question):
         question = with_pairs(question)
-    answer = verified(question, gives_number)
+    answer = verified(question, gives_number, tried)
     if nested and not _asks_ids(question) and not answer.calls and not answer.open:
         question.calls = []
-        answer = verified(with_pairs(question), gives_number)
+        answer = verified(with_pairs(question), gives_number, tried)
     if not isinstance(error, Question):
         if sorted(map(repr, answer.calls)) == sorted(map(repr, question.calls)):
             answer.text, answer.stated, answer.args = str(error), True, error.args

@@ -29,25 +29,27 @@ from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, id_text
 
-# More calls are a list to read, not an answer; so many are tried in all, of each further question
-# fewer, and so many questions are answered by one call.
-_OFFERED, _TRIED, _FURTHER, _QUESTIONS = 3, 16, 4, 4
+# More calls are a list to read, not an answer; so many are tried for an error, fewer for each
+# further question, and one call answers so many questions.
+_OFFERED, TRIED, _FURTHER, _QUESTIONS = 3, 8, 4, 4
 
 
-def verified(question: Question, read: Callable[[Call], bool]) -> Question:
+def verified(
+    question: Question, read: Callable[[Call], bool], tried: set[str] | None = None
+) -> Question:
     """The question with the calls that work.
 
     read: run a call, and say whether it matches and has unique rows. It may raise.
+    tried: the calls that were tried for this error, which count.
     """
     calls: list[Call] = []
-    others, tries = dict.fromkeys(question.others), iter(range(_TRIED))
-    tried: set[str] = set()
+    others, once = dict.fromkeys(question.others), set[str]() if tried is None else tried
 
     def read_once(call: Call) -> bool:
         text = repr(sorted(call.items(), key=str))
-        if text in tried or next(tries, None) is None:
+        if text in once or len(once) >= TRIED:
             return False
-        tried.add(text)
+        once.add(text)
         return read(call)
 
     def try_call(call: Call) -> list[Call]:
