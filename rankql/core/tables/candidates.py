@@ -44,7 +44,7 @@ from rankql.core.base.column_names import (
     words_in_order,
     words_of,
 )
-from rankql.core.base.errors import Question, RankqlError, Ungraded
+from rankql.core.base.errors import Question, RankqlError, Ungraded, advise
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.tables import (
     FRACTIONS,
@@ -276,12 +276,13 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
 
 def first_rank_error(label: str, name: str) -> RankqlError:
     """The error about ranks of first hits, one per query, which no mean should leave out."""
-    return RankqlError(
+    text = (
         f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves out "
-        f"queries without a hit. Pass evaluate(..., metrics='RR', rel='1', pos={name!r}); compare "
-        f"takes the same. To read the ranks as they are, pass metrics={name!r} to read_values, or "
-        "to compare with files"
     )
+    text += "queries without a hit. Pass evaluate(..., metrics='RR', "
+    more = "); compare takes the same. To read the ranks as they are, pass metrics="
+    more += f"{name!r} to read_values, or to compare with files"
+    return RankqlError(advise(text, {"rel": "1"}, ", ", {"pos": name}, more))
 
 
 def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
