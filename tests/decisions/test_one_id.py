@@ -46,8 +46,9 @@ def test_a_shared_id_is_one_item_each(key, name, worded):
     known = {"rel": WORDS} if worded else {}
     if name == "verdict":
         call = f"rel=('verdict', {WORDS})" if worded else "rel='verdict'"
-        with pytest.raises(RankqlError, match=re.escape(f"Pass {call}") + "$"):
+        with pytest.raises(RankqlError, match=re.escape(f"Pass {call}") + "$") as raised:
             rankql.judges(model, human, **known)
+        assert worded or "Is verdict the grade?" in str(raised.value)  # of each row
         known = {"rel": ("verdict", WORDS) if worded else "verdict"}
     report = rankql.judges(model, human, **known)
     assert agreement(report) == pytest.approx((5 / 8, KAPPA))

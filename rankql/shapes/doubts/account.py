@@ -335,9 +335,10 @@ def _grades(pair: Pair) -> Sequence[str]:
         and all(x in side.free and (is_measure(x) or _is_amount(side, x)) for x in numbers)
     )
     verb = "Is" if len(doubtful) == 1 else "Are"
+    of_item = "" if side.name == "1" else f" of {side.name}"  # one item per query
     raise Question(
         f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
-        f"{verb} {join_words(doubtful)} the grade of {side.name}?",
+        f"{verb} {join_words(doubtful)} the grade{of_item}?",
         sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
         open=blank,
     )
