@@ -355,6 +355,24 @@ def may_be_query(name: str) -> bool:
     return not names_order(name) and number_kind(name) != "grade" and not is_called(name, TIMES)
 
 
+# Words of what a model says, alone or with those of an order; and words that need one of these.
+_PREDICTED = {"predicted", "pred", "yhat", "proba", "probability", "logit"}
+_MODELS = {"ranking", "model", "new", "final", "ltr", "rerank"}
+_PLACED = {"rank", "position"}
+
+
+def names_prediction(name: str) -> bool:
+    """Is a number called like the order of a model: predicted_score, y_pred, new_rank?"""
+    words = words_of(name) - {"y"}
+    known = words.issubset(_PREDICTED | _MODELS | _PLACED | {"score"})
+    return known and bool(words & _PREDICTED or (words & _MODELS and words & {*_PLACED, "score"}))
+
+
+def ranks_by_place(name: str) -> bool:
+    """Is a number a place by its name, so that the lowest is the best?"""
+    return not PLACES.isdisjoint(words_of(name))
+
+
 # Words of what retrieved texts are, and of the parts of one.
 _LEVELS = (
     {"doc", "docs", "document", "documents", "file", "files"},

@@ -58,6 +58,7 @@ from rankql.core.tables.tables import (
     quote_name,
 )
 from rankql.shapes.choose.cells import find_items
+from rankql.shapes.doubts.rivals import other_orders, shared_column
 from rankql.shapes.doubts.sample import Pair, Reading
 from rankql.shapes.doubts.words import are_graded, map_words
 from rankql.shapes.open import plain
@@ -587,6 +588,8 @@ DOUBTS: Sequence[Doubt] = (
     _collections,
     _refuse_other_numbers,
     _split_by_type,
+    shared_column,
+    other_orders,
     _grades,
     _order_of_lists,
     _order_of_scores,

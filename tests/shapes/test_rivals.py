@@ -1,0 +1,156 @@
+"""Columns that fit a role better than the one that is read, and their ordinary neighbours.
+
+What is silent stays without a note: categories, features of a log, grades by several columns.
+"""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.core.base.errors import Question
+from support.parameters import few
+
+
+def table(head, *rows):
+    return pl.DataFrame([*rows], schema=head.split(), orient="row")
+
+
+def evaluate(run, qrels=None, metrics="RR", **options):
+    """The mean and the notes."""
+    others = [] if qrels is None else [qrels]
+    result = rankql.evaluate(run, *others, metrics=metrics, interval=None, **options)
+    return result.summary["mean"][0], [str(x) for x in result.notes]
+
+
+def asked(run, qrels=None, metrics="RR", **options):
+    """The calls of the question that is asked."""
+    with pytest.raises(Question) as error:
+        evaluate(run, qrels, metrics, **options)
+    return error.value.calls
+
+
+def steps(column, values=(1, 2), judged=("b", "c", "b")):
+    """Three rankings of two queries, first hits at 2, 1 and 1; and their judgments."""
+    one, two = values
+    rows = [("s1", one, "a", 0.9), ("s1", one, "b", 0.8), ("s1", two, "c", 0.3)]
+    rows += [("s1", two, "d", 0.2), ("s2", one, "b", 0.9), ("s2", one, "a", 0.3)]
+    gold = zip(("s1", "s1", "s2"), (one, two, one), judged, strict=True)
+    run = table(f"query {column} item score", *rows)
+    return run, table(f"query {column} item rel", *((*x, 1) for x in gold))
+
+
+@few(2)("column", ["turn", "turn_number", "Turn-No", "session_id", "step"])
+def test_a_step_of_both_tables_is_a_part_of_the_query(column):
+    run, qrels = steps(column)
+    first, _ = asked(run, qrels)
+    assert first == {"query": ["query", column]}
+    assert evaluate(run, qrels, **first)[0] == pytest.approx(5 / 6)
+
+
+def test_a_step_that_is_spelled_differently_is_named_in_both():
+    run, qrels = steps("turn")
+    first, _ = asked(run, qrels.rename({"turn": "Turn"}))
+    assert evaluate(run, qrels.rename({"turn": "Turn"}), **first)[0] == pytest.approx(5 / 6)
+
+
+@few(2)("column", ["lang", "locale", "market", "dataset", "Subset"])
+def test_a_slice_of_both_tables_may_be_a_part_of_the_query(column):
+    run, qrels = steps(column, ("en", "de"))
+    mean, notes = evaluate(run, qrels)
+    assert mean == pytest.approx(3 / 4)
+    assert f"query=['query', '{column}']" in notes[0]
+
+
+@few(2)(
+    "column",
+    ["category", "brand", "type", "domain", "year", "source", "retriever", "arm", "match_type"],
+)
+def test_other_columns_of_both_tables_are_not_asked_about(column):
+    assert evaluate(*steps(column))[1] == []
+
+
+def test_days_split_queries_where_an_item_stands_under_two():
+    run, qrels = steps("date", ("2026-01-05", "2026-01-06"))
+    assert evaluate(run, qrels)[1] == []  # a and b have the same day in both queries
+    run = run.with_columns(item=pl.col("item").replace({"d": "a"}))
+    assert asked(run, qrels)[0] == {"query": ["query", "date"]}
+
+
+def test_a_step_is_silent_if_some_values_are_not_judged_or_each_row_has_its_own():
+    run, qrels = steps("turn")
+    assert evaluate(run, qrels.filter(pl.col("turn") == 1))[1] == []
+    of_rows = run.with_columns(turn=pl.arange(6))
+    judged = qrels.drop("turn").join(of_rows, on=["query", "item"]).drop("score")
+    assert evaluate(of_rows, judged)[1] == []
+
+
+LOG = "session product position clicked "
+
+
+def log(column, values=(0.9, 0.1, 0.6, 0.2, 0.1, 0.8)):
+    rows = [("s1", 1, 1, 0), ("s1", 2, 2, 0), ("s1", 3, 3, 1)]
+    rows += [("s2", 1, 1, 0), ("s2", 4, 2, 0), ("s2", 5, 3, 1)]
+    both = zip(rows, values, strict=True)
+    return table(LOG + column, *((*row, value) for row, value in both))
+
+
+@few(3)(
+    ("column", "role", "values"),
+    [
+        ("predicted_score", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("new_rank", "pos", (1, 3, 2, 2, 3, 1)),
+        ("y_pred", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("yhat", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("ltr-position", "pos", (1, 3, 2, 2, 3, 1)),
+        ("modelScore", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("pred_proba", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+    ],
+)
+def test_a_prediction_beside_a_logged_place_gets_a_note(column, role, values):
+    mean, notes = evaluate(log(column, values), rel="clicked")
+    assert mean == pytest.approx(1 / 3)
+    assert len(notes) == 1
+    assert f"pass {role}='{column}'" in notes[0]
+    assert evaluate(log(column, values), rel="clicked", **{role: column})[0] == pytest.approx(3 / 4)
+
+
+@few(3)(
+    ("column", "values"),
+    [
+        ("review_score", (4, 1, 3, 2, 1, 5)),
+        ("sales_rank", (9, 8, 7, 6, 5, 4)),
+        ("bm25_score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("dense_score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("position_in_category", (3, 2, 1, 3, 2, 1)),
+        ("predicted_click", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("propensity", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
+        ("new", (0, 1, 1, 0, 1, 1)),
+        ("predicted", (0, 1, 1, 0, 1, 1)),  # flags
+        ("model_score", (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)),  # the same order
+    ],
+)
+def test_other_numbers_beside_a_logged_place_stay_without_a_note(column, values):
+    assert evaluate(log(column, values), rel="clicked") == (pytest.approx(1 / 3), [])
+
+
+def test_grades_computed_from_the_number_that_orders_are_asked_about():
+    run = table("query item score pred", *(
+        (1, "a", 5.0, 0.1), (1, "b", 1.0, 0.9), (2, "a", 4.0, 0.8), (2, "b", 2.0, 0.3),
+    ))  # fmt: skip
+    threshold = "CAST(score >= 4 AS INT)"
+    first, other = asked(run, metrics="P@1", rel=threshold)
+    assert (first, other) == ({"score": "pred"}, {"score": "score"})
+    assert evaluate(run, None, "P@1", rel=threshold, **first) == (0.5, [])
+    assert evaluate(run, None, "P@1", rel=threshold, score="score") == (1.0, [])
+    (note,) = evaluate(run.drop("pred"), None, "P@1", rel=threshold)[1]
+    assert note.startswith("run: rel= computes the grades of score, which orders the items too")
+    ranks = table("group tuner rank predicted_rank", *(
+        ("g1", "a", 1, 1), ("g1", "b", 2, 2), ("g2", "a", 1, 2), ("g2", "b", 2, 1),
+    ))  # fmt: skip
+    first, _ = asked(ranks, metrics="P@1", rel="CAST(rank = 1 AS INT)")
+    assert evaluate(ranks, None, "P@1", rel="CAST(rank = 1 AS INT)", **first)[0] == 0.5
+
+
+@few(2)("rel", ["clicked * ln(position + 1)", "CASE WHEN position <= 10 THEN clicked END"])
+def test_grades_of_several_columns_may_read_the_place(rel):
+    assert evaluate(log("stock"), None, "nDCG@2", rel=rel)[1] == []
