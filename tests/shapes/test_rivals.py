@@ -154,3 +154,57 @@ def test_grades_computed_from_the_number_that_orders_are_asked_about():
 @few(2)("rel", ["clicked * ln(position + 1)", "CASE WHEN position <= 10 THEN clicked END"])
 def test_grades_of_several_columns_may_read_the_place(rel):
     assert evaluate(log("stock"), None, "nDCG@2", rel=rel)[1] == []
+
+
+def lists(head, *rows):
+    return [dict(zip(head.split(), row, strict=True)) for row in rows]
+
+
+@few(2)(
+    ("name", "other", "ids"),
+    [
+        ("labels", "candidates", ([0, 1, 2], [0, 1])),
+        ("relevance", "retrieved_ids", ([5, 1, 7], [0, 9])),
+        ("Is_Relevant", "results", (["a", "b", "c"], ["a", "d"])),
+        ("gains", "ranked", (["a", "b", "c"], ["a", "d"])),
+    ],
+)
+def test_a_list_of_grades_beside_candidates_is_their_grades(name, other, ids):
+    rows = lists(f"qid {other} {name}", ("1", ids[0], [0, 0, 1]), ("2", ids[1], [1, 0]))
+    for options in ({}, {"rel": name}):
+        mean, notes = evaluate(rows, **options)
+        assert mean == pytest.approx(2 / 3)
+        text = f"run: {name} is the grade of each retrieved item. Others have none, so recall "
+        assert notes == [f"{text}counts retrieved items only"]
+
+
+@few(2)(
+    ("right", "head", "rows"),
+    [
+        (1 / 2, "query predictions labels", ((1, [3, 7, 1], [7, 2, 3]), (2, [5, 2], [2, 9]))),
+        (2 / 3, "query predictions labels", ((1, [3], [3]), (2, [1], [0]), (3, [0], [0]))),
+        (1 / 2, "query retrieved_ids pages relevant_ids", ((1, ["a", "b"], [3, 3], ["b"]),)),
+        (1 / 2, "query retrieved_ids labels relevant_ids", ((1, [5, 6], [0, 0], [6]),)),
+    ],
+)
+def test_other_lists_of_numbers_are_not_grades(right, head, rows):
+    mean, notes = evaluate(lists(head, *rows), metrics="P@1" if "pred" in head else "RR")
+    assert mean == pytest.approx(right)
+    assert not any("grade" in x for x in notes)
+
+
+def test_a_list_of_numbers_with_another_name_is_asked_about():
+    rows = lists("query texts picked", ("a", ["t", "u", "v"], [0, 0, 1]), ("b", ["w", "x"], [1, 0]))
+    (first, *_) = asked(rows)
+    assert first == {"item": "texts", "rel": "picked"}
+    assert evaluate(rows, **first)[0] == pytest.approx(2 / 3)
+
+
+@few(1)("flag", ["is_supporting", "is_relevant", "gold"])
+def test_predictions_beside_flagged_candidates_are_the_run(flag):
+    one = [{"idx": 0, flag: False}, {"idx": 1, flag: True}, {"idx": 2, flag: True}]
+    two = [{"idx": 0, flag: True}, {"idx": 1, flag: False}]
+    rows = lists("question paragraphs predicted_idxs", ("a", one, [0, 1]), ("b", two, [0]))
+    (first, *_) = asked(rows, metrics="SetP")
+    assert first == {"item": ["predicted_idxs", "paragraphs.idx"], "rel": f"paragraphs.{flag}"}
+    assert evaluate(rows, metrics="SetP", **first) == (pytest.approx(3 / 4), [])

@@ -81,8 +81,9 @@ ANSWERS = ("ground_truth", "expected", "reference", "answer")
 # Names of lists with the grades of relevant ids and the scores of retrieved ids, in another column.
 LIST_GRADES = ("relevance_grades", "graded_relevance", "relevance_scores")
 LIST_SCORES = ("score", "scores", "distances", "relevance_scores")
-# Names of grades in retrieved objects.
+# Names of grades in retrieved objects, and of lists of them.
 FLAGS = ("has_answer", "relevant", "is_relevant")
+GRADE_LISTS = ("label", "labels", "relevance", "rel", "grades", "is_relevant", "gains")
 # Words of the names of other lists, by their side.
 _LIST_WORDS = {
     "run": {
