@@ -208,3 +208,106 @@ def test_predictions_beside_flagged_candidates_are_the_run(flag):
     (first, *_) = asked(rows, metrics="SetP")
     assert first == {"item": ["predicted_idxs", "paragraphs.idx"], "rel": f"paragraphs.{flag}"}
     assert evaluate(rows, metrics="SetP", **first) == (pytest.approx(3 / 4), [])
+
+
+def levels(run, whole, part):
+    rows = [("a", "k1", "k1:2", "k1:1"), ("b", "k2", "k2:3", "k2:3")]
+    head = f"query {run.format(whole)} {run.format(part)} gold_{whole} gold_{part}"
+    return lists(head, *((q, [d], [x], [d], [y]) for q, d, y, x in rows))
+
+
+@few(2)(
+    ("whole", "part"),
+    [
+        ("doc_ids", "page_ids"),
+        ("documents", "passages"),
+        ("article_ids", "sentence_ids"),
+        ("page_ids", "section_ids"),
+        ("parent_ids", "child_ids"),
+        ("file_keys", "span_keys"),
+    ],
+)
+def test_judgments_at_two_levels_are_asked_about(whole, part):
+    rows = levels("retrieved_{}", whole, part)
+    calls = asked(rows)
+    assert {"item": [f"retrieved_{whole}", f"gold_{whole}"]} in calls
+    assert {"item": [f"retrieved_{part}", f"gold_{part}"]} in calls
+    assert sorted(evaluate(rows, **call)[0] for call in calls[:2]) == [0.5, 1]
+
+
+def test_levels_of_objects_and_of_one_id_per_cell_are_asked_about():
+    found = [[{"doc_id": "d1", "chunk_id": "d1#0"}], [{"doc_id": "d2", "chunk_id": "d2#0"}]]
+    rows = lists("query expected_doc_id expected_chunk_id retrieved",
+                 ("a", "d1", "d1#3", found[0]), ("b", "d2", "d2#0", found[1]))  # fmt: skip
+    assert {"item": ["retrieved.chunk_id", "expected_chunk_id"]} in asked(rows)
+
+
+@few(2)(
+    ("whole", "other"),
+    [
+        ("doc_ids", "category_ids"),
+        ("doc_ids", "seller_id"),
+        ("doc_ids", "author_ids"),
+        ("doc_ids", "user_ids"),
+        ("doc_ids", "shops"),
+        ("doc_ids", "titles"),
+        ("doc_ids", "urls"),
+    ],
+)
+def test_attributes_of_documents_are_no_level(whole, other):
+    assert evaluate(levels("retrieved_{}", whole, other)) == (1, [])
+
+
+def test_levels_that_are_found_nowhere_or_one_to_one_are_silent():
+    rows = levels("retrieved_{}", "doc_ids", "page_ids")
+    alone = [{x: y for x, y in row.items() if x != "retrieved_page_ids"} for row in rows]
+    assert evaluate(alone) == (1, [])
+    assert evaluate([{**row, "retrieved_page_ids": row["gold_page_ids"]} for row in rows])[0] == 1
+
+
+FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
+
+
+@few(2)(
+    ("name", "column", "values"),
+    [
+        ("hits", "recall", (0.5, 1.0)),
+        ("matched_ids", "recall_at_5", (0.5, 1.0)),
+        ("hits", "misses", (["e2"], [])),
+        ("hits", "candidates_seen", (["x", "e1"], ["e3"])),
+    ],
+)
+def test_a_list_of_what_was_found_is_no_ranking(name, column, values):
+    rows = lists(
+        f"question expected_ids {name} {column}",
+        ("a", ["e1", "e2"], ["e1"], values[0]),
+        ("b", ["e3"], ["e3"], values[1]),
+    )
+    item = {"item": [name, "expected_ids"]}
+    assert any(x.startswith(FOUND.format(name)) for x in evaluate(rows, **item)[1])
+
+
+def test_what_was_found_is_not_offered_first():
+    chunks = [[{"id": "x"}, {"id": "e1"}], [{"id": "e3"}, {"id": "y"}]]
+    rows = lists("question gold chunks hits misses", ("a", ["e1", "e2"], chunks[0], ["e1"], ["e2"]),
+                 ("b", ["e3"], chunks[1], ["e3"], []))  # fmt: skip
+    first, second, *_ = asked(rows)
+    assert (first, second) == ({"item": ["chunks.id", "gold"]}, {"item": ["hits", "gold"]})
+    assert evaluate(rows, **first)[0] == pytest.approx(3 / 4)
+
+
+@few(2)(
+    ("hits", "column", "values"),
+    [
+        ((["x", "e1"], ["e3"]), "misses", (["e2"], [])),
+        ((["x", "e1"], ["e3"]), "misses", (1, 0)),
+        ((["e1"], ["e3"]), "misses", (1, 0)),
+        ((["e1"], ["e3"]), "recall", (1.0, 1.0)),
+        ((["e2", "e1"], ["e3"]), "recall", (1.0, 1.0)),
+    ],
+)
+def test_other_lists_of_hits_are_rankings(hits, column, values):
+    rows = lists(f"question expected_ids hits {column}", ("a", ["e1", "e2"], hits[0], values[0]),
+                 ("b", ["e3"], hits[1], values[1]))  # fmt: skip
+    notes = evaluate(rows, item=["hits", "expected_ids"])[1]
+    assert not any("no ranking" in x for x in notes)

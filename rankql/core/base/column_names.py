@@ -211,7 +211,7 @@ def words_of(name: str) -> set[str]:
 # Words of names whose ids are the reverse of what the name says, or computed from both lists.
 AGAINST = {
     *("not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"),
-    *("missed", "missing", "matched", "reciprocal"),
+    *("missed", "missing", "misses", "matched", "reciprocal"),
 }
 
 
@@ -374,17 +374,22 @@ def ranks_by_place(name: str) -> bool:
     return not PLACES.isdisjoint(words_of(name))
 
 
-# Words of what retrieved texts are, and of the parts of one.
-_LEVELS = (
-    {"doc", "docs", "document", "documents", "file", "files"},
-    {"chunk", "chunks", "passage", "passages", "node", "nodes", "section", "sections"},
-)
+# Words of what retrieved texts are, and of the parts of one. A page is either.
+_WHOLE = {"doc", "article", "page", "file", "parent"}
+_PART = {"page", "chunk", "passage", "node", "section", "span", "sentence", "child"}
 
 
-def level_of(name: str) -> int | None:
-    """Has a name ids of documents (0), or of their parts (1)? None if it does not say."""
-    found = [n for n, words in enumerate(_LEVELS) if not words.isdisjoint(words_of(name))]
-    return found[0] if len(found) == 1 else None
+@cache
+def level_of(name: str) -> frozenset[str]:
+    """The words of a name that say whether it has ids of documents or of their parts."""
+    words = {x.removesuffix("s").replace("document", "doc") for x in words_of(name)}
+    return frozenset(words & (_WHOLE | _PART))
+
+
+def is_part(name: str, other: str) -> bool:
+    """Has a name ids of parts of those of another: chunks of documents, spans of pages?"""
+    parts, wholes = level_of(name), level_of(other)
+    return bool(parts & _PART and wholes & _WHOLE) and parts.isdisjoint(wholes)
 
 
 def has_two_directions(name: str) -> bool:

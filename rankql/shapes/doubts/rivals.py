@@ -6,23 +6,29 @@ What the data prove, or what is right by its name alone, is asked; of others, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rankql.core.base.column_names import (
     ROLES,
     WEAKER,
     is_called,
     is_distance,
+    is_part,
+    level_of,
+    list_side,
     names_prediction,
     ranks_by_place,
     squash,
+    words_of,
 )
 from rankql.core.base.errors import Call, Question, as_arguments
 from rankql.core.base.text import join_words
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.numbers.order import other_order
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.tables import is_id, is_number
-from rankql.shapes.doubts.sample import Pair
+from rankql.shapes.doubts.sample import Pair, Reading
 
 # Names of what has a ranking of its own in each query, of what may have, and of what documents
 # have too.
@@ -110,3 +116,93 @@ def _order_by(name: str) -> Call:
     if ranks_by_place(name):
         return {"pos": name}
     return {"score": name, **({"descending": False} if is_distance(name) else {})}
+
+
+def other_level(pair: Pair) -> Sequence[str]:
+    """Judgments at two levels, documents and their parts, that the run has both."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+        return ()
+    judged, own = qrels.name.rpartition(".")[2], run.name
+    for name, kind in qrels.source.columns.items():
+        parts = is_part(name, judged), is_part(judged, name)
+        if not any(parts) or (pair.is_one_table and list_side(name) != "qrels"):
+            continue
+        if not is_id(kind.removesuffix("[]")):
+            continue
+        fields = [f"{run.column}.{x}" for x in fields_of(run.kind) if run.column]
+        names = [x for x in (*fields, *run.source.columns) if list_side(x) != "qrels"]
+        found = [x for x in names if level_of(x) & level_of(name) and x != own]
+        if not found or not level_of(own) & level_of(judged):
+            continue
+        whole, part = (own, judged), (found[0], name)
+        whole, part = (whole, part) if parts[0] else (part, whole)
+        count = "(SELECT count(DISTINCT v) FROM ({} UNION ALL {}))".format
+        several, one = (
+            count(*(f"SELECT unnest({_texts(*x)}) AS v FROM {x[0].sample}" for x in
+                    ((run, names[0]), (qrels, names[1]))))
+            for names in (part, whole)
+        )  # fmt: skip
+        if run.value(f"SELECT {several} > {one}"):
+            text = f"{name} and {qrels.name} are of different levels. Which is evaluated?"
+            raise Question(qrels.note(text), [pair.named_items(), pair.named_items(found[0], name)])
+    return ()
+
+
+def _texts(side: Reading, name: str) -> str:
+    """The SQL of the ids of a row as a list of texts."""
+    if field := fields_of(side.kind).get(name.removeprefix(f"{side.column}.")):
+        ids = f"list_transform({quote(side.column)}, lambda x_: CAST({field.of('x_')} AS VARCHAR))"
+        return ids if side.kind.endswith("]") else f"[CAST({quote(name)} AS VARCHAR)]"
+    listed = side.source.columns[name].endswith("]")
+    return f"CAST({quote(name)} AS VARCHAR[])" if listed else f"[CAST({quote(name)} AS VARCHAR)]"
+
+
+def found_list(pair: Pair) -> Iterator[str]:
+    """A list that is read as the ranking, and has only what was found."""
+    name = pair.run.column
+    if name and _is_found(pair, name):
+        text = f"{name} has only relevant ids, so it is what was found and no ranking. "
+        yield pair.run.note(f"{text}Name the list of all retrieved ids: item=")
+
+
+def _is_found(pair: Pair, name: str) -> bool:
+    """Is a list of a row what was found of its relevant ids, and no ranking?
+
+    All its ids are relevant, others are too, and another column proves it: the rest as misses, a
+    longer list that has all of them, or their share as recall.
+    """
+    run, qrels = pair.run, pair.qrels
+    columns = run.source.columns
+    if not (qrels and pair.is_one_table and name and qrels.column):
+        return False
+    if not all(is_id(columns[x].removesuffix("[]")) for x in (name, qrels.column)):
+        return False
+    hits, gold = _texts(run, name), _texts(run, qrels.column)
+    proofs = ["false"]
+    for x, kind in columns.items():
+        if x in (name, qrels.column):
+            continue
+        words, listed = words_of(x), kind.endswith("]")
+        if listed and words & {"miss", "misses", "missed", "missing"}:
+            proofs.append(f"bool_and(list_has_all({hits} || {_texts(run, x)}, {gold}))")
+        elif listed and list_side(x) != "qrels" and is_id(kind.removesuffix("[]")):
+            proofs.append(_has_more(hits, _texts(run, x)))
+        elif listed:
+            for field in fields_of(kind).values():
+                text = f"CAST({field.of('x_')} AS VARCHAR)"
+                every = f"list_transform({quote(x)}, lambda x_: {text})"
+                proofs += [_has_more(hits, every)] if is_id(field.kind) else []
+        elif is_number(kind) and words & {"recall", "precision"}:
+            share = f"abs({quote(x)} - len({hits}) / len({gold})) < 0.01"
+            proofs.append(f"bool_and({share}) AND min({quote(x)}) < 1")
+    some = f"bool_and(list_has_all({gold}, {hits})) AND NOT bool_and(list_has_all({hits}, {gold}))"
+    if len(proofs) == 1:
+        return False
+    proven = " OR ".join(f"({x})" for x in proofs)
+    return bool(run.value(f"SELECT {some} AND ({proven}) FROM {run.sample}"))
+
+
+def _has_more(hits: str, every: str) -> str:
+    """Has a list all hits of each row, and in some rows more?"""
+    return f"bool_and(list_has_all({every}, {hits})) AND bool_or(len({every}) > len({hits}))"
