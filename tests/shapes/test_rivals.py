@@ -311,3 +311,64 @@ def test_other_lists_of_hits_are_rankings(hits, column, values):
                  ("b", ["e3"], hits[1], values[1]))  # fmt: skip
     notes = evaluate(rows, item=["hits", "expected_ids"])[1]
     assert not any("no ranking" in x for x in notes)
+
+
+NOTHING = [
+    *("NO_ANSWER", "Abstain", "NIL", "unanswerable", "out of scope", "Not found.", "out_of_scope"),
+    *("Insufficient information", "no_relevant_document", "none", "No relevant documents!"),
+]
+ASKED = {"q1": ["d9", "d1"], "q2": ["d2"], "q3": ["d4"]}
+
+
+@few(2)("word", NOTHING)
+def test_a_word_of_no_answer_in_lists_is_asked_about(word):
+    rows = lists("query retrieved relevant", ("q1", ["d9", "d1"], ["d1"]), ("q2", ["d2"], ["d2"]),
+                 ("q3", ["d4"], [word]))  # fmt: skip
+    calls = asked(rows)
+    assert sorted(evaluate(rows, **call)[0] for call in calls[:2]) == [0.5, 0.75]
+
+
+@few(3)("word", NOTHING)
+def test_a_word_of_no_answer_in_judgments_gets_a_note(word):
+    grades = {"q1": {"d1": 1}, "q2": {"d2": 1}, "q3": {word: 1}}
+    dicts = [grades, {x: [*y] for x, y in grades.items()}]
+    rows = [(x, z, 1) for x, y in grades.items() for z in y]
+    frame = table("topic docno rel", *rows)
+    for qrels in (*dicts, frame, frame.drop("rel")):
+        mean, notes = evaluate(ASKED, qrels)
+        assert (mean, len(notes)) == (0.5, 1)
+        assert notes[0].startswith(f"{word!r} is the only relevant item of 1 query")
+        name = "docno" if isinstance(qrels, pl.DataFrame) else "item"
+        rel = "rel" if qrels is grades or qrels is frame else "1"
+        call = f"CASE WHEN {name} <> '{word}' THEN {rel} END"
+        assert f'rel="{call}"' in notes[0]
+        assert evaluate(ASKED, qrels, rel=call)[0] == 0.75
+
+
+def test_another_word_of_three_queries_gets_a_note():
+    run = {f"q{n}": [f"d{n}"] for n in range(9)}
+    qrels = {x: ["see above" if int(x[1]) < 3 else y[0]] for x, y in run.items()}
+    assert "'see above' is the only relevant item of 3 queries" in evaluate(run, qrels)[1][0]
+    two = {**qrels, "q2": ["d2"]}
+    assert evaluate(run, two)[1] == []
+    assert evaluate({**run, "q8": ["d8", "see above"]}, qrels)[1] == []
+
+
+@few(3)(
+    ("run", "qrels"),
+    [
+        (ASKED, {"q1": ["d1"], "q2": ["Paris"], "q3": ["Dockerfile"]}),
+        (ASKED, {"q1": ["d1"], "q2": ["MSFT"], "q3": ["d4"]}),
+        (ASKED, {"q1": ["d1", "none"], "q2": ["none"], "q3": ["d4"]}),  # beside another
+        ({**ASKED, "q3": ["d4", "unknown", "nil"]}, {"q1": ["d1"], "q2": ["d5"], "q3": ["nil"]}),
+        ({"q1": ["pay", "nil"], "q2": ["pay", "nil"]}, {"q1": ["nil"], "q2": ["bill"]}),  # classes
+    ],
+)
+def test_words_that_are_ids_stay_without_a_note(run, qrels):
+    assert evaluate(run, qrels)[1] == []
+
+
+def test_a_run_may_say_the_word_alone():
+    rows = lists("query predicted_ids gold_ids", ("a", ["d1"], ["d1"]), ("b", ["NIL"], ["NIL"]),
+                 ("c", ["d2"], ["NIL"]))  # fmt: skip
+    assert sorted(evaluate(rows, **call)[0] for call in asked(rows)[:2]) == [2 / 3, 1]

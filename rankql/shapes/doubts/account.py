@@ -537,11 +537,11 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
         plain, found = side.marks
         if found is not None:
             name, word = quote_name(side.column), literal(found)
-            alone = f"SELECT 1 FROM {run.items} GROUP BY q HAVING list(i) = [{word}] LIMIT 1"
-            is_word = side is qrels or side.session.rows(alone)
-            if is_word and not side.session.rows(
-                f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"
-            ):
+            alone = f"GROUP BY q HAVING list_contains(list(i), {word})"
+            beside = f"SELECT 1 FROM {{}} {alone} AND count(*) > 1 LIMIT 1".format
+            single = f"SELECT 1 FROM {run.items} {alone} AND count(*) = 1 LIMIT 1"
+            is_word = side is qrels or side.session.rows(single)
+            if is_word and not any(side.session.rows(beside(x.items)) for x in (run, qrels)):
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"

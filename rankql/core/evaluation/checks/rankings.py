@@ -506,6 +506,7 @@ VALUES: Sequence[Check | Door] = (
         _many_missing, needs="missing",
     ),
     *DOORS["checks of relevant items"],
+    *DOORS["checks of words"],
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
