@@ -372,3 +372,26 @@ def test_a_run_may_say_the_word_alone():
     rows = lists("query predicted_ids gold_ids", ("a", ["d1"], ["d1"]), ("b", ["NIL"], ["NIL"]),
                  ("c", ["d2"], ["NIL"]))  # fmt: skip
     assert sorted(evaluate(rows, **call)[0] for call in asked(rows)[:2]) == [2 / 3, 1]
+
+
+def test_notes_name_no_item_that_rankql_made_up():
+    rows = [(n + 1, x, 0.9 - n / 10) for n, x in enumerate([1, 0, 1, 0, 1, 1, 0, 1])]
+    mean, notes = evaluate(table("query_id label score", *rows), metrics="P@1")
+    assert mean == 0.625
+    assert len(notes) == 1
+    assert notes[0].startswith("each query_id of the run has a single item")
+    tied = table("query_id label score", (1, 2, 3.0), (1, 0, 3.0), (2, 0, 0.9), (2, 1, 0.5))
+    assert evaluate(tied) == (0.625, [])  # the mean over the orders of equal scores
+
+
+def test_few_positions_number_the_rows_by_chance():
+    places = table("query item rel pos", ("q1", "a", 1, 1), ("q1", "b", 1, 2), ("q2", "c", 1, 4),
+                   ("q9", "d", 1, 3))  # fmt: skip
+    assert evaluate(places)[0] == pytest.approx((1 + 1 / 4 + 1 / 3) / 3)
+    rows = [(n // 2, n, 1, n + 1) for n in range(6)]
+    with pytest.raises(rankql.RankqlError, match="numbers the rows of all queries together"):
+        evaluate(table("query item rel pos", *rows))
+    fractions = table("query item rel pos", (1, 1, 0, 1.2), (1, 2, 1, 2.5), (1, 3, 0, 4.0),
+                      (2, 4, 1, 1.0))  # fmt: skip
+    with pytest.raises(rankql.RankqlError, match=r"pos must be a whole number from 1, not 1\.2"):
+        evaluate(fractions)

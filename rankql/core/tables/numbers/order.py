@@ -26,6 +26,8 @@ from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
 
+# Positions number all rows, and not by chance, in so many queries of several rows.
+_NUMBERED = 3
 _BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
 
@@ -59,7 +61,9 @@ def _check_positions(
     session: Session, table: Table, first: First, pos: str, score: str
 ) -> Sequence[str]:
     label, query = table.label, table.roles["query"]
-    if _first_count(session, table, first, pos, "1") == 1:
+    several = sum(len(x) > 1 for x in first.lists) >= _NUMBERED
+    in_order = not table.ordered or first.values == [*range(1, len(first.values) + 1)]
+    if several and in_order and _first_count(session, table, first, pos, "1") == 1:
         raise RankqlError(
             f"{label}: {pos} numbers the rows of all queries together. Number them per query: "
             f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
