@@ -395,3 +395,13 @@ def test_few_positions_number_the_rows_by_chance():
                       (2, 4, 1, 1.0))  # fmt: skip
     with pytest.raises(rankql.RankqlError, match=r"pos must be a whole number from 1, not 1\.2"):
         evaluate(fractions)
+
+
+def test_triples_whose_numbers_count_are_ranks_or_scores():
+    gold = [("q1", "b", 1), ("q2", "c", 1)]
+    run = [("q1", "a", 1), ("q1", "b", 2), ("q2", "c", 1)]
+    assert asked(run, gold) == [{"pos": "score"}, {"descending": True}]
+    assert evaluate(run, gold, pos="score")[0] == pytest.approx(3 / 4)
+    assert evaluate([("q1", "a", 9), ("q1", "b", 4), ("q2", "c", 3)], gold)[0] == pytest.approx(
+        3 / 4
+    )

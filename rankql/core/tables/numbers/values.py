@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -170,10 +171,11 @@ def without_infinite_scores(session: Session, table: Table) -> Table:
         return table
     if not frame[name].dtype.is_float() or frame[name].max() != math.inf:
         return table
+    most: Any
     top, ids = frame.filter(pl.col(name) == math.inf), pl.col(item)
     real = top.filter(ids.cast(pl.String) != "-1")
-    counts = real.group_by(table.roles["query"]).agg(ids.n_unique())
-    if len(real) and counts[item].max() > 1:
+    most = real.group_by(table.roles["query"]).agg(ids.n_unique())[item].max()
+    if most is not None and most > 1:
         text = (
             f"{table.label}: {name} is infinite for several items of a query, which it cannot order"
         )
