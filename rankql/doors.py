@@ -61,6 +61,10 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda x: any(y.has_one_grade and y.unread for y in x.inputs.judging),
          "shapes.doubts.unread_grades:CHECKS"),
     ),
+    # Checks of judged items that may be words, by the evidence.
+    "checks of words": (
+        (lambda x: x.has_words, "shapes.doubts.no_answers:CHECKS"),
+    ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
         (lambda x: "items" in x.available, "features.training_checks:SHOWN"),

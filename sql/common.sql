@@ -350,29 +350,29 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
     CASE WHEN rankql_refuse_type(typeof(rels)) IS NULL
          THEN list_transform(CAST(rels AS DOUBLE[]), lambda x: CASE WHEN NOT rankql_is_rel(x) THEN rankql_refuse_rel(x) ELSE x END) END;
 
--- A grade that is in a list more often than among all judged grades, NULL if there is none.
-CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
+-- A grade that is in a list more often than among all judged grades, NULL if there is none. Only bpref reads those up to 0.
+CREATE OR REPLACE MACRO rankql_lacking(ideal, rels, every) AS
     list_transform([{'rels': list_aggregate(rels, 'histogram'), 'ideal': list_aggregate(ideal, 'histogram')}],
         lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
-            counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
+            (every OR grade > 0) AND counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
 
 -- The grades of all judged items, checked, and that they contain those of the list.
-CREATE OR REPLACE MACRO rankql_ideal(ideal, rels) AS
+CREATE OR REPLACE MACRO rankql_ideal(ideal, rels, every) AS
     CASE WHEN ideal IS NOT NULL THEN list_transform([{'ideal': ideal, 'rels': rels}], lambda x_: CASE
         WHEN NOT rankql_is_list(x_['ideal'])
         THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(x_['ideal']))
         WHEN x_['rels'] IS NULL THEN NULL
-        WHEN rankql_lacking(rankql_grades(x_['ideal']), rankql_grades(x_['rels'])) IS NULL THEN CAST(x_['ideal'] AS DOUBLE[])
-        ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
-                         || rankql_text(rankql_lacking(CAST(x_['ideal'] AS DOUBLE[]), CAST(x_['rels'] AS DOUBLE[])))
+        WHEN rankql_lacking(rankql_grades(x_['ideal']), rankql_grades(x_['rels']), every) IS NULL THEN CAST(x_['ideal'] AS DOUBLE[])
+        ELSE rankql_fail('ideal must contain every ' || if(every, '', 'positive ') || 'grade of the list, at least as often. It lacks a '
+                         || rankql_text(rankql_lacking(CAST(x_['ideal'] AS DOUBLE[]), CAST(x_['rels'] AS DOUBLE[]), every))
                          || '. Pass the grades of all judged items, retrieved or not') END)[1] END;
 
 -- Where the first k of a list end.
 CREATE OR REPLACE MACRO rankql_end(k) AS CAST(rankql_cutoff(k) AS BIGINT);
 
 -- The arguments of a list form, checked.
-CREATE OR REPLACE MACRO rankql_arguments(rels, ideal, k) AS
-    [{'rels': rankql_grades(rels), 'ideal': rankql_ideal(ideal, rels), 'end': rankql_end(k)}];
+CREATE OR REPLACE MACRO rankql_arguments(rels, ideal, k, every := false) AS
+    [{'rels': rankql_grades(rels), 'ideal': rankql_ideal(ideal, rels, every), 'end': rankql_end(k)}];
 
 -- The grades of all judged items: `ideal`, or the list itself without it.
 CREATE OR REPLACE MACRO rankql_judged(x_) AS CASE WHEN x_['ideal'] IS NULL THEN x_['rels'] ELSE x_['ideal'] END;

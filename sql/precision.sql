@@ -372,7 +372,7 @@ CREATE OR REPLACE MACRO list_infap(rels, k := NULL, threshold := 1, ideal := NUL
 COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    rankql_no_cutoff(rankql_list_bpref(rankql_arguments(rels, ideal, NULL), threshold), k, 'list_bpref');
+    rankql_no_cutoff(rankql_list_bpref(rankql_arguments(rels, ideal, NULL, every := true), threshold), k, 'list_bpref');
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS

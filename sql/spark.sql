@@ -172,10 +172,10 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 
 -- Histograms.
 
-CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
+CREATE OR REPLACE MACRO rankql_lacking(ideal, rels, every) AS
     get(transform(array(struct(ideal AS ideal, rels AS rels)), lists ->
         array_min(filter(array_distinct(lists.rels), grade ->
-            array_size(filter(lists.rels, x -> x = grade)) > array_size(filter(lists.ideal, x -> x = grade))))), 0);
+            (every OR grade > 0) AND array_size(filter(lists.rels, x -> x = grade)) > array_size(filter(lists.ideal, x -> x = grade))))), 0);
 
 -- The hits of all rankings, at most k of each, or as many as it retrieves: in sorted order, those without a hit of the same ranking k places before.
 CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS

@@ -81,8 +81,9 @@ ANSWERS = ("ground_truth", "expected", "reference", "answer")
 # Names of lists with the grades of relevant ids and the scores of retrieved ids, in another column.
 LIST_GRADES = ("relevance_grades", "graded_relevance", "relevance_scores")
 LIST_SCORES = ("score", "scores", "distances", "relevance_scores")
-# Names of grades in retrieved objects.
+# Names of grades in retrieved objects, and of lists of them.
 FLAGS = ("has_answer", "relevant", "is_relevant")
+GRADE_LISTS = ("label", "labels", "relevance", "rel", "grades", "is_relevant", "gains")
 # Words of the names of other lists, by their side.
 _LIST_WORDS = {
     "run": {
@@ -210,7 +211,7 @@ def words_of(name: str) -> set[str]:
 # Words of names whose ids are the reverse of what the name says, or computed from both lists.
 AGAINST = {
     *("not", "non", "un", "ir", "irrelevant", "negative", "negatives", "unrelated"),
-    *("missed", "missing", "matched", "reciprocal"),
+    *("missed", "missing", "misses", "matched", "reciprocal"),
 }
 
 
@@ -355,17 +356,40 @@ def may_be_query(name: str) -> bool:
     return not names_order(name) and number_kind(name) != "grade" and not is_called(name, TIMES)
 
 
-# Words of what retrieved texts are, and of the parts of one.
-_LEVELS = (
-    {"doc", "docs", "document", "documents", "file", "files"},
-    {"chunk", "chunks", "passage", "passages", "node", "nodes", "section", "sections"},
-)
+# Words of what a model says, alone or with those of an order; and words that need one of these.
+_PREDICTED = {"predicted", "pred", "yhat", "proba", "probability", "logit"}
+_MODELS = {"ranking", "model", "new", "final", "ltr", "rerank"}
+_PLACED = {"rank", "position"}
 
 
-def level_of(name: str) -> int | None:
-    """Has a name ids of documents (0), or of their parts (1)? None if it does not say."""
-    found = [n for n, words in enumerate(_LEVELS) if not words.isdisjoint(words_of(name))]
-    return found[0] if len(found) == 1 else None
+def names_prediction(name: str) -> bool:
+    """Is a number called like the order of a model: predicted_score, y_pred, new_rank?"""
+    words = words_of(name) - {"y"}
+    known = words.issubset(_PREDICTED | _MODELS | _PLACED | {"score"})
+    return known and bool(words & _PREDICTED or (words & _MODELS and words & {*_PLACED, "score"}))
+
+
+def ranks_by_place(name: str) -> bool:
+    """Is a number a place by its name, so that the lowest is the best?"""
+    return not PLACES.isdisjoint(words_of(name))
+
+
+# Words of what retrieved texts are, and of the parts of one. A page is either.
+_WHOLE = {"doc", "article", "page", "file", "parent"}
+_PART = {"page", "chunk", "passage", "node", "section", "span", "sentence", "child"}
+
+
+@cache
+def level_of(name: str) -> frozenset[str]:
+    """The words of a name that say whether it has ids of documents or of their parts."""
+    words = {x.removesuffix("s").replace("document", "doc") for x in words_of(name)}
+    return frozenset(words & (_WHOLE | _PART))
+
+
+def is_part(name: str, other: str) -> bool:
+    """Has a name ids of parts of those of another: chunks of documents, spans of pages?"""
+    parts, wholes = level_of(name), level_of(other)
+    return bool(parts & _PART and wholes & _WHOLE) and parts.isdisjoint(wholes)
 
 
 def has_two_directions(name: str) -> bool:

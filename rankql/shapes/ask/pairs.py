@@ -284,10 +284,16 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         sides = (list_side(names[0]) == "run") + (list_side(names[1]) == "qrels")
         ids = any(is_like_id(n) or rank_of("item", n) is not None for n in names)
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
-        return -sides, -_similar(x, y), -ids, -fine
+        found = _has_all(y, x) and any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
+        return found, -sides, -_similar(x, y), -ids, -fine
 
     likely = [(x, y) for x, y in sorted(pairs, key=order) if not _is_place(x) and not _is_place(y)]
     return [*keys, *(([x], [y]) for x, y in likely)][:_PAIRS]
+
+
+def _has_all(field: _Field, other: _Field) -> bool:
+    """Has a field the ids of another in every query?"""
+    return all({*field.ids.get(query, ())}.issuperset(ids) for query, ids in other.ids.items())
 
 
 def _is_place(field: _Field) -> bool:

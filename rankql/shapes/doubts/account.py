@@ -33,7 +33,6 @@ from rankql.core.base.column_names import (
     is_called,
     is_distance,
     is_measure,
-    level_of,
     list_side,
     number_kind,
     squash,
@@ -42,7 +41,7 @@ from rankql.core.base.column_names import (
 from rankql.core.base.errors import Call, Question, as_arguments, parse_number
 from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
-from rankql.core.tables.candidates import VECTOR, entries_of, fields_of, is_map
+from rankql.core.tables.candidates import VECTOR, entries_of, is_map
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.order import order_of_scores
 from rankql.core.tables.reading import note_doubts
@@ -58,6 +57,12 @@ from rankql.core.tables.tables import (
     quote_name,
 )
 from rankql.shapes.choose.cells import find_items
+from rankql.shapes.doubts.rivals import (
+    found_list,
+    other_level,
+    other_orders,
+    shared_column,
+)
 from rankql.shapes.doubts.sample import Pair, Reading
 from rankql.shapes.doubts.words import are_graded, map_words
 from rankql.shapes.open import plain
@@ -458,14 +463,6 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     return {"rel": name} if same else pair.named_items(qrels=name)
 
 
-def _name_at_level(run: Reading, judged: str) -> str:
-    """The list or field of the run that is of the level of judged ids; "" if none is."""
-    columns = run.source.columns.items()
-    lists = [x for x, kind in columns if kind[-1:] == "]" and list_side(x) != "qrels"]
-    fields = [f"{run.column}.{x}" for x in fields_of(run.source.columns.get(run.column, ""))]
-    return next((x for x in (*fields, *lists) if level_of(x) == level_of(judged)), "")
-
-
 def _other_lists(pair: Pair) -> Iterator[str]:
     """Other lists with ids of the run."""
     run, qrels = pair.run, pair.qrels
@@ -494,11 +491,6 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                 continue
             if kind.endswith("[][]") or orders_items(name):
                 continue
-            levels = {level_of(name), level_of(qrels.column)}
-            if judged and len(levels - {None}) == 2 and "item" not in pair.named:
-                text = f"{name} and {qrels.column} are of different levels. Which is evaluated?"
-                own = _name_at_level(run, name)
-                raise Question(side.note(text), [pair.named_items(), pair.named_items(own, name)])
             try:
                 ids = find_items(side.session, side.source, RETRIEVED, name, set())
             except Question:
@@ -546,11 +538,11 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
         plain, found = side.marks
         if found is not None:
             name, word = quote_name(side.column), literal(found)
-            alone = f"SELECT 1 FROM {run.items} GROUP BY q HAVING list(i) = [{word}] LIMIT 1"
-            is_word = side is qrels or side.session.rows(alone)
-            if is_word and not side.session.rows(
-                f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1"
-            ):
+            alone = f"GROUP BY q HAVING list_contains(list(i), {word})"
+            beside = f"SELECT 1 FROM {{}} {alone} AND count(*) > 1 LIMIT 1".format
+            single = f"SELECT 1 FROM {run.items} {alone} AND count(*) = 1 LIMIT 1"
+            is_word = side is qrels or side.session.rows(single)
+            if is_word and not any(side.session.rows(beside(x.items)) for x in (run, qrels)):
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"
@@ -588,10 +580,14 @@ DOUBTS: Sequence[Doubt] = (
     _collections,
     _refuse_other_numbers,
     _split_by_type,
+    shared_column,
+    other_orders,
     _grades,
     _order_of_lists,
     _order_of_scores,
     _part_of_key,
+    other_level,
+    found_list,
     _other_lists,
     _odd_ids,
 )

@@ -16,9 +16,19 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, id_text, is_nested
 
 # Words for nothing that stand in the place of an id.
-_NOTHING = ("", "none", "null", "nan", "n/a", "na", "-", "no results", "no results found")
+_NOTHING = (
+    *("", "none", "null", "nan", "na", "nil", "nothing", "noresults", "noresultsfound", "noanswer"),
+    *("noanswers", "noanswerfound", "abstain", "unanswerable", "outofscope", "notfound"),
+    *("insufficientinformation", "norelevantdocument", "norelevantdocuments"),
+)
 # The places of a list that show how ids are written.
 _FIRST_PLACES = 10
+
+
+def says_nothing(text: str) -> str:
+    """The SQL of whether a text stands for nothing, whatever its case, blanks and marks."""
+    letters = f"regexp_replace(lower({text}), '[\\s\\p{{P}}]', '', 'g')"
+    return f"(length({text}) < 32 AND {letters} IN ({', '.join(map(literal, _NOTHING))}))"
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class Reading:
     @cached_property
     def marks(self) -> tuple[bool, str | None]:
         """Are all ids plain, so that they are spelled in one way; and one that says nothing."""
-        words = f"length(i) < 17 AND lower(i) IN ({', '.join(map(literal, _NOTHING))})"
+        words = says_nothing("i")
         plain = "bool_and(regexp_full_match(i, '[1-9a-z][0-9a-z_-]*'))"
         rows, place = self.items, self.table.roles.get("pos")
         if place:  # the first items show how ids are written

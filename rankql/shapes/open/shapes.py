@@ -338,7 +338,8 @@ def _load_tuples(reader: Reader, label: str, rows: Sequence[Sequence[Any]]) -> T
     mixed = len(set().union(*kinds) - {type(None)}) > 1
     if mixed and len(kinds) == 3:
         reader.note(label, f"the values of a row are read as {', '.join(names)}")
-        return load_objects(reader, label, [dict(zip(names, row, strict=True)) for row in rows])
+        table = load_objects(reader, label, [dict(zip(names, row, strict=True)) for row in rows])
+        return table if judged else replace(table, shape="map")
     keys = [row[0] for row in rows if row[0] is not None]
     require(
         not (mixed or judged or (len({*keys}) < len(keys) and keys == sorted(keys))),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rankql.core.base.column_names import (
     EVENTS,
     FLAGS,
+    GRADE_LISTS,
     LIST_GRADES,
     LIST_SCORES,
     RELEVANT,
@@ -56,6 +57,7 @@ from rankql.shapes.choose.choice import (
     named_columns,
 )
 from rankql.shapes.choose.row_keys import find_row_keys, require_one_row
+from rankql.shapes.unpack.graded_lists import join_grades
 from rankql.shapes.unpack.unnamed import require_known_list, require_known_lists
 
 # The column with the places in a list.
@@ -117,9 +119,16 @@ def unnest_lists(
     numbered = (columns.get(role) for role in ("rel", "pos", "score"))
     taken = {*attributes, *(name for name in numbered if isinstance(name, str))}
     paired = qrels is None and specs[0][1] is not None and specs[0][1] != specs[1][1]
-    run_items = {
-        n: find_items(session, t, RETRIEVED, specs[0][1], taken, paired) for n, t in runs.items()
-    }
+
+    def find_ranked() -> Items:
+        named = specs[0][1]
+        return {x: find_items(session, t, RETRIEVED, named, taken, paired) for x, t in runs.items()}
+
+    run_items, before = find_ranked(), runs
+    if qrels is None and not paired:
+        rel = columns.get("rel")
+        runs = {x: join_grades(session, t, run_items[x], rel) for x, t in runs.items()}
+        run_items = find_ranked()
     listed = any(x.column for ids in run_items.values() for x in ids)
     if qrels is None:
         if not listed:
@@ -139,10 +148,11 @@ def unnest_lists(
                 item = min(run_items[name], key=lambda x: x.rank)
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
                 runs[name] = _read_run(session, table, choice, attributes, options, scores, flag)
+                alone = before[name].has(flag)  # a list of its own
                 session.note(
                     table.label,
-                    f"{item.column}.{flag} is the grade of each retrieved item. "
-                    "Others have none, so recall counts retrieved items only",
+                    f"{flag if alone else f'{item.column}.{flag}'} is the grade of each retrieved "
+                    "item. Others have none, so recall counts retrieved items only",
                 )
             return runs, None, {**columns, **dict.fromkeys(("query", "item", "rel", *numbers))}
     judged_items = _find_judged(session, runs, qrels, specs, run_items, taken)
@@ -292,7 +302,7 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
         return (own and find_field(table, column, rel)) or ""
     if rel is not None or judged:
         return ""
-    return find_name(fields_of(table.columns[column]), (*FLAGS, *ROLES["rel"])) or ""
+    return find_name(fields_of(table.columns[column]), (*FLAGS, *GRADE_LISTS, *ROLES["rel"])) or ""
 
 
 def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:

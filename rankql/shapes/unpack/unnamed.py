@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side
+from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side, number_kind, rank_of
 from rankql.core.base.errors import Call, Question, Ungraded
 from rankql.core.tables.candidates import Ids, fields_of, is_outcome, lists_of
-from rankql.core.tables.tables import Table, is_text, quote_name
+from rankql.core.tables.tables import Table, is_number, is_text, quote_name
 
 
 def require_known_lists(
@@ -25,11 +25,20 @@ def require_known_lists(
     ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
     pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
     calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
+    grades = (x for x in lists if is_number(table.columns[x][:-2]) and list_side(x) != "run")
+    calls += [{"item": x, "rel": y} for y in grades for x in lists if x != y]
     hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
         outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
         calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
+        ranked = [y for y in lists if list_side(y) == "run" and y != x] if outcomes else []
+        places = [y for y in fields if rank_of("item", y) or number_kind(y) == "place"]
+        flagged = product(ranked, places, outcomes)  # predictions beside candidates with flags
+        calls = [
+            *({"item": [y, f"{x}.{z}"], "rel": f"{x}.{name}"} for y, z, name in flagged),
+            *calls,
+        ]
         if any(y.kind.endswith("]") for y in fields.values()):
             hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
             hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."

@@ -396,14 +396,14 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
 
 @few(1)("metric", signatures.TAKES_IDEAL)
 def test_the_ideal_list_is_checked(assert_refused, metric):
-    """An ideal that lacks grades of the list would give values above 1."""
-    text = (
-        "ideal must contain every grade of the list, at least as often. It lacks a {}. "
-        "Pass the grades of all judged items, retrieved or not"
-    )
+    """An ideal that lacks grades of the list would give values above 1; zeros matter to bpref."""
+    every = metric == "bpref"
+    text = f"ideal must contain every {'' if every else 'positive '}grade of the list, at least as "
+    text += "often. It lacks a {}. Pass the grades of all judged items, retrieved or not"
     options = REQUIRED.get(metric, {})
-    refused = [([3, 0, 2], [1, 1], message(text, 0)), ([3, 3, None], [3, 2, 1], message(text, 3))]
-    refused += [([-1, 2], [2, 0], message(text, -1)), ([1], [], message(text, 1))]
+    refused = [([3, 0, 2], [1, 1], message(text, 0 if every else 2))]
+    refused += [([3, 3, None], [3, 2, 1], message(text, 3))]
+    refused += [([-1, 2], [1, 0], message(text, -1 if every else 2)), ([1], [], message(text, 1))]
     refused += [([1, 0], [1, 0, NAN], message(REL, NAN))]
     rels, ideal, pattern = refused[[*signatures.TAKES_IDEAL].index(metric) % len(refused)]
     groups = [([1], [1, 1]), (rels, ideal)]

@@ -138,6 +138,13 @@ def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
             yield {"system": each.system, "count": each.placed}
 
 
+def _single_items(evidence: Evidence) -> Iterable[Facts]:
+    inputs = evidence.evaluation.inputs
+    for each in evidence.counters.ranked if inputs.numbered else ():
+        if each.longest == 1 < each.rows:
+            yield {"system": each.system, "query": inputs.query}
+
+
 def _no_matches(evidence: Evidence) -> Iterable[Facts]:
     for each in evidence.matches:
         if not each.common:
@@ -224,6 +231,12 @@ RANKINGS = (
         "all {count:,} rows of {run} have the same score, so only ties= decides the order of the "
         "items",
         _equal_scores,
+    ),
+    Check(
+        "single-items", "counters", "note",
+        "each {query} of {run} has a single item, which is on top in any order. If it numbers the "
+        "rows, name the column of the queries: query=",
+        _single_items,
     ),
     Check(
         "no-common-items", "counters", "error", "{text}", _no_matches, needs="judged items",
@@ -506,6 +519,7 @@ VALUES: Sequence[Check | Door] = (
         _many_missing, needs="missing",
     ),
     *DOORS["checks of relevant items"],
+    *DOORS["checks of words"],
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "

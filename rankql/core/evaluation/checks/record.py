@@ -39,6 +39,8 @@ from rankql.core.tables.inputs import Inputs
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 # The check of a column that may have the grades, which metrics do not read.
 UNREAD_GRADES = "unread-grades"
+# Of more queries, judgments that are not in memory are not looked at for words.
+_FEW = 2000
 # What a sentence says, by the names in its text.
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -103,6 +105,19 @@ class Evidence:
     def has_cause(self, name: str) -> bool:
         """Has a look a cause?"""
         return self.causes is None or getattr(self.causes, name)
+
+    @cached_property
+    def has_words(self) -> bool:
+        """Has a query no hit, and have judgments in memory an id without a digit?"""
+        evaluation, qrels = self.evaluation, self.evaluation.inputs.qrels
+        if qrels is None or self.causes is None or qrels.lists or "item" not in qrels.roles:
+            return False
+        frame, name = evaluation.session.frames.get(qrels.sql), qrels.roles["item"]
+        if not any((self.values[x.name] == 0).any() for x in evaluation.metrics):
+            return False
+        if frame is None or name not in frame:  # with grades that were added
+            return qrels.is_assumed("rel") and len(self.values) <= _FEW
+        return frame[name].dtype == pl.String and not frame[name].str.contains("[0-9]").all()
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""

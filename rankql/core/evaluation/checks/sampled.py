@@ -38,6 +38,8 @@ def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _self_match(evidence: Evidence) -> Iterable[Facts]:
+    if evidence.evaluation.inputs.numbered:  # an item is the number of its row
+        return
     for each in evidence.rankings if evidence.has_cause("finds_itself") else ():
         mostly = each.same > each.queries / 2 and each.small < each.queries / 2
         if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
@@ -49,7 +51,8 @@ def _self_match(evidence: Evidence) -> Iterable[Facts]:
 
 def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
     evaluation = evidence.evaluation
-    if not evaluation.inputs.scored or {"ties", "conventions"} & _named(evidence):
+    inputs = evaluation.inputs
+    if not inputs.scored or inputs.numbered or {"ties", "conventions"} & _named(evidence):
         return
     call = ""
     if evidence.averages:

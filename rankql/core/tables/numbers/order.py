@@ -20,12 +20,14 @@ from rankql.core.base.column_names import (
     squash,
     words_of,
 )
-from rankql.core.base.errors import Question, RankqlError, require
+from rankql.core.base.errors import Call, Question, RankqlError, as_arguments, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
 
+# Positions number all rows, and not by chance, in so many queries of several rows.
+_NUMBERED = 3
 _BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
 
@@ -59,7 +61,9 @@ def _check_positions(
     session: Session, table: Table, first: First, pos: str, score: str
 ) -> Sequence[str]:
     label, query = table.label, table.roles["query"]
-    if _first_count(session, table, first, pos, "1") == 1:
+    several = sum(len(x) > 1 for x in first.lists) >= _NUMBERED
+    in_order = not table.ordered or first.values == [*range(1, len(first.values) + 1)]
+    if several and in_order and _first_count(session, table, first, pos, "1") == 1:
         raise RankqlError(
             f"{label}: {pos} numbers the rows of all queries together. Number them per query: "
             f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
@@ -80,12 +84,22 @@ def _check_positions(
     is_hit = table.computed.get(table.roles.get("rel", "")) == []  # a row of each query at most
     if lacks and complete and not (is_hit and max(map(len, first.lists)) == 1):
         return [f"{label}: most queries have no row with {pos} 1, the top position"]
-    if not score or first.disagreement(lowest=is_distance(score)) <= 0.5:
+    return other_order(table, first, pos, {"score": score}) if score else ()
+
+
+def other_order(table: Table, first: First, pos: str, call: Call) -> Sequence[str]:
+    """A note if a number orders most queries in another way than the positions that are read.
+
+    call: how to rank by it.
+    """
+    (name,) = (x for x in call.values() if isinstance(x, str))
+    lowest = "pos" in call or is_distance(name)
+    if first.disagreement(lowest) <= 0.5:
         return ()
-    instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos")
+    instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos" and "score" in call)
     return [
-        f"{label}: {score} orders most queries in another way than {pos}, which is read. "
-        f"To rank by it, pass score={score!r}{instead}"
+        f"{table.label}: {name} orders most queries in another way than {pos}, which is read. "
+        f"To rank by it, pass {as_arguments(call)}{instead}"
     ]
 
 

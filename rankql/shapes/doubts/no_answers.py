@@ -1,0 +1,45 @@
+"""Words in the place of a relevant id that say that nothing is relevant, as NO_ANSWER does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rankql.core.base.errors import as_arguments
+from rankql.core.evaluation.checks.record import Check, Evidence, Facts
+from rankql.core.metrics.macros import literal
+from rankql.core.tables.tables import quote_name
+from rankql.shapes.doubts.sample import says_nothing
+
+# A word that no run has and that is the only relevant id of so many queries is no id that is
+# merely missed; of how many it must be at least.
+_SHARE, _QUERIES = 0.1, 3
+
+
+def _no_answers(evidence: Evidence) -> Iterable[Facts]:
+    """Words that are the only relevant item of queries, and that no run ranks among others."""
+    evaluation, (qrels,) = evidence.evaluation, evidence.inputs.judging
+    sql = f"""SELECT word, count(*) AS count FROM
+            (SELECT query, CAST(item AS VARCHAR) AS word, count(*) OVER (PARTITION BY query) AS n
+            FROM qrels WHERE rel > 0)
+        LEFT JOIN (SELECT CAST(item AS VARCHAR) AS word, max(n) AS most FROM
+            (SELECT item, count(*) OVER (PARTITION BY {evaluation.inputs.keys}) AS n FROM run)
+            GROUP BY item) USING (word)
+        GROUP BY word, most HAVING max(n) = 1 AND (
+            {says_nothing("word")} AND coalesce(most = 1, true) OR most IS NULL
+            AND count >= {_QUERIES} AND NOT regexp_matches(word, '[0-9]')
+            AND count >= {_SHARE} * (SELECT count(DISTINCT query) FROM qrels)) ORDER BY ALL"""
+    rel = qrels.roles["rel"]
+    grade = "1" if qrels.has_one_grade or qrels.is_assumed("rel") else quote_name(rel)
+    for word, count in evaluation.run_sql(sql):
+        value = f"CASE WHEN {quote_name(qrels.roles['item'])} <> {literal(word)} THEN {grade} END"
+        yield {"word": word, "count": count, "call": as_arguments({"rel": value})}
+
+
+CHECKS = (
+    Check(
+        "no-answers", "values", "note",
+        "{word!r} is the only relevant item of {count:#query}. If it says that nothing is "
+        "relevant, pass {call}, which leaves {count:it|them} out",
+        _no_answers, needs="qrels",
+    ),
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""Rivals: unread columns that fit a role better than what was read, or split its queries.
+
+Each is named by the data: a column that both tables share, or a number called like a prediction.
+What the data prove, or what is right by its name alone, is asked; of others, a note has the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rankql.core.base.column_names import (
+    ROLES,
+    WEAKER,
+    is_called,
+    is_distance,
+    is_part,
+    level_of,
+    list_side,
+    names_prediction,
+    ranks_by_place,
+    squash,
+    words_of,
+)
+from rankql.core.base.errors import Call, Question, as_arguments
+from rankql.core.base.text import join_words
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import fields_of
+from rankql.core.tables.numbers.order import other_order
+from rankql.core.tables.reader import first_rows
+from rankql.core.tables.tables import is_id, is_number
+from rankql.shapes.doubts.sample import Pair, Reading
+
+# Names of what has a ranking of its own in each query, of what may have, and of what documents
+# have too.
+_STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
+_DAYS = {"date", "day"}
+_SLICES = {"lang", "language", "locale", "subset", "dataset", "split", "market"}
+
+
+def shared_column(pair: Pair) -> Iterator[str]:
+    """A column of both tables with a ranking of its own for each value within a query."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or pair.is_one_table or run.table.lists or "query" in pair.named:
+        return
+    theirs = {squash(x): x for x in qrels.free}
+    known = _STEPS | _DAYS | _SLICES
+    names = {x: theirs[squash(x)] for x in run.free if squash(x) in known and squash(x) in theirs}
+    names = {x: y for x, y in names.items() if _splits_queries(pair, x, y)}
+    if not names:
+        return
+    keys = [[side.table.roles["query"], *columns] for side, columns in
+            ((run, names), (qrels, names.values()))]  # fmt: skip
+    call: Call = {"query": keys[0] if keys[0] == keys[1] else [tuple(x) for x in keys]}
+    text = f"{join_words([*names])} of both tables {'has' if len(names) == 1 else 'have'} several "
+    text += f"values within a {run.table.roles['query']}, each with its own judgments"
+    if any(squash(x) not in _SLICES for x in names):
+        text += ". Is it a part of the query?"
+        raise Question(run.note(text), [call, {"query": run.table.roles["query"]}])
+    yield run.note(f"{text}. If each is a query, pass {as_arguments(call)}")
+
+
+def _splits_queries(pair: Pair, name: str, other: str) -> bool:
+    """Has a query several values in both tables, each with judgments and mostly several rows?
+
+    Judged pairs have their values in the run too. Of days, an item must stand under two.
+    """
+    run, qrels = pair.run, pair.qrels
+    assert qrels
+    values = [(run, *run.free[name]), (qrels, *qrels.free[other])]
+    if not all(is_id(kind) or kind == "DATE" or kind.startswith("TIME") for *_, kind in values):
+        return False
+    mine, theirs = (
+        f"(SELECT {x.query} AS q, {x.item} AS i, CAST({sql} AS VARCHAR) AS v FROM {x.rows})"
+        for x, sql, _ in values
+    )
+    several = "SELECT max(n) > 1 FROM (SELECT count(DISTINCT v) AS n FROM {} GROUP BY {})".format
+    groups = f"(SELECT q, v, count(*) AS n FROM {mine} SEMI JOIN {theirs} USING (q) GROUP BY ALL)"
+    sql = f"""SELECT ({several(mine, "q")}) AND ({several(theirs, "q")})
+        AND ({several(mine, "i") if squash(name) in _DAYS else "true"})
+        AND NOT EXISTS (FROM {theirs} SEMI JOIN (SELECT q, i FROM {mine}) USING (q, i)
+            ANTI JOIN {mine} USING (q, i, v))
+        AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND bool_and((q, v) IN
+            (SELECT (q, v) FROM {theirs})) FROM {groups})"""
+    return bool(run.value(sql))
+
+
+def other_orders(pair: Pair) -> Iterator[str]:
+    """A prediction beside the place of a log, or beside the number that rel= computes grades of."""
+    table, roles = pair.run.table, pair.run.table.roles
+    if pair.qrels is not None or table.lists or "score" in pair.named:
+        return
+    place = roles.get("pos", roles.get("score", ""))
+    known = (*ROLES["score"], *ROLES["pos"], *WEAKER["score"])
+    numbers = [x for x, (_, kind) in pair.run.free.items() if is_number(kind) or table.text]
+    numbers = [x for x in numbers if x in table.columns]
+    if roles.get("rel") in table.computed and table.sources([roles["rel"]]) == [place]:
+        if "pos" in pair.named:
+            return
+        text = f"rel= computes the grades of {place}, which orders the items too"
+        orders = [x for x in numbers if names_prediction(x) or is_called(x, known)]
+        if not orders:
+            yield pair.run.note(f"{text}. Name the column that orders them: score= or pos=")
+            return
+        calls = [_order_by(x) for x in (*orders, place)]
+        raise Question(pair.run.note(f"{text}. Which column orders them?"), calls)
+    if "pos" not in roles or "score" in roles or table.is_assumed("pos"):
+        return
+    for name in filter(names_prediction, numbers):
+        first = first_rows(pair.run.session, table, [place, name])
+        if {row[3] for row in first.rows} - {0, 1, None}:  # not flags
+            yield from other_order(table, first, place, _order_by(name))
+
+
+def _order_by(name: str) -> Call:
+    """The call that ranks by a column."""
+    if ranks_by_place(name):
+        return {"pos": name}
+    return {"score": name, **({"descending": False} if is_distance(name) else {})}
+
+
+def other_level(pair: Pair) -> Sequence[str]:
+    """Judgments at two levels, documents and their parts, that the run has both."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+        return ()
+    judged, own = qrels.name.rpartition(".")[2], run.name
+    for name, kind in qrels.source.columns.items():
+        parts = is_part(name, judged), is_part(judged, name)
+        if not any(parts) or (pair.is_one_table and list_side(name) != "qrels"):
+            continue
+        if not is_id(kind.removesuffix("[]")):
+            continue
+        fields = [f"{run.column}.{x}" for x in fields_of(run.kind) if run.column]
+        names = [x for x in (*fields, *run.source.columns) if list_side(x) != "qrels"]
+        found = [x for x in names if level_of(x) & level_of(name) and x != own]
+        if not found or not level_of(own) & level_of(judged):
+            continue
+        whole, part = (own, judged), (found[0], name)
+        whole, part = (whole, part) if parts[0] else (part, whole)
+        count = "(SELECT count(DISTINCT v) FROM ({} UNION ALL {}))".format
+        several, one = (
+            count(*(f"SELECT unnest({_texts(*x)}) AS v FROM {x[0].sample}" for x in
+                    ((run, names[0]), (qrels, names[1]))))
+            for names in (part, whole)
+        )  # fmt: skip
+        if run.value(f"SELECT {several} > {one}"):
+            text = f"{name} and {qrels.name} are of different levels. Which is evaluated?"
+            raise Question(qrels.note(text), [pair.named_items(), pair.named_items(found[0], name)])
+    return ()
+
+
+def _texts(side: Reading, name: str) -> str:
+    """The SQL of the ids of a row as a list of texts."""
+    if field := fields_of(side.kind).get(name.removeprefix(f"{side.column}.")):
+        ids = f"list_transform({quote(side.column)}, lambda x_: CAST({field.of('x_')} AS VARCHAR))"
+        return ids if side.kind.endswith("]") else f"[CAST({quote(name)} AS VARCHAR)]"
+    listed = side.source.columns[name].endswith("]")
+    return f"CAST({quote(name)} AS VARCHAR[])" if listed else f"[CAST({quote(name)} AS VARCHAR)]"
+
+
+def found_list(pair: Pair) -> Iterator[str]:
+    """A list that is read as the ranking, and has only what was found."""
+    name = pair.run.column
+    if name and _is_found(pair, name):
+        text = f"{name} has only relevant ids, so it is what was found and no ranking. "
+        yield pair.run.note(f"{text}Name the list of all retrieved ids: item=")
+
+
+def _is_found(pair: Pair, name: str) -> bool:
+    """Is a list of a row what was found of its relevant ids, and no ranking?
+
+    All its ids are relevant, others are too, and another column proves it: the rest as misses, a
+    longer list that has all of them, or their share as recall.
+    """
+    run, qrels = pair.run, pair.qrels
+    columns = run.source.columns
+    if not (qrels and pair.is_one_table and name and qrels.column):
+        return False
+    if not all(is_id(columns[x].removesuffix("[]")) for x in (name, qrels.column)):
+        return False
+    hits, gold = _texts(run, name), _texts(run, qrels.column)
+    proofs = ["false"]
+    for x, kind in columns.items():
+        if x in (name, qrels.column):
+            continue
+        words, listed = words_of(x), kind.endswith("]")
+        if listed and words & {"miss", "misses", "missed", "missing"}:
+            proofs.append(f"bool_and(list_has_all({hits} || {_texts(run, x)}, {gold}))")
+        elif listed and list_side(x) != "qrels" and is_id(kind.removesuffix("[]")):
+            proofs.append(_has_more(hits, _texts(run, x)))
+        elif listed:
+            for field in fields_of(kind).values():
+                text = f"CAST({field.of('x_')} AS VARCHAR)"
+                every = f"list_transform({quote(x)}, lambda x_: {text})"
+                proofs += [_has_more(hits, every)] if is_id(field.kind) else []
+        elif is_number(kind) and words & {"recall", "precision"}:
+            share = f"abs({quote(x)} - len({hits}) / len({gold})) < 0.01"
+            proofs.append(f"bool_and({share}) AND min({quote(x)}) < 1")
+    some = f"bool_and(list_has_all({gold}, {hits})) AND NOT bool_and(list_has_all({hits}, {gold}))"
+    if len(proofs) == 1:
+        return False
+    proven = " OR ".join(f"({x})" for x in proofs)
+    return bool(run.value(f"SELECT {some} AND ({proven}) FROM {run.sample}"))
+
+
+def _has_more(hits: str, every: str) -> str:
+    """Has a list all hits of each row, and in some rows more?"""
+    return f"bool_and(list_has_all({every}, {hits})) AND bool_or(len({every}) > len({hits}))"
