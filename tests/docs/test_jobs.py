@@ -17,7 +17,7 @@ from sklearn.metrics import ndcg_score
 
 import rankql
 from rankql import RankqlError
-from rankql.core.base.errors import Question
+from support.questions import follow
 
 IDS = [f"d{i:02}" for i in range(40)]
 
@@ -25,13 +25,6 @@ IDS = [f"d{i:02}" for i in range(40)]
 @pytest.fixture
 def rng():
     return random.Random(4)
-
-
-def follow(function, *args, **options):
-    """The result of the first call that a question offers."""
-    with pytest.raises(Question) as asked:
-        function(*args, **options)
-    return function(*args, **options, **asked.value.calls[0])
 
 
 def test_an_analyst_writes_sql(rng):

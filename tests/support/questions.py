@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+import pytest
+
 import rankql
 from rankql.core.base.errors import Question, RankqlError
 
@@ -46,6 +48,17 @@ class Case:
     clear: str = ""
     # Grades for the words of a call to fill in.
     fill: Mapping[str, float] = field(default_factory=dict)
+
+
+def follow(function, *args, words=None, **options):
+    """The result of the first call that a question offers. words: grades for its blanks."""
+    with pytest.raises(Question) as asked:
+        function(*args, **options)
+    first = {**[*asked.value.calls, *asked.value.open][0]}
+    if words:
+        column, blanks = first["rel"]
+        first["rel"] = column, {word: words[word] for word in blanks}
+    return function(*args, **options, **first)
 
 
 def rr(*ranks):
