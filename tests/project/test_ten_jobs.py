@@ -73,6 +73,17 @@ def test_a_shop_reads_its_search_log(rng, tmp_path):
     assert result["RR"] == pytest.approx((1 / firsts["slot"]).mean())
 
 
+def test_ids_with_blanks_are_one_id_where_the_numbers_are_named(rng):
+    log = lists(rng, "search_phrase", "sku", "slot")
+    log = log.with_columns(pl.col("sku").str.replace("-", " "), ordered=pl.col("slot") % 3 == 1)
+    log = log.with_columns(pl.col("ordered").cast(int))
+    named = {"query": "search_phrase", "item": "sku", "pos": "slot", "rel": "ordered"}
+    result = rankql.evaluate(log, metrics="nDCG@10", **named)
+    assert result["nDCG@10"] == pytest.approx(
+        right(log, log.select("search_phrase", "sku", "ordered"), 10)
+    )
+
+
 @pytest.mark.parametrize(
     "names", [("prompt_text", "chunk_ref", "quality"), ("question", "chunk_id", "verdict")]
 )

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.base.errors import Question
+from support import reading
 from support.parameters import few
 
 
@@ -23,10 +23,8 @@ def evaluate(run, qrels=None, metrics="RR", **options):
 
 
 def asked(run, qrels=None, metrics="RR", **options):
-    """The calls of the question that is asked."""
-    with pytest.raises(Question) as error:
-        evaluate(run, qrels, metrics, **options)
-    return error.value.calls
+    """The calls of the question that is asked, each of which was run."""
+    return reading.asked(run, qrels, metrics, **options).calls
 
 
 def steps(column, values=(1, 2), judged=("b", "c", "b")):
@@ -291,7 +289,9 @@ def test_what_was_found_is_not_offered_first():
     chunks = [[{"id": "x"}, {"id": "e1"}], [{"id": "e3"}, {"id": "y"}]]
     rows = lists("question gold chunks hits misses", ("a", ["e1", "e2"], chunks[0], ["e1"], ["e2"]),
                  ("b", ["e3"], chunks[1], ["e3"], []))  # fmt: skip
-    first, second, *_ = asked(rows)
+    with pytest.raises(rankql.RankqlError) as error:
+        evaluate(rows)
+    first, second, *_ = error.value.calls
     assert (first, second) == ({"item": ["chunks.id", "gold"]}, {"item": ["hits", "gold"]})
     assert evaluate(rows, **first)[0] == pytest.approx(3 / 4)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -197,10 +197,12 @@ def find_items(
     name: Any,
     taken: set[str],
     paired: bool = False,
+    numbered: Iterable[str] = (),
 ) -> list[Ids]:
     """The columns, fields of objects in lists and readings of cells that may be the item.
 
-    paired: is it one of a pair that the caller names for a table with both lists?
+    paired: is it one of a pair that the caller names for a table with both lists? numbered: the
+    columns of grades, positions or scores that the caller names, so that a row is an item.
     """
     name = table.roles.get("item", name)
     if isinstance(name, tuple) and table.has(", ".join(name)):
@@ -210,7 +212,10 @@ def find_items(
         ids = find_ids(table, "item") if name is None else []
         if isinstance(name, str) and table.has(name):
             ids = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
-        cells = _find_cells(session, table, known, name, paired)
+        per_row = any(
+            table.has(x) and is_number(table.columns[table.actual_name(x)]) for x in numbered
+        )
+        cells = [] if per_row else _find_cells(session, table, known, name, paired)
         names = {x.name for x in cells}
         return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
     kind = table.columns[column]

@@ -542,7 +542,13 @@ def _odd_ids(pair: Pair) -> Sequence[str]:
             beside = f"SELECT 1 FROM {{}} {alone} AND count(*) > 1 LIMIT 1".format
             single = f"SELECT 1 FROM {run.items} {alone} AND count(*) = 1 LIMIT 1"
             is_word = side is qrels or side.session.rows(single)
-            if is_word and not any(side.session.rows(beside(x.items)) for x in (run, qrels)):
+            if not found.strip():  # no id, whatever stands beside it
+                is_id = bool(
+                    side.session.rows(f"SELECT 1 FROM {other.items} WHERE i = {word} LIMIT 1")
+                )
+            else:
+                is_id = any(side.session.rows(beside(x.items)) for x in (run, qrels))
+            if is_word and not is_id:
                 drop = f"list_filter({name}, lambda x: x <> {word})"
                 if side.column in side.source.origins:  # several ids per cell
                     drop = f"CASE WHEN {name} = {word} THEN '' ELSE {name} END"

@@ -116,13 +116,15 @@ def unnest_lists(
     for name, table in runs.items():
         runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
     qrels = qrels and compute_columns(session, qrels, specs[1])
-    numbered = (columns.get(role) for role in ("rel", "pos", "score"))
-    taken = {*attributes, *(name for name in numbered if isinstance(name, str))}
+    values = (columns.get(role) for role in ("rel", "pos", "score"))
+    numbered = [name for name in values if isinstance(name, str)]
+    taken = {*attributes, *numbered}
     paired = qrels is None and specs[0][1] is not None and specs[0][1] != specs[1][1]
 
     def find_ranked() -> Items:
         named = specs[0][1]
-        return {x: find_items(session, t, RETRIEVED, named, taken, paired) for x, t in runs.items()}
+        ranked = (RETRIEVED, named, taken, paired, () if paired else numbered)
+        return {x: find_items(session, t, *ranked) for x, t in runs.items()}
 
     run_items, before = find_ranked(), runs
     if qrels is None and not paired:

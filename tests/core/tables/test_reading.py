@@ -15,7 +15,6 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from rankql.core.base.errors import Question
 from support.parameters import cycled, few, of_each_kind
 from support.reading import asked, assert_read, read, refused
 
@@ -1017,9 +1016,7 @@ def test_padding_with_an_infinite_score_is_left_out(item):
 
 def test_infinite_scores_of_several_items_are_refused():
     run = with_infinite("a", "x")
-    with pytest.raises(Question, match="infinite for several items of a query") as error:
-        rankql.evaluate(run, JUDGED, "RR")
-    (call,) = error.value.calls
+    (call,) = asked(run, JUDGED, match="infinite for several items of a query").calls
     assert call == {"score": "if(isfinite(score), score, NULL)"}
     assert rankql.evaluate(run, JUDGED, "RR", **call).summary["mean"][0] == 1
     lowest = rankql.evaluate(run, JUDGED, "RR", descending=False, interval=None)
