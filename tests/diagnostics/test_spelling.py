@@ -61,7 +61,7 @@ def test_ids_in_another_form_are_repaired(form, side):
 def test_other_queries_types_and_names_of_columns():
     qrels = frame(PAIRS, "rel", 1)
     run = frame([(q.upper() if q.endswith("3") else q, i) for q, i in PAIRS], "score")
-    assert 'Pass query="lower(query)"' in spelling(run, qrels)[0].why
+    assert "Pass query='lower(query)'" in spelling(run, qrels)[0].why
     named = frame(change_items(PAIRS, str.upper), "score").rename({"item": "docid"})
     assert "Pass item=['lower(docid)', 'lower(item)']" in spelling(named, qrels)[0].why
     numbers = frame(NUMBERS, "rel", 1).cast({"item": pl.Int64})
