@@ -30,7 +30,6 @@ from rankql.core.tables.numbers.values import (
     refuse_padding,
     refuse_rounded_scores,
     without_fill_rows,
-    without_infinite_scores,
 )
 from rankql.core.tables.reader import list_in_order
 from rankql.core.tables.request import Request
@@ -409,7 +408,7 @@ def _assign_run(
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     if nearest is None or descending is not None:
         nearest = lowest_is_best(table, descending)
-    return without_infinite_scores(session, replace(table, ascending=nearest))
+    return replace(table, ascending=nearest)
 
 
 def _cte_of_attribute(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:

@@ -994,35 +994,3 @@ def test_columns_with_a_running_number_are_a_list(name, form, tmp_path):
     result = read(data, BOUGHT)
     assert result["RR"] == 0.75
     assert result.notes[0].startswith(f"run: {names[0]} to {names[2]} are read as one list of ids")
-
-
-INFINITE = float("inf")
-JUDGED = {"q1": {"b": 1}, "q2": {"c": 1}}
-
-
-def with_infinite(*items, name="score"):
-    rows = [("q1", item, INFINITE) for item in items]
-    rows += [("q1", "b", 0.8), ("q2", "c", 0.7)]
-    return pl.DataFrame(rows, schema=["query", "item", name], orient="row")
-
-
-@few(2)("item", ["-1", None])
-def test_padding_with_an_infinite_score_is_left_out(item):
-    result = rankql.evaluate(with_infinite(item, item), JUDGED, "RR", interval=None)
-    assert result.summary["mean"][0] == 1
-    (note,) = result.notes
-    assert note == "run: 2 items -1 or NULL with an infinite score left out as padding"
-
-
-def test_infinite_scores_of_several_items_are_refused():
-    run = with_infinite("a", "x")
-    (call,) = asked(run, JUDGED, match="infinite for several items of a query").calls
-    assert call == {"score": "if(isfinite(score), score, NULL)"}
-    assert rankql.evaluate(run, JUDGED, "RR", **call).summary["mean"][0] == 1
-    lowest = rankql.evaluate(run, JUDGED, "RR", descending=False, interval=None)
-    assert (lowest.summary["mean"][0], lowest.notes) == (1, [])
-
-
-def test_one_pinned_item_stays_on_top():
-    result = rankql.evaluate(with_infinite("a"), JUDGED, "RR", interval=None)
-    assert (result.summary["mean"][0], result.notes) == (0.75, [])

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
-from rankql.core.base.errors import Question, RankqlError
+from rankql.core.base.errors import RankqlError
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import numbers_in_memory
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import (
-    FLOATS,
-    Table,
-    is_nan,
-    is_number,
-    is_text,
-    quote_name,
-    text_number,
-)
+from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
 
 # The lowest score of float32, which vector indexes give to nothing.
 LOWEST = -3.4028234e38
@@ -133,7 +123,7 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
         return table, None
     item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
     minus, zero = ("'-1'", "'0'") if is_text else ("-1", "0")
-    high = f"{item} = {minus} AND abs({score}) >= {-LOWEST} AND {score} <> 'inf'"
+    high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
     # The first condition spares a file of other ids, by its statistics.
     fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND {is_nan(score)}))"
     counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
@@ -159,36 +149,6 @@ def _may_be_filled(items: pl.Series, scores: pl.Series) -> bool:
     total = zeros.sum()
     minus = items.dtype.is_signed_integer() and (items == -1).any()
     return minus or (len(zeros) > 0 and total != total)
-
-
-def without_infinite_scores(session: Session, table: Table) -> Table:
-    """The run without padding whose score is infinite; it would be on top. Only one real item of a
-    query may be pinned there.
-    """
-    name, item = table.roles.get("score", ""), table.roles.get("item", "")
-    frame = session.frames.get(table.sql)
-    if frame is None or not {name, item} <= {*frame.columns} or table.ascending:
-        return table
-    if not frame[name].dtype.is_float() or frame[name].max() != math.inf:
-        return table
-    most: Any
-    top, ids = frame.filter(pl.col(name) == math.inf), pl.col(item)
-    real = top.filter(ids.cast(pl.String) != "-1")
-    most = real.group_by(table.roles["query"]).agg(ids.n_unique())[item].max()
-    if most is not None and most > 1:
-        text = (
-            f"{table.label}: {name} is infinite for several items of a query, which it cannot order"
-        )
-        value = quote_name(name)
-        raise Question(text, [{"score": f"if(isfinite({value}), {value}, NULL)"}])
-    if len(real) == len(top):
-        return table
-    count = format_count(len(top) - len(real), "item")
-    unknown = f"coalesce(CAST({quote(item)} AS VARCHAR), '-1') = '-1'"
-    session.note(table.label, f"{count} -1 or NULL with an infinite {name} left out as padding")
-    padding = f"{unknown} AND coalesce({quote(name)} = 'inf', false)"
-    kept = f"(SELECT * FROM {table.sql} WHERE NOT ({padding}))"
-    return replace(table, sql=kept)
 
 
 def refuse_rounded_scores(session: Session, table: Table) -> None:
