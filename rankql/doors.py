@@ -65,6 +65,10 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
     "checks of words": (
         (lambda x: x.has_words, "shapes.doubts.no_answers:CHECKS"),
     ),
+    # Checks of ratings, by the evidence.
+    "checks of ratings": (
+        (lambda x: x.has_ratings, "shapes.doubts.sentinels:CHECKS"),
+    ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
         (lambda x: "items" in x.available, "features.training_checks:SHOWN"),

@@ -41,6 +41,8 @@ OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 UNREAD_GRADES = "unread-grades"
 # Of more queries, judgments that are not in memory are not looked at for words.
 _FEW = 2000
+# The names of ratings, of which some may say that nobody rated.
+_RATINGS = ("rating", "ratings", "star", "stars", "score")
 # What a sentence says, by the names in its text.
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -118,6 +120,13 @@ class Evidence:
         if frame is None or name not in frame:  # with grades that were added
             return qrels.is_assumed("rel") and len(self.values) <= _FEW
         return frame[name].dtype == pl.String and not frame[name].str.contains("[0-9]").all()
+
+    @property
+    def has_ratings(self) -> bool:
+        """Is a grade called rating, stars or score?"""
+        tables = (x for x in self.evaluation.inputs.judging if not x.lists)
+        names = (x.roles.get("rel", "") for x in tables)
+        return any(x.rpartition(".")[2].lower() in _RATINGS for x in names)
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""
