@@ -56,6 +56,7 @@ def evaluate(run, qrels, metrics="nDCG@10", **options):
 
 SMALL = {
     "dicts": lambda: evaluate(RUN, QRELS),
+    "ratings": lambda: evaluate(RUN_FRAME, QRELS_FRAME.rename({"rel": "rating"})),
     "dicts, metrics of all items": lambda: evaluate(RUN, QRELS, ["nDCG@10", "AP", "R@100"]),
     "pairs": lambda: evaluate(
         {q: sorted(x.items(), key=lambda y: -y[1]) for q, x in RUN.items()}, QRELS

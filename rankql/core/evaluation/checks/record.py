@@ -123,10 +123,13 @@ class Evidence:
 
     @property
     def has_ratings(self) -> bool:
-        """Is a grade called rating, stars or score?"""
+        """Is a grade called rating, stars or score, and is one -1, 99 or 999?"""
         tables = (x for x in self.evaluation.inputs.judging if not x.lists)
         names = (x.roles.get("rel", "") for x in tables)
-        return any(x.rpartition(".")[2].lower() in _RATINGS for x in names)
+        if not any(x.rpartition(".")[2].lower() in _RATINGS for x in names):
+            return False
+        has_grade, known = self.evaluation.has_grade, self.evaluation.grade_scale()
+        return not known and has_grade(("=", -1), ("=", 99), ("=", 999))
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""
