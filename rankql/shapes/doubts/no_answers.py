@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
+
+import polars as pl
 
 from rankql.core.base.errors import as_arguments
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.metrics.macros import literal
 from rankql.core.tables.tables import quote_name
-from rankql.shapes.doubts.sample import says_nothing
+from rankql.shapes.doubts.sample import MARKS, NOTHING, says_nothing
 
 # A word that no run has and that is the only relevant id of so many queries is no id that is
 # merely missed; of how many it must be at least.
@@ -18,6 +21,13 @@ _SHARE, _QUERIES = 0.1, 3
 def _no_answers(evidence: Evidence) -> Iterable[Facts]:
     """Words that are the only relevant item of queries, and that no run ranks among others."""
     evaluation, (qrels,) = evidence.evaluation, evidence.inputs.judging
+    frame = evaluation.session.frames.get(qrels.sql)
+    if (
+        frame is not None
+        and qrels.roles["item"] in frame
+        and not _may_be(frame[qrels.roles["item"]])
+    ):
+        return
     sql = f"""SELECT word, count(*) AS count FROM
             (SELECT query, CAST(item AS VARCHAR) AS word, count(*) OVER (PARTITION BY query) AS n
             FROM qrels WHERE rel > 0)
@@ -33,6 +43,14 @@ def _no_answers(evidence: Evidence) -> Iterable[Facts]:
     for word, count in evaluation.run_sql(sql):
         value = f"CASE WHEN {quote_name(qrels.roles['item'])} <> {literal(word)} THEN {grade} END"
         yield {"word": word, "count": count, "call": as_arguments({"rel": value})}
+
+
+def _may_be(items: pl.Series) -> bool:
+    """Does an id in memory say nothing, or stand in so many rows, so that a query must tell?"""
+    words = items.filter(~items.str.contains("[0-9]"))
+    letters = words.str.to_lowercase().str.replace_all(MARKS, "")
+    often = words.value_counts()["count"].max()
+    return letters.is_in(NOTHING).any() or bool(often and cast("int", often) >= _QUERIES)
 
 
 CHECKS = (

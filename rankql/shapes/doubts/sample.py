@@ -16,19 +16,21 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, id_text, is_nested
 
 # Words for nothing that stand in the place of an id.
-_NOTHING = (
+NOTHING = (
     *("", "none", "null", "nan", "na", "nil", "nothing", "noresults", "noresultsfound", "noanswer"),
     *("noanswers", "noanswerfound", "abstain", "unanswerable", "outofscope", "notfound"),
     *("insufficientinformation", "norelevantdocument", "norelevantdocuments"),
 )
+# What such words are read without: blanks and marks.
+MARKS = r"[\s\p{P}]"
 # The places of a list that show how ids are written.
 _FIRST_PLACES = 10
 
 
 def says_nothing(text: str) -> str:
     """The SQL of whether a text stands for nothing, whatever its case, blanks and marks."""
-    letters = f"regexp_replace(lower({text}), '[\\s\\p{{P}}]', '', 'g')"
-    return f"(length({text}) < 32 AND {letters} IN ({', '.join(map(literal, _NOTHING))}))"
+    letters = f"regexp_replace(lower({text}), '{MARKS}', '', 'g')"
+    return f"(length({text}) < 32 AND {letters} IN ({', '.join(map(literal, NOTHING))}))"
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,10 @@ SMALL = {
     "dicts": lambda: evaluate(RUN, QRELS),
     "ratings": lambda: evaluate(RUN_FRAME, QRELS_FRAME.rename({"rel": "rating"})),
     "dicts, metrics of all items": lambda: evaluate(RUN, QRELS, ["nDCG@10", "AP", "R@100"]),
+    "words as ids, a query without a hit": lambda: evaluate(
+        {"q1": {"ann": 2.0, "bob": 1.0}, "q2": {"eve": 1.0}},
+        {"q1": {"ann": 1}, "q2": {"zoe": 1, "eve": 0}},
+    ),
     "pairs": lambda: evaluate(
         {q: sorted(x.items(), key=lambda y: -y[1]) for q, x in RUN.items()}, QRELS
     ),
