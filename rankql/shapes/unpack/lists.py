@@ -130,7 +130,8 @@ def unnest_lists(
     if qrels is None and not paired:
         rel = columns.get("rel")
         runs = {x: join_grades(session, t, run_items[x], rel) for x, t in runs.items()}
-        run_items = find_ranked()
+        if any(table is not before[x] for x, table in runs.items()):
+            run_items = find_ranked()
     listed = any(x.column for ids in run_items.values() for x in ids)
     if qrels is None:
         if not listed:
